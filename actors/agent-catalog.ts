@@ -1,6 +1,6 @@
 /**
- * The agents an embedder defined, in the form that session threads need. From plain data it makes facts for `decide`
- * and headers for requests. Each is computed once and shared by all sessions of one agent with the same grants.
+ * The agents that an embedder defined, in the form that session threads need. The catalog makes facts for `decide` and
+ * headers for requests from plain data. It makes each once, for all sessions of one agent with the same grants.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -40,17 +40,19 @@ import { answerOptions, headerOf } from './request-headers.ts';
 import { asksOf, NO_SPAWN, runtimeTools } from './runtime-tools.ts';
 import { type SupervisorOptionsInput, supervisorOptions } from './supervision/child-spec.ts';
 
-/** Everything about its agent that a session's half-steps need. */
+/** Everything that a session's half-steps need to know about its agent. */
 export interface SessionAgent {
-  /** Counts the changes in what is known of the models, until the agent was built. */
+  /**
+   * The generation of the catalog in which the agent was built. It rises when new facts about models or tools arrive.
+   */
   readonly generation: number;
   readonly supervision: SupervisorOptionsInput | undefined;
   readonly facts: AgentFacts;
   readonly registry: ToolRegistry;
   readonly renderOptions: RenderOptions;
-  /** The part of a request that is not messages. The object stays the same as long as no part of it changes. */
+  /** The parts of a request besides its messages. The object stays the same as long as no part changes. */
   readonly header: (state: SessionState) => RequestHeader;
-  /** Bounds of the calls of one session that the agent states. */
+  /** Bounds that the agent sets for the calls of one session. */
   readonly toolBounds: { readonly resultChars: number | undefined; readonly concurrency: number | undefined };
   /** Location of a tool's code. Undefined for tools of the runtime. */
   readonly place: (toolName: string) => ToolPlace | undefined;
@@ -58,18 +60,18 @@ export interface SessionAgent {
 
 const SECOND_MS = 1_000;
 
-/** The role of a session, by which sessions of one agent differ. */
+/** The facts in which sessions of one agent differ. */
 interface AgentRole {
   readonly isChild: boolean;
   readonly depth: number;
   readonly grants: readonly string[] | undefined;
-  /** The place of its model in the agent's list, from 0. */
+  /** The index of the session's model in the agent's list, from 0. */
   readonly place: number;
   /** The form of the answer that the session itself asks for. */
   readonly form?: AnswerForm;
 }
 
-/** The traits of an agent's model, and the tools of the MCP servers, for some epochs. */
+/** The traits of an agent's model and the tools of the MCP servers, as some epochs use them. */
 interface EpochTraits {
   readonly traits: RequestTraits;
   readonly mcp: McpLists;
@@ -79,20 +81,20 @@ interface EpochTraits {
 }
 
 /**
- * The agents of one runtime. Immutable after construction except for its caches and for what is known of the models and
- * of the MCP servers.
+ * The agents of one runtime. After construction only its caches change, and the facts about models and MCP servers
+ * (`learn`).
  */
 export class AgentCatalog {
   readonly #definitions: ReadonlyMap<string, AgentDefinition>;
   readonly #settings: Settings;
   readonly #limits: Limits;
   readonly #enrichers: EnricherFacts | undefined;
-  /** The names of the providers, of which a model's name may begin with one. */
+  /** The names of the providers. A model's name may begin with one of them. */
   readonly #providers: readonly string[];
   /** Enricher facts of sub-agents. */
   readonly #namer: EnricherFacts | undefined;
   readonly #cache = new Map<string, SessionAgent>();
-  /** Agents for the forms that messages and tasks ask for; the one used last is the last one. */
+  /** Agents for the forms that messages and tasks ask for, least recently used first. */
   readonly #formed = new Map<string, SessionAgent>();
   /** Rows of the vendor's list, for the models in use. */
   #listed: readonly ListedModel[];
@@ -127,8 +129,8 @@ export class AgentCatalog {
   }
 
   /**
-   * The agent of a session; `undefined` when it is no longer defined. In an epoch that is in use it follows the traits
-   * which that epoch recorded and shows the tools with which it was opened, otherwise the newest ones.
+   * The agent of a session; `undefined` when it is no longer defined. While the session's epoch is in use, the agent
+   * has the traits that the epoch recorded and the tools with which it was opened. Otherwise it has the newest ones.
    */
   of(state: SessionState): SessionAgent | undefined {
     const definition = state.agent === undefined ? undefined : this.#definitions.get(state.agent);
@@ -137,7 +139,7 @@ export class AgentCatalog {
     const form = formInForce(state);
     const isChild = state.parent !== undefined;
     const place = state.fallback?.place ?? 0;
-    // The list may have become shorter since.
+    // The agent's list of models may have become shorter since.
     const isListed = place < modelsOf(definition.plan, this.#settings, isChild).length;
     const role: AgentRole = { isChild, depth, grants, place: isListed ? place : 0, ...defined({ form }) };
     const latest = this.#latest(definition, role);
@@ -148,11 +150,11 @@ export class AgentCatalog {
       const recorded = this.#recorded(definition, role, { recorded: state.traits, mcp }, latest.facts);
       if (recorded.facts.fingerprint === state.fingerprint) return recorded;
     }
-    // With other options of the agent, the recorded traits no longer give the requests of this epoch.
+    // The agent's options have changed, so the recorded traits no longer give the requests of this epoch.
     return latest;
   }
 
-  /** True if `of` would return this agent again, which it did for an earlier state of the session. */
+  /** True if `of` would return this agent again. The agent is one that `of` returned for an earlier state. */
   isCurrent({ facts, generation }: SessionAgent, state: SessionState): boolean {
     const isSame = generation === this.#generation && (facts.models?.place ?? 0) === (state.fallback?.place ?? 0);
     return isSame && facts.traits === state.traits && facts.next === undefined;
@@ -166,7 +168,8 @@ export class AgentCatalog {
     const before = this.#traitsInUse();
     this.#listed = listed;
     const hasNewTools = this.#mcp.take(mcp);
-    // Agents that are built again render their sessions' requests from the beginning, so they are kept if they can be.
+    // Agents are kept if possible: when an agent is built again, its sessions' requests are rendered from the
+    // beginning.
     if (!hasNewTools && before.join() === this.#traitsInUse().join()) return;
     this.#generation += 1;
     this.#cache.clear();
@@ -292,7 +295,7 @@ export class AgentCatalog {
       .map((other) => ({ name: other.plan.name, description: other.plan.description ?? '' }));
     const asks = asksOf(plan.asks ?? [], role);
     const own = runtimeTools({
-      // A child that owes a structured reply ends with that reply, not with a free text.
+      // A child with a structured reply ends with that reply, so it needs no tool to report a free text.
       reports: role.isChild && form === undefined,
       spawn: role.depth < this.#limits.depth ? plan.subagents.spawn : NO_SPAWN,
       specialists,
@@ -340,18 +343,18 @@ export class AgentCatalog {
     };
   }
 
-  /** The facts of a turn that asks for another form. Its header differs, so it has a new epoch and the newest traits. */
+  /** The facts of a turn that asks for another form. Its header differs, so the turn has a new epoch and new traits. */
   #factsFor(definition: AgentDefinition, role: AgentRole, other: AnswerForm | undefined): AgentFacts {
     const { form: _form, ...plainRole } = role;
     return this.#latest(definition, { ...plainRole, ...defined({ form: other }) }).facts;
   }
 
-  /** The agent's models; undefined if it has one. */
+  /** The agent's models; undefined if it has only one. */
   #modelFacts(definition: AgentDefinition, role: AgentRole): ModelFacts | undefined {
     const { plan } = definition;
     const names = modelsOf(plan, this.#settings, role.isChild);
     if (names.length === 1) return undefined;
-    // A name without a prefix is of the first provider.
+    // A name without a prefix is a model of the first provider.
     const providerAt = (place: number): string | undefined =>
       this.#modelOf(plan, { ...role, place }).provider ?? this.#providers[0];
     const provider = providerAt(role.place);
@@ -456,7 +459,7 @@ export class AgentCatalog {
     return toolTimeoutMs ?? this.#settings.timeouts.tool * SECOND_MS;
   }
 
-  /** Compression and Mneme exclude each other: each would summarise what the other already summarised. */
+  /** Refuses compression together with Mneme: each would summarise messages that the other has already summarised. */
   #checkMemory({ name, compression, enrichers }: AgentFacts): void {
     if (enrichers?.mneme === undefined || compression?.isAutomatic !== true) return;
     const key = 'enrichers.mneme';
@@ -466,7 +469,7 @@ export class AgentCatalog {
     );
   }
 
-  /** A child's conversation is compressed only when a request would otherwise be too long, never earlier. */
+  /** The compression of a session. A child's is compressed only when a request would otherwise be too long. */
   #compression(
     plan: AgentPlan,
     role: { readonly isChild: boolean; readonly epoch: EpochTraits },

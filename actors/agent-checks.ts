@@ -1,4 +1,4 @@
-/** Checks of an agent's options against the tools it has, which are known only once its modules are loaded. Pure. */
+/** Checks an agent's options against its tools. These are known only once the agent's modules are loaded. Pure. */
 import { ConfigError } from '../src/base/errors.ts';
 import type { ModelOptions } from '../src/models/model-options.ts';
 import { type McpGrantData, mayBeGranted } from '../src/tools/mcp/grants.ts';
@@ -19,8 +19,8 @@ interface CheckedPlan extends Pick<ModelOptions, 'toolChoice'> {
 }
 
 /**
- * Throws `ConfigError` for an option that names a tool which the agent does not have, and for a tool that could never be
- * found. `registries`: its tools as a main session and as a sub-agent.
+ * Throws `ConfigError` for an option that names a tool which the agent does not have, and for a deferred tool that no
+ * tool search can find. `registries`: the agent's tools in a main session and in a sub-agent.
  */
 export function checkTools(definition: CheckedDefinition, registries: readonly ToolRegistry[]): void {
   const { plan, tools, serverTools = [], mcp = [] } = definition;
@@ -37,7 +37,7 @@ export function checkTools(definition: CheckedDefinition, registries: readonly T
   );
 }
 
-/** Rejects unknown names, because with a misspelt name the intended tool would run without a person's approval. */
+/** Rejects unknown names: if a name is misspelt, the intended tool would run without a person's approval. */
 function checkApproval(
   { name, approval }: CheckedPlan,
   isKnown: (tool: string) => boolean,

@@ -9,7 +9,7 @@ import type { RegisteredTool } from '../src/tools/tool-registry.ts';
 import type { SpawnGrant } from './runtime-tools.ts';
 import type { SupervisorOptionsInput } from './supervision/child-spec.ts';
 
-/** An agent as plain data, because it crosses to the session threads. */
+/** An agent's options as plain data, because they are sent to the session threads. */
 export interface AgentPlan extends ModelOptions {
   readonly name: string;
   readonly model?: string | readonly string[];
@@ -31,7 +31,7 @@ export interface AgentPlan extends ModelOptions {
   readonly maxSteps?: number;
   /** Tools whose calls need a person's approval. `function`: a predicate on the host thread selects the calls. */
   readonly approval?: readonly string[] | 'function';
-  /** How long its calls wait for a person, and the effect of input meanwhile. Missing members: the settings decide. */
+  /** How long calls wait for a person, and the effect of input meanwhile. Missing members: the settings decide. */
   readonly approvals?: Partial<Settings['approvals']>;
   /** Its tools whose calls are questions; missing: none. */
   readonly asks?: readonly AskPlan[];

@@ -1,7 +1,7 @@
 /**
- * How a structured answer is asked for. Models that are known to compile a schema get it as `output_config.format`. Any
- * other model gets a tool whose input is the answer; its call ends the turn. No tool is forced: a model that thinks may
- * refuse that (R28, R48), and the other tools must stay usable. Pure.
+ * How a structured answer is asked for. Models that are known to compile a schema get the schema as
+ * `output_config.format`. Any other model gets a tool whose input is the answer; a call of this tool ends the turn. No
+ * tool is forced: a model that thinks may refuse a forced tool (R28, R48), and the other tools must stay usable. Pure.
  */
 import { ANSWER_ISSUE_CHARACTERS_MAX, ANSWER_ISSUES_MAX } from '../src/base/bounds.ts';
 import { ConfigError } from '../src/base/errors.ts';
@@ -37,8 +37,8 @@ export function answerParts(form: AnswerForm, traits: RequestTraits, taken: read
 }
 
 /**
- * The tools of a request that asks for the form. `own`: those of the agent. `callsNone`: the model may call none of
- * them. Without a form they are the agent's own.
+ * The tools of a request. `own`: the agent's tools. `answer`: the form that the request asks for; without it the result
+ * is `own`. `callsNone`: the model may call none of the agent's tools.
  */
 export function toolsWith(
   answer: AnswerParts | undefined,
@@ -50,14 +50,17 @@ export function toolsWith(
   return callsNone ? [answer.tool] : [...own, answer.tool];
 }
 
-/** A provider's tool that asks for no citations: the API refuses them beside a format (R58). */
+/** The tool without its option `citations`: the API refuses citations together with a format (R58). */
 function withoutCitations(tool: RequestTool): RequestTool {
   if (!('citations' in tool)) return tool;
   const { citations: _citations, ...rest } = tool;
   return rest;
 }
 
-/** A schema was checked when it was given. One from a log of another version may not be: then the API decides. */
+/**
+ * The schema that is sent. It was checked when it was given. If a log of another version has a bad one, the API
+ * decides.
+ */
 function sentSchema({ schema }: AnswerForm): Readonly<Record<string, Json>> {
   try {
     return grammarSchema(schema, 'output');
@@ -73,7 +76,10 @@ function freeName(taken: readonly string[]): string {
   return name;
 }
 
-/** Judges values of a form: in the letters of its schema, or with every reason (within a bound) why they do not fit. */
+/**
+ * Judges values: returns a fitting value in the schema's letter case, or the reasons (up to a bound) why it does not
+ * fit.
+ */
 export function fitOf({ schema }: AnswerForm): AnswerFacts['fit'] {
   return (value) => {
     const issues = schemaIssues(schema, value, ANSWER_ISSUES_MAX);

@@ -24,17 +24,17 @@ import type { Input } from '../src/session/state/inputs.ts';
 import type { SessionAgent } from './agent-catalog.ts';
 import type { SessionActor } from './session-actor.ts';
 
-/** The services the caller needs from its host. */
+/** The services that the caller needs from its host. */
 export interface ModelCallerHost {
   submit(sessionId: string, input: Input): void;
   /** True if a subscriber follows the deltas of this session. */
   wantsDeltas(sessionId: string): boolean;
   delta(sessionId: string, turn: number, delta: ModelDelta): void;
-  /** `pieces`: the whole text of the call before its next delta, for the readers that do not have it. */
+  /** `pieces`: the whole text of the call before its next delta, for readers that do not have this text. */
   streamed(sessionId: string, turn: number, pieces: readonly ModelDelta[]): void;
   /** Called for each answered call with a message thread, before its answer is submitted. */
   threaded(sessionId: string, turn: number, sent: SentRequest): void;
-  /** Called with the stack of what a faulty provider threw. */
+  /** Called with the stack of the error that a faulty provider threw. */
   threw(sessionId: string, stack: string): void;
   readonly settings: Settings;
 }
@@ -77,7 +77,8 @@ export class ModelCaller {
   }
 
   /**
-   * Why the session's call has not been sent to the provider yet. Undefined if it has been sent, or if there is none.
+   * Why the session's call has not been sent to the provider yet. Undefined if it has been sent, or if there is no
+   * call.
    */
   waitOf(sessionId: string): CallWait | undefined {
     const out = this.#bySession.get(sessionId);
@@ -110,8 +111,8 @@ export class ModelCaller {
           ? actor.window(agent).next(actor.state)
           : wholeWindow(actor.state, transients, agent.renderOptions);
     const summary = compaction === undefined ? undefined : summaryHeader(agent.header(actor.state));
-    // The header of a summary request differs, so that request is no prefix of the next one. It gets a separate epoch,
-    // as in `forSummary`.
+    // A summary request has another header, so the next request does not begin with it. It gets a separate epoch, as in
+    // `forSummary`.
     const epoch = summary === undefined ? window.epoch : -Math.abs(window.epoch);
     const isHeld = summary === undefined && window.keep > 0 && this.#pool.holds(actor.id, epoch, window.keep);
     const container = isSilent ? undefined : actor.state.container;
@@ -136,8 +137,8 @@ export class ModelCaller {
 
   /**
    * Called when subscribers of a session come or go. Without an id, subscribers of all sessions came or went. The
-   * session's calls start or stop publishing deltas. `isNew`: a reader of this session begins, so that the text so far
-   * is published too.
+   * session's calls start or stop publishing deltas. `isNew`: a reader of this session begins, so the text so far is
+   * also published.
    */
   watched(sessionId: string | undefined, isNew: boolean): void {
     const calls = sessionId === undefined ? this.#bySession.values() : [this.#bySession.get(sessionId)];
@@ -155,7 +156,7 @@ export class ModelCaller {
     this.#pool.cancel(out.id);
   }
 
-  /** Called when the session left memory, so that its mirror is no longer needed. */
+  /** Called when the session has left memory, so that its mirror is no longer needed. */
   forget(sessionId: string): void {
     this.cancel(sessionId);
     this.#pool.forget(sessionId);

@@ -8,8 +8,8 @@ import type { AgentPlan } from './agent-plan.ts';
 import type { AnswerParts } from './answer-forms.ts';
 
 /**
- * The agent's options in a turn with a structured answer. A forced tool would keep the turn from ending, so none is
- * forced.
+ * The agent's options in a turn with a structured answer. No tool is forced, because a forced tool would keep the turn
+ * from ending.
  */
 export function answerOptions(plan: AgentPlan, { tool, format }: AnswerParts): ModelOptions {
   const { toolChoice, ...rest } = plan;

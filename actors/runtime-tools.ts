@@ -1,5 +1,5 @@
 /**
- * The tools that the runtime itself answers: spawning and reporting (contract §7.2, §7.8). Because they change
+ * The tools that the runtime itself answers: spawning, reporting and asking (contract §7.2, §7.8). Because they change
  * sessions, they do not run in a pool. Each call is an input of the session's own actor, in one batch with its result.
  */
 import { z } from 'zod';
@@ -10,7 +10,7 @@ import type { RegisteredTool } from '../src/tools/tool-registry.ts';
 
 /** The name of the tool that spawns a child of the same agent. */
 export const SPAWN_SUBAGENT = 'spawn_subagent';
-/** The name of the tool that spawns a child of another agent by its name. */
+/** The name of the tool that spawns a child of another agent, which the call names. */
 export const SPAWN_SPECIALIST = 'spawn_specialist';
 /** The name of the tool with which a child reports its result. */
 export const MARK_GOAL_COMPLETED = 'mark_goal_completed';
@@ -30,7 +30,7 @@ export interface Specialist {
   readonly description: string;
 }
 
-/** The runtime's tools of a session in its role. */
+/** The runtime's tools for a session with this role. */
 export function runtimeTools(role: {
   /** True if the session reports its result to a parent with a tool. */
   readonly reports: boolean;
@@ -48,7 +48,7 @@ export function runtimeTools(role: {
   return tools;
 }
 
-/** The tools of the agent whose calls are questions, in the role of a session. A child may always ask its parent. */
+/** The agent's tools whose calls are questions, as far as the session has them. A child may always ask its parent. */
 export function asksOf(
   asks: readonly AskPlan[],
   { isChild, grants }: { readonly isChild: boolean; readonly grants: readonly string[] | undefined },
@@ -129,7 +129,9 @@ function markGoalCompleted(): RegisteredTool {
   );
 }
 
-/** Choices are for a text: an answer with a form has the choices of its schema. */
+/**
+ * A tool that asks a question. It has `choices` only for answers that are text: a form has the choices of its schema.
+ */
 function askTool({ name, description, form }: AskPlan): RegisteredTool {
   const question = { type: 'string', description: 'The question, complete in itself.' };
   const choices = {
@@ -144,7 +146,7 @@ const spawnInput = z.object({ task: z.string(), tools: z.unknown().optional(), n
 const specialistInput = z.object({ name: z.string(), task: z.string() });
 const markInput = z.object({ result: z.string() });
 
-/** The session input that a call of a runtime tool stands for. Malformed input becomes an error result. */
+/** Translates a call of a runtime tool into an input of its session. A malformed call becomes an error result. */
 export function runtimeToolInput(name: string, callId: string, raw: unknown): Input {
   if (name === MARK_GOAL_COMPLETED) {
     const parsed = markInput.safeParse(raw);

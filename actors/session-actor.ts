@@ -2,7 +2,8 @@
  * One session in memory: its state, the rendering of its request, and its timers.
  *
  * Owns: the only copy of the state that is written (A1). Does not own: the journal, the pools, other sessions. An actor
- * exists while its session runs or was used recently. An idle one is dropped and folded again from the log (A11).
+ * exists while its session runs or was used recently. An idle actor is dropped, and folded again from the log when its
+ * session is needed (A11).
  */
 import type { Deadline } from '../src/base/deadline-queue.ts';
 import { RequestWindow } from '../src/context/request-window.ts';
@@ -19,11 +20,11 @@ export class SessionActor {
   readonly id: string;
   readonly key: SessionKey;
   state: SessionState;
-  /** Transitions journalled but not yet durable. An actor that has any is never dropped. */
+  /** Transitions that are journalled but not yet durable. An actor with such transitions is never dropped. */
   unflushed = 0;
-  /** The place where the whole state was last stored. */
+  /** The last stored snapshot of the whole state: its address, and its position in the log. */
   snapshot: { readonly address: string; readonly position: number } | undefined;
-  /** The place where a fork's beginning is stored, once the log it shared is gone. */
+  /** The address of a fork's beginning, which is stored by itself once the log that the fork shared is gone. */
   base: string | undefined;
   /** Transitions since the last snapshot. */
   turnsSinceSnapshot: number;
@@ -31,9 +32,9 @@ export class SessionActor {
   isHeadRunnable = false;
   /** Position of the last journalled transition. */
   position: number;
-  /** The facts of its agent that its half-steps need, once the session has one. */
+  /** The facts of the session's agent that its half-steps need; undefined before the session has an agent. */
   agent: SessionAgent | undefined;
-  /** The key of the form for which `agent` was found; undefined: the session asked for none. */
+  /** The key of the answer form for which `agent` was found; undefined: the session asked for no form. */
   agentForm: string | undefined;
   /** The state last published to watchers of its parent. */
   publishedState: string | undefined;
@@ -53,7 +54,7 @@ export class SessionActor {
   /** The last batch of `runTreeTransition` that reached this session. */
   touchedIn = 0;
   /**
-   * Messages that are shown and never stored. Undefined: there never were any, so the request is rendered
+   * Messages that the model sees but that are never stored. Undefined: there never were any, so the request is rendered
    * incrementally.
    */
   transients: readonly TransientMessage[] | undefined;
@@ -67,7 +68,7 @@ export class SessionActor {
     this.position = history.position;
   }
 
-  /** The request's rendering, kept from half-step to half-step. */
+  /** The rendering of the request, which is kept between half-steps. */
   window(agent: SessionAgent): RequestWindow {
     // A change of these options comes with a new epoch, in which everything is rendered again.
     if (this.#window?.options !== agent.renderOptions) this.#window = new RequestWindow(agent.renderOptions);
@@ -109,7 +110,7 @@ export function isWaiting(state: SessionState): boolean {
   // A session that waits for an enricher is woken only when the enricher ends.
   if (state.state !== 'idle' || state.enrichment !== undefined || isPreparing(state.memory)) return false;
   if (state.paused || state.blocked !== undefined) return false;
-  // Its parent starts it.
+  // Its parent starts a queued child.
   if (state.queued) return false;
   return mayBegin(state);
 }

@@ -2,14 +2,14 @@
  * Runs the calls of a shard's sessions: runtime tools as inputs of their session, all others in the pool. It bounds how
  * many run at once per session, shortens results, and submits each outcome exactly once.
  *
- * Owns: which runs are in flight, and those waiting for a slot. Does not own: deadlines (the pool's), states, effect
+ * Owns: which runs are in flight, and which calls wait for a slot. Does not own: deadlines (the pool's), states, effect
  * classes.
- *  T1 each call started here ends in exactly one `toolFinished`, or in an `ask` if its server asks. Exceptions: its
- *     session was forgotten, or its outcome was lost on the way from the pool, which `holds` reports;
- *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session, or as many as its agent states, are in flight; the others
+ *  T1 each call started here ends in exactly one `toolFinished`, or in an `ask` if its MCP server asks a question.
+ *     Exceptions: its session was forgotten, or its outcome was lost on the way from the pool. `holds` reports a loss;
+ *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session are in flight, or as many as its agent allows. The others
  *     wait in call order;
- *  T3 a call runs at most `attempts` times here, and only if its tool has `retry`. A call that waits for its next
- *     attempt is no run: it holds no slot and nothing of the pool, and its result is still to come.
+ *  T3 a call runs at most `attempts` times here, and only if its tool has `retry`. While a call waits for its next
+ *     attempt, it holds no slot and nothing in the pool, but its result is still to come.
  */
 
 import type { Limits } from '../src/base/bounds.ts';
@@ -32,7 +32,7 @@ import { runtimeToolInput } from './runtime-tools.ts';
 /** A call to start. */
 export type ToolStart = Extract<Effect, { type: 'runTool' }>;
 
-/** The services the runner needs from its host. */
+/** The services that the runner needs from its host. */
 export interface ToolRunnerHost {
   submit(sessionId: string, input: Input): void;
   progress(sessionId: string, callId: string, data: unknown): void;
@@ -107,8 +107,8 @@ export class ToolRunner {
   }
 
   /**
-   * True if a result of this call is still to come: the call waits for a slot or its next attempt, is with the pool, or
-   * its result is being stored.
+   * True if the result of this call is still to come. The call then waits for a slot or its next attempt, or the pool
+   * has it, or its result is being stored.
    */
   holds(sessionId: string, callId: string): boolean {
     const runs = this.#sessions.get(sessionId);
@@ -118,7 +118,7 @@ export class ToolRunner {
     return runs.pauses.has(callId) || runs.waiting.some(({ start }) => start.callId === callId);
   }
 
-  /** Starts a call, or queues it behind the session's others. */
+  /** Starts a call, or queues it after the session's other calls. */
   start(sessionId: string, agent: SessionAgent, start: ToolStart): void {
     if (isElsewhere(agent, start)) {
       const content = 'The MCP server that asked no longer has the tool, so the call cannot continue.';
@@ -225,7 +225,7 @@ export class ToolRunner {
     }
   }
 
-  /** Runs a call again whose attempt failed, if its tool says so (T3). Returns false if the outcome stands. */
+  /** Runs a call again after a failed attempt, if its tool has `retry` (T3). Returns false if the outcome stands. */
   #runAgain(run: RunOut, outcome: ToolOutcome): boolean {
     const { session, callId, toolName, agent, start, attempt } = run;
     const { clock, random } = this.#host;
@@ -272,7 +272,9 @@ export class ToolRunner {
     }
   }
 
-  /** Takes blocks: their texts share the bounds of a text, and all together have that of a message. */
+  /**
+   * Takes a result of blocks. Its texts share the bounds of one text. All blocks together have the bound of a message.
+   */
   #finishedBlocks(run: RunOut, blocks: readonly ResultBlock[], outcome: ToolOutcome): void {
     const { messageBytes } = this.#host.limits;
     const bytes = contentBytes(blocks);
@@ -297,8 +299,10 @@ export class ToolRunner {
   }
 
   /** A text of a result, cut to its share of the bounds. `texts`: how many texts the result has. */
-  #shortened({ toolName, charactersMax, bytesMax }: RunOut, text: string, texts: number): string | Promise<string> {
+  #shortened(run: RunOut, text: string, texts: number): string | Promise<string> {
+    const { session, toolName, charactersMax, bytesMax } = run;
     return this.#host.resultStore.shorten(text, {
+      session,
       charactersMax: Math.floor(charactersMax / texts),
       bytesMax: Math.floor(bytesMax / texts),
       reason: toolTruncationReason(toolName),
@@ -339,7 +343,7 @@ export class ToolRunner {
   }
 }
 
-/** True if the call continues at an MCP server, and its tool is another one now. */
+/** True if the call should continue at an MCP server, but its tool is no longer that server's. */
 function isElsewhere(agent: SessionAgent, { name, elicited }: ToolStart): boolean {
   if (elicited === undefined) return false;
   const place = agent.place(name);

@@ -2,13 +2,14 @@
  * The loop of an enricher: a model that watches a conversation and acts through its own tools. It calls the model, runs
  * the requested tools in order, and repeats until the model answers without a tool call or a bound is reached.
  *
- * Owns: the conversations of the loops under way, their calls, retries and time limits.
- * Does not own: the actions of the tools, the use of an outcome, the threads the calls run on. Nothing of a loop is
- * kept once it is over.
+ * Owns: the conversations of the running loops, their calls, retries and time limits. Nothing of a loop is kept after
+ * its end.
+ * Does not own: the actions of the tools, the use of an outcome, the threads on which the calls run.
  *  U1 `done` of a loop settles exactly once, and never rejects;
- *  U2 a loop that is over makes no call and starts no tool; completions still on their way to it are dropped;
- *  U3 its calls have their own mirror, named `<session>: <enricher>` (no session can have such a name) and forgotten when
- *     it ends. The session's own context is not touched. The governor counts the calls to the session's tree;
+ *  U2 a loop that is over makes no call and starts no tool; completions that arrive later are dropped;
+ *  U3 a loop's calls have their own mirror, named `<session>: <enricher>`, which is no valid session id. The mirror is
+ *     forgotten when the loop ends. The session's own context is not touched. The governor counts the calls to the
+ *     session's tree;
  *  U4 one loop runs per session and enricher; a new loop ends the previous one as cancelled.
  */
 import { z } from 'zod';
@@ -60,7 +61,7 @@ export interface EnricherTask {
   readonly session: string;
   /** Name of the enricher, as used in the mirror's key. */
   readonly enricher: string;
-  /** The model, by its name with the provider's. */
+  /** The name of the model, which may begin with the name of its provider. */
   readonly model: string;
   readonly maxTokens: number;
   readonly system: string;
@@ -80,23 +81,23 @@ export interface EnricherOutcome {
   readonly usage: Usage;
   /** Answers that asked for tools. */
   readonly rounds: number;
-  /** Why the loop ended early: a model that fails, `timeout`, `limit` for too many rounds, `cancelled`. */
+  /** Why the loop ended early: the model's error, `timeout`, `limit` (too many rounds), or `cancelled`. */
   readonly error?: ErrorShape;
 }
 
-/** A loop under way. */
+/** A running loop. */
 export interface EnricherRun {
   readonly done: Promise<EnricherOutcome>;
   /** Ends the loop at once, as `cancelled`. */
   cancel(): void;
 }
 
-/** The services the loops need from the shard. */
+/** The services that the loops need from the shard. */
 export interface EnricherLoopHost {
   readonly pool: ModelPool;
   readonly settings: Settings;
   readonly limits: Limits;
-  /** The names of the providers, of which a model's name may begin with one. */
+  /** The names of the providers. A model's name may begin with one of them. */
   readonly providers: readonly string[];
   readonly clock: Clock;
   readonly random: Random;
@@ -119,7 +120,7 @@ export class EnricherLoop {
     this.#host = host;
   }
 
-  /** Number of loops under way. */
+  /** Number of running loops. */
   get running(): number {
     return this.#byKey.size;
   }
@@ -156,7 +157,7 @@ export class EnricherLoop {
   }
 }
 
-/** The maps that hold a loop while it is under way. */
+/** The parts of `EnricherLoop` that a running loop uses. */
 interface LoopPlace {
   readonly calls: Map<number, Loop>;
   readonly over: () => void;
@@ -231,7 +232,7 @@ class Loop implements EnricherRun {
   #ask(): void {
     const { pool, settings } = this.#host;
     const id = this.#host.callId();
-    // Each loop has its own epoch, so that it does not reuse what a mirror of the same name held before.
+    // Each loop has its own epoch, so that it does not reuse the contents of an earlier mirror of the same name.
     if (this.#epoch === 0) this.#epoch = id;
     const epoch = this.#epoch;
     const all = [...this.#messages];
@@ -257,7 +258,7 @@ class Loop implements EnricherRun {
   }
 
   /**
-   * Retries a failed call as a half-step does, with the same delays and as often. A failure that is not retryable ends
+   * Retries a failed call as a half-step does, with the same delays and attempts. A failure that is not retryable ends
    * the loop.
    */
   #failed(error: ErrorShape): void {
@@ -298,7 +299,7 @@ class Loop implements EnricherRun {
     void this.#runTools(content, refused);
   }
 
-  /** Runs calls one after the other, since a later call may build on an earlier one. */
+  /** Runs calls one after the other, because a later call may build on an earlier one. */
   async #runTools(content: readonly ContentBlock[], refused: ReadonlyMap<string, string | undefined>): Promise<void> {
     const results: ToolResultBlock[] = [];
     for (const block of content) {
@@ -337,6 +338,7 @@ class Loop implements EnricherRun {
   #shortened(toolName: string, text: string): string | Promise<string> {
     const { settings, limits, resultStore } = this.#host;
     return resultStore.shorten(text, {
+      session: this.#task.session,
       charactersMax: settings.tools.maxToolResponseChars,
       bytesMax: limits.toolResultBytes,
       reason: toolTruncationReason(toolName),
@@ -361,5 +363,5 @@ class Loop implements EnricherRun {
 }
 
 function schemaOf({ name, description, input }: EnricherTool): ToolSchema {
-  return { name, description, input_schema: inputSchemaOf(input, `muse tool ${JSON.stringify(name)}`) };
+  return { name, description, input_schema: inputSchemaOf(input, `enricher tool ${JSON.stringify(name)}`) };
 }

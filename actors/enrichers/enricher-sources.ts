@@ -1,11 +1,11 @@
 /**
- * An enricher's questions to the host thread: the definitions it may choose from, and messages within reach of its
- * session. Each question gets one answer. Questions and answers are plain data.
+ * An enricher's questions to the host thread: the definitions it may choose from, and the messages that its session may
+ * read. Each question gets one answer. Questions and answers are plain data.
  */
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { RememberedMessage } from '../../src/tools/built-in/memory-tools.ts';
 
-/** A definition as it is listed. */
+/** A definition, as a list shows it. */
 export type DefinitionLine = Pick<Definition, 'name' | 'description'>;
 
 /** The available skills and workflows, by name. */
@@ -28,7 +28,7 @@ export interface EnricherAnswers {
 export type EnricherQuestion =
   | { readonly about: 'definitions' }
   | { readonly about: 'skill' | 'workflow'; readonly name: string }
-  /** `session`: the session that asks. Its reach bounds the search, and messages in its own window are not found. */
+  /** `session`: the session that asks. Only messages that it may read are found, and none in its own window. */
   | { readonly about: 'search'; readonly query: string; readonly session: string }
   | { readonly about: 'view' | 'message'; readonly id: string; readonly session: string };
 
@@ -37,7 +37,7 @@ export type EnricherReply = {
   readonly [About in keyof EnricherAnswers]: { readonly about: About; readonly value: EnricherAnswers[About] };
 }[keyof EnricherAnswers];
 
-/** Asks the host. Rejects with the host's error (`config` for an invalid message id), or if there is no host to ask. */
+/** Asks the host. Rejects with the host's error (`config` for an invalid message id), or if the host is gone. */
 export type LookUp = (question: EnricherQuestion) => Promise<EnricherReply>;
 
 /** The value of the answer to this question. Rejects as `lookUp` does. */

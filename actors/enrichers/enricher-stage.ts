@@ -6,7 +6,7 @@ import type { SessionAgent } from '../agent-catalog.ts';
 import type { SessionActor } from '../session-actor.ts';
 import type { LookUp } from './enricher-sources.ts';
 
-/** The objects a run may use: its session in its current state, and services of the shard. */
+/** The objects that a run may use: its session in its current state, and services of the shard. */
 export interface EnricherStage {
   readonly actor: SessionActor;
   readonly agent: SessionAgent;

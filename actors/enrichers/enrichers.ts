@@ -1,12 +1,12 @@
 /**
- * The enrichers of a shard's sessions: starts the runs that a session asks for (`startEnricher`), and submits the end of
- * each run as an input.
+ * The enrichers of a shard's sessions: starts the runs that a session asks for (`startEnricher`), and submits the end
+ * of each run as an input.
  *
- * Owns: which runs are in flight. Does not own: the loops' conversations (`enricher-loop.ts`), the effect of a run on its
- * session (`src/session/decide/enrichment.ts`).
+ * Owns: which runs are in flight. Does not own: the loops' conversations (`enricher-loop.ts`), the effect of a run on
+ * its session (`src/session/decide/enrichment.ts`).
  *  M1 a run that was cancelled, or whose session left memory, no longer reaches its session;
- *  M2 a run acts on its session through inputs alone, each in its own transition; an action is durable before the run's
- *     model receives its result.
+ *  M2 a run acts on its session only through inputs, each in its own transition. An action is durable before the run's
+ *     model receives the action's result.
  */
 
 import { defined } from '../../src/base/defined.ts';
@@ -32,7 +32,7 @@ import { type SummaryInput, SummaryWriter } from './mneme.ts';
 import { namerTask } from './namer.ts';
 import { recallTask } from './recall.ts';
 
-/** The services the enrichers need from the shard. */
+/** The services that the enrichers need from the shard. */
 export interface EnrichersHost extends EnricherLoopHost {
   readonly lookUp: LookUp;
   /** Runs a transition of the session. Resolves with its result once it is durable, rejects with its refusal. */
@@ -109,7 +109,7 @@ export class Enrichers {
     }
   }
 
-  /** Gives up a run; unknown ones are ignored. */
+  /** Gives up a run. Unknown runs are ignored. */
   cancel(sessionId: string, run: number): void {
     const out = this.#out.get(sessionId)?.find((each) => each.run === run);
     if (out !== undefined) this.#giveUp(out);

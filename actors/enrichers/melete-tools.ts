@@ -26,7 +26,7 @@ export function meleteTools(stage: ToolStage): readonly EnricherTool[] {
   ];
 }
 
-/** The tool with which Melete says that all is prepared. */
+/** The tool with which Melete says that everything is prepared. */
 export const EVERYTHING_IS_READY: EnricherTool = enricherTool({
   name: 'everything_is_ready',
   description: 'Say that everything is prepared. The last thing you do.',
@@ -49,7 +49,7 @@ function renameSession({ act }: ToolStage): EnricherTool {
   });
 }
 
-/** Puts a skill before the model. */
+/** The tool that adds a skill to the model's next request. */
 export function activateSkill({ act, lookUp }: ToolStage): EnricherTool {
   return enricherTool({
     name: 'activate_skill',

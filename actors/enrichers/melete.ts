@@ -1,6 +1,6 @@
 /**
- * Melete: prepares the turn of a user's message (contract §8). It is a task for the `EnricherLoop`; each of its actions is
- * an input.
+ * Melete: prepares the turn of a user's message (contract §8). It is a task for the `EnricherLoop`. Each of its actions
+ * is an input of the session.
  */
 
 import { MELETE_LINE_CHARACTERS_MAX, MELETE_PENDING_MAX } from '../../src/base/bounds.ts';
@@ -21,7 +21,7 @@ const SECOND_MS = 1_000;
 
 /**
  * The parts of a waiting entry that Melete's line about the entry shows. A content that is read back from the log is
- * cut at once, one entry after the other.
+ * cut at once, so that only one whole content is in memory at a time.
  */
 function shortEntry(entry: MailboxEntry, readContent: ReadContent): FilledEntry {
   if (!isStored(entry.content)) return withContent(entry, readContent);
@@ -30,7 +30,7 @@ function shortEntry(entry: MailboxEntry, readContent: ReadContent): FilledEntry 
   return { ...entry, content: Buffer.from(text).toString() };
 }
 
-/** The preparation of a session's next turn. Rejects if the host cannot be asked for the definitions. */
+/** The task that prepares a session's next turn. Rejects if the host cannot be asked for the definitions. */
 export async function meleteTask(stage: EnricherStage): Promise<EnricherTask> {
   const { settings, actor, agent } = stage;
   const definitions = await askHost(stage.lookUp, { about: 'definitions' });

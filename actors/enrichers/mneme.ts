@@ -1,7 +1,7 @@
 /**
- * Mneme: summarises the messages about to leave a session's window, and later the older summaries (contract §6.5,
- * §6.5b). It is a task for the `EnricherLoop`. Its summary reaches the session as one input at the end of the run; its pins
- * take effect at once.
+ * Mneme: summarises messages that are about to leave a session's window, and later older summaries (contract §6.5,
+ * §6.5b). It is a task for the `EnricherLoop`. Its summary reaches the session as one input at the end of the run. The
+ * messages that it pins to goals are pinned at once.
  */
 import { z } from 'zod';
 import { BYTES_PER_TOKEN, SNAPSHOT_CHARACTERS_MAX } from '../../src/base/bounds.ts';
@@ -18,10 +18,10 @@ import { SNAPSHOTS_SYSTEM, snapshotsText, ZONE_SYSTEM, zoneText } from './mneme-
 
 const SECOND_MS = 1_000;
 
-/** The input a session receives at the end of a summary. */
+/** The input that a session receives at the end of a summary. */
 export type SummaryInput = Extract<Input, { type: 'summarised' }>;
 
-/** The summary under way in a session, until the session receives its outcome. */
+/** The writing of one summary, until its session receives the outcome. */
 export class SummaryWriter {
   readonly #stage: EnricherStage;
   readonly #run: number;
@@ -84,7 +84,7 @@ export class SummaryWriter {
     };
   }
 
-  /** The tool that saves a snapshot. The texts of several calls are joined to one snapshot. */
+  /** The tool that saves a snapshot (a summary). The texts of several calls are joined to one snapshot. */
   #saveSnapshot(): EnricherTool {
     const charactersMax = Math.min(this.#stage.settings.mneme.maxTokens * BYTES_PER_TOKEN, SNAPSHOT_CHARACTERS_MAX);
     return enricherTool({

@@ -1,4 +1,4 @@
-/** Melete before a sub-agent's first half-step: a name for it, and the skills its task needs (contract §7.3). */
+/** Melete before a sub-agent's first half-step: it names the sub-agent and activates skills (contract §7.3). */
 import { z } from 'zod';
 import { ContentError } from '../../src/base/errors.ts';
 import { NICKNAME_CHARACTERS_MAX } from '../../src/base/ids.ts';
@@ -12,7 +12,7 @@ import { namerSystem, namerText } from './namer-prompt.ts';
 
 const SECOND_MS = 1_000;
 
-/** The naming of a sub-agent. `siblings`: names that are taken. Rejects if the host cannot be asked. */
+/** The task that names a sub-agent. `siblings`: names that are taken. Rejects if the host cannot be asked. */
 export async function namerTask(stage: EnricherStage, siblings: readonly string[]): Promise<EnricherTask> {
   const { settings, actor, agent } = stage;
   const { skills: offered } = await askHost(stage.lookUp, { about: 'definitions' });

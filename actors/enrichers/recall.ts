@@ -13,7 +13,7 @@ import { ACTS_BY_TOOLS, goalLines, section } from './melete-prompt.ts';
 
 const SECOND_MS = 1_000;
 
-/** The recall for a session's goals. */
+/** The task that recalls messages for a session's goals. */
 export async function recallTask(stage: EnricherStage): Promise<EnricherTask> {
   const { settings, actor, agent } = stage;
   const model = agent.facts.enrichers?.mneme?.model;

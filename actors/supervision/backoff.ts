@@ -4,8 +4,8 @@ import type { Backoff } from './child-spec.ts';
 
 /**
  * Milliseconds to wait before the restart after the `attempt`-th transient fault in a row (from 1). The jitter is
- * derived from the child's id and the attempt. So the decision is a function of its input, and children that failed
- * together still restart at different times.
+ * derived from the child's id and the attempt. So equal inputs give equal decisions, but children that failed together
+ * restart at different times.
  */
 export function backoffMs(backoff: Backoff, id: string, attempt: number): number {
   const { minMs: first, maxMs: longest, factor } = backoff;
@@ -22,7 +22,7 @@ export function hashText(text: string): number {
   for (let index = 0; index < text.length; index += 1) {
     hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
   }
-  // The last units reach the high bits only by further mixing; the table of children uses the low bits.
+  // Mixes once more, so that every unit affects all bits. The table of children uses the low bits, the jitter all.
   hash ^= hash >>> 16;
   hash = Math.imul(hash, 0x85ebca6b);
   return (hash ^ (hash >>> 13)) >>> 0;

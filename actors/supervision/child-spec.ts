@@ -1,5 +1,6 @@
 /**
- * The options of a supervisor and of its children, in OTP's terms, and their validation. Pure; runs on every thread.
+ * The options of a supervisor and of its children, in the terms of Erlang/OTP, and their validation. Pure; runs on
+ * every thread.
  */
 import { SUPERVISED_CHILDREN_MAX } from '../../src/base/bounds.ts';
 import { defined } from '../../src/base/defined.ts';
@@ -15,7 +16,7 @@ export type RestartType = 'permanent' | 'transient' | 'temporary';
 export type Shutdown = 'brutalKill' | 'infinity' | number;
 /** Which children restart when one fails: only that child, all children, or that child and those started after it. */
 export type Strategy = 'oneForOne' | 'oneForAll' | 'restForOne';
-/** How a child's failure is handled: by OTP's rules, or with one fixed answer. */
+/** How a child's failure is handled. `restart`: by OTP's rules. The others: the same reaction to every failure. */
 export type OnChildFailure = 'report' | 'restart' | 'escalate' | 'ignore';
 
 /** One child. `id`: unique among the children of its supervisor. */
@@ -35,7 +36,7 @@ export interface Backoff {
   readonly jitter: number;
 }
 
-/** How one supervisor behaves. `intensity` restarts within `periodMs` are allowed; one more stops the supervisor. */
+/** How a supervisor behaves. `intensity` restarts within `periodMs` are allowed; one more stops the supervisor. */
 export interface SupervisorOptions {
   readonly strategy: Strategy;
   readonly intensity: number;
@@ -66,8 +67,8 @@ export const SUPERVISOR_DEFAULTS: SupervisorOptions = Object.freeze({
 });
 
 /**
- * A child spec with OTP's defaults: permanent; a worker has 5 s to stop, a supervisor as long as it takes. Throws
- * `ConfigError` naming the key, the value found and what was expected.
+ * A child spec with OTP's defaults: permanent; a worker has 5 s to stop, a supervisor has no time limit. Throws
+ * `ConfigError` that names the key, the value found and the expected value.
  */
 export function childSpec(input: unknown): ChildSpec {
   const given = checkKeys('child spec', input, ['id', 'restart', 'shutdown', 'type']);
@@ -86,7 +87,7 @@ export function childSpec(input: unknown): ChildSpec {
   };
 }
 
-/** Options with defaults filled in. Throws `ConfigError` naming the key, the value found and what was expected. */
+/** Options with defaults filled in. Throws `ConfigError` that names the key, the value found and the expected value. */
 export function supervisorOptions(input: unknown = {}): SupervisorOptions {
   const keys = ['strategy', 'intensity', 'periodMs', 'onChildFailure', 'backoff', 'childrenMax'];
   const given = { ...SUPERVISOR_DEFAULTS, ...defined(checkKeys('supervision', input, keys)) };
@@ -103,8 +104,8 @@ export function supervisorOptions(input: unknown = {}): SupervisorOptions {
 }
 
 /**
- * The spec of a sub-agent session. It restarts only if the policy answers failures with restarts; otherwise it is
- * forgotten when it ends. A session stops itself within the time it is given.
+ * The spec of a sub-agent session. If the policy is `restart`, the session restarts after a failure. Otherwise it is
+ * forgotten when it ends. It has the default time of a worker to stop.
  */
 export function subAgentSpec(id: string, onChildFailure: OnChildFailure): ChildSpec {
   return childSpec({ id, restart: onChildFailure === 'restart' ? 'transient' : 'temporary' });

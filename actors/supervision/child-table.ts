@@ -1,9 +1,9 @@
 /**
- * The children of one supervisor as a persistent table. A changed copy shares all but three small arrays with its
- * original, so one of 100,000 children can change without copying the others.
+ * The children of one supervisor as a persistent (immutable) table. A changed copy shares all but three small arrays
+ * with its original, so one of 100,000 children can change without copying the others.
  *
- * A row is found by its id. `order` rises, is never reused, and gives the order of start. Rows are sorted only when all
- * children are walked: when all are stopped or started.
+ * A row is found by its id. `order` gives the order of start; its numbers rise and are never reused. Rows are sorted
+ * only when all children are stopped or started.
  */
 import { hashText } from './backoff.ts';
 
@@ -32,7 +32,7 @@ export function rowOf<Row extends TableRow>(table: ChildTable<Row>, id: string):
   return table.groups[hash & MASK]?.[(hash >>> BITS) & MASK]?.find((row) => row.id === id);
 }
 
-/** A table with this row added, or replacing the one with the same id. */
+/** A table with this row. It replaces the row with the same id, if there is one. */
 export function withRow<Row extends TableRow>(table: ChildTable<Row>, row: Row): ChildTable<Row> {
   return replace(table, row.id, row);
 }

@@ -2,8 +2,8 @@
  * Handles failures of sub-agents: turns the supervisor's decisions into inputs for the sessions of one family.
  *
  * Owns: one supervisor state for each parent whose agent asked for supervision, made at the first failure. Does not
- * own: the sessions. Their stops and starts happen in the batch that contains the failure, so each answer reaches the
- * supervisor at once. Restart windows are in memory, as in OTP, so they are empty when a process starts.
+ * own: the sessions. These stop and start in the batch that contains the failure, so each answer reaches the supervisor
+ * at once. Restarts are counted in memory, as in OTP, so the count begins at zero when a process starts.
  */
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { Input } from '../../src/session/state/inputs.ts';
@@ -73,7 +73,7 @@ export class FamilySupervisor {
     });
     const orders = this.#restarts(outcome, 'its back-off is over');
     if (orders.length > 0) return orders;
-    // The process has restarted, so the supervisor has no record of the wait, but the child's log has.
+    // The process has restarted, so the supervisor does not know of the wait. The child's log does.
     return [{ session: child, input: { type: 'restart', reason: 'its back-off is over' } }];
   }
 
@@ -108,7 +108,7 @@ export class FamilySupervisor {
     return outcome;
   }
 
-  /** The supervisor of a family, with every child that has not ended marked as running. */
+  /** The supervisor state of a family, in which every child that has not ended is marked as running. */
   #current(parent: SessionActor, options: SupervisorOptionsInput): SupervisorState {
     let state = this.#states.get(parent.id);
     const feed = (input: SupervisorInput): void => {

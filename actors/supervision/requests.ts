@@ -1,6 +1,6 @@
 /**
- * Requests to a supervisor: to watch one more child, or to stop watching one. Requests are served while the supervisor
- * runs, wait while it walks its children, and are refused when it ends.
+ * Requests to a supervisor: to watch one more child, or to stop watching a child. While the supervisor runs, requests
+ * are served. While it starts or stops children one by one (a walk), they wait. When it ends, they are refused.
  */
 import { SUPERVISOR_REQUESTS_MAX } from '../../src/base/bounds.ts';
 import { type ChildSpec, type ChildSpecInput, childSpec } from './child-spec.ts';
@@ -57,7 +57,7 @@ function refuse(draft: Draft, id: string, refusal: Refusal, message: string): vo
   draft.actions.push({ type: 'refuse', id, refusal, message });
 }
 
-/** A child that never ran, at its position in the order of start. */
+/** A child that has not run yet. `order`: its position in the order of start. */
 export function downChild(spec: ChildSpec, order: number): Child {
   return { id: spec.id, order, spec, run: 0, faults: 0, status: { name: 'stopped' } };
 }

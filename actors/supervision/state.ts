@@ -7,8 +7,8 @@ import type { ChildTable, TableRow } from './child-table.ts';
 
 /**
  * Why a child ended. `normal`: it had nothing left to do. `shutdown`: it was asked to end. `transientFault`: a service
- * it needs is away for a while (429, 529, a timeout); waiting helps. `error`: it failed. `killed`: it did not end by
- * itself.
+ * that it needs was not available (429, 529, a timeout), so waiting helps. `error`: it failed. `killed`: it did not end
+ * by itself.
  */
 export interface ExitReason {
   readonly kind: 'normal' | 'shutdown' | 'transientFault' | 'error' | 'killed';
@@ -17,7 +17,7 @@ export interface ExitReason {
 
 /**
  * The status of a child. `exited`: it ended while a group was being restarted, and its end is not handled yet.
- * `waiting`: a timer will start it; `counted` says whether that restart uses up intensity.
+ * `waiting`: a timer will start it. `counted`: the restart counts towards `intensity`.
  */
 export type ChildStatus =
   | { readonly name: 'starting'; readonly isNew: boolean }
@@ -28,8 +28,8 @@ export type ChildStatus =
   | { readonly name: 'stopped' };
 
 /**
- * One child. `run` is the number of its current life. Numbers rise over all children, so a completion can name the run
- * that it completes.
+ * One child. `run` numbers its starts: each start of any child gets the next number. So an answer can name the run that
+ * it belongs to.
  */
 export interface Child extends TableRow {
   readonly spec: ChildSpec;
@@ -44,7 +44,7 @@ export type StopCause =
   | { readonly kind: 'requested' }
   | { readonly kind: 'intensity' | 'childFailure' | 'startFailed'; readonly id: string; readonly reason: ExitReason };
 
-/** The phase of the supervisor. Lists of ids are walked from `next`; each step waits for its child's answer. */
+/** The phase of the supervisor. A list `ids` is walked from index `next`; each step waits for its child's answer. */
 export type Phase =
   /** The phase before the input `begin`. */
   | { readonly name: 'new' }
@@ -53,7 +53,7 @@ export type Phase =
   | {
       readonly name: 'restarting';
       readonly step: 'stop' | 'start';
-      /** Ids of the group, right to left while stopping, left to right while starting. */
+      /** Ids of the group: in reverse order of start while stopping, in the order of start while starting. */
       readonly ids: readonly string[];
       readonly next: number;
       /** The child whose end began the walk. */
@@ -83,7 +83,7 @@ export interface SupervisorState {
 
 /** The inputs of a supervisor. */
 export type SupervisorInput =
-  /** Begins the first start, left to right. Once, before any other input. */
+  /** Begins the first start of the children, in their order. Sent once, before any other input. */
   | { readonly type: 'begin' }
   | { readonly type: 'childStarted'; readonly id: string; readonly run: number }
   | {
@@ -101,7 +101,7 @@ export type SupervisorInput =
 /** Why a request was refused. */
 export type Refusal = 'duplicate' | 'invalid' | 'limit' | 'unknown' | 'stopping';
 
-/** The reported fact about a child: it ended, could not be started, had to be killed, or is no longer watched. */
+/** A reported fact about a child: it ended, could not be started, had to be killed, or is no longer watched. */
 export type ReportEvent = 'exited' | 'startFailed' | 'killed' | 'removed';
 
 /** An action for the supervisor's host. Actions are performed in order. */
@@ -109,8 +109,8 @@ export type SupervisorAction =
   /** Start the child, and answer with `childStarted` or `startFailed` of this run. */
   | { readonly type: 'start'; readonly id: string; readonly run: number }
   /**
-   * Start a child that ran before; answer in the same way. `cause`: the child whose failure led to this restart.
-   * `counted`: the restart used up intensity.
+   * Start a child that ran before; answer as for `start`. `cause`: the child whose failure led to this restart.
+   * `counted`: the restart counts towards `intensity`.
    */
   | {
       readonly type: 'restart';
@@ -123,7 +123,7 @@ export type SupervisorAction =
   | { readonly type: 'stop'; readonly id: string; readonly run: number }
   /** End the child at once; the answer is the same as for `stop`. */
   | { readonly type: 'kill'; readonly id: string; readonly run: number }
-  /** Send the `timer` input of this name after `delayMs`; with 0 it follows the entries already in the mailbox. */
+  /** Send the `timer` input for this action after `delayMs`. With 0 it comes after inputs that already wait. */
   | {
       readonly type: 'scheduleRestart' | 'scheduleKill';
       readonly id: string;
@@ -138,7 +138,7 @@ export type SupervisorAction =
       readonly reason: ExitReason;
     }
   | { readonly type: 'refuse'; readonly id: string; readonly refusal: Refusal; readonly message: string }
-  /** All children are gone and the supervisor gives up, with exit reason shutdown: its own supervisor decides. */
+  /** All children are gone, and the supervisor gives up. Its own supervisor decides what follows. */
   | { readonly type: 'escalate'; readonly cause: StopCause; readonly reason: ExitReason }
   /** All children are gone, as requested. */
   | { readonly type: 'stopped' };

@@ -1,20 +1,20 @@
 /**
- * Supervision as a pure state machine with the semantics of OTP's supervisor. It serves the sub-agents of a session,
- * whose stops and starts take no time (`family-supervisor.ts`), and as part of `troupe/actors` the children of an
- * embedder, which start and stop in their own time.
+ * Supervision as a pure state machine with the semantics of the supervisor of Erlang/OTP. It serves the sub-agents of a
+ * session, which stop and start at once (`family-supervisor.ts`). As part of `troupe/actors` it also serves an
+ * embedder's own children, which take time to start and stop.
  *
  * Owns: which children there are, in which order, which of them run, and the consequences when one ends.
  * Does not own: the children, clocks, timers or threads. Its host performs the actions and returns the answers as
  * inputs. A host feeds one input at a time, in order, and performs all actions of a decision before it feeds the next.
  *
- *  S1  Children start left to right and stop right to left. Each step waits for the answer to the one before.
- *  S2  Restarts that count never exceed `intensity` within `periodMs`; a restart that would exceed it stops all
- *      children, then escalates.
- *  S3  A transient fault waits for its back-off and restarts without counting.
- *  S4  A restart that failed re-enters by a timer of 0 ms, so that a waiting shutdown is served before it.
- *  S5  A child's answer is taken only for the run it names; a run is asked to end at most once, and killed at most
+ *  S1  Children start in their order and stop in reverse. Each step waits for the answer to the one before.
+ *  S2  Counted restarts never exceed `intensity` within `periodMs`. If one more would be needed, the supervisor stops
+ *      all children and then escalates.
+ *  S3  After a transient fault the child waits for its back-off and restarts; this restart is not counted.
+ *  S4  A restart that failed is tried again by a timer of 0 ms, so that a waiting shutdown is served first.
+ *  S5  A child's answer counts only for the run that it names. A run is asked to end at most once, and killed at most
  *      once.
- *  S6  Under shutdown each child that is up is stopped exactly once, and nothing is started any more.
+ *  S6  After a shutdown each running child is stopped exactly once, and no child is started.
  *
  * Source of the rules: Erlang/OTP, stdlib, supervisor (decision by reason and restart type, strategies, intensity).
  */
@@ -77,11 +77,11 @@ export function decideSupervision(state: SupervisorState, input: SupervisorInput
   const draft: Draft = { ...state, now, actions: [] };
   handle(draft, input);
   advance(draft);
-  // Deferred inputs are served when the walk is over. One may begin another walk, and then the rest waits again.
+  // Deferred inputs are served when the walk is over. If one of them begins another walk, the rest waits again.
   while (draft.phase.name === 'running' && draft.deferred.length > 0) {
     const [waiting, ...others] = draft.deferred;
     draft.deferred = others;
-    // A walk may have handled the child since. Then this input is done and does not count as stale.
+    // If a walk has handled the child since, the input needs no action and does not count as stale.
     if (waiting !== undefined && isCurrent(draft, waiting)) handle(draft, waiting);
     advance(draft);
   }
@@ -108,7 +108,7 @@ function handle(draft: Draft, input: SupervisorInput): void {
 }
 
 /**
- * Handles a shutdown at once, also between the steps of a walk. A supervisor that was giving up then counts as asked to
+ * Handles a shutdown at once, even between the steps of a walk. A supervisor that was giving up then counts as asked to
  * stop.
  */
 function handleShutdown(draft: Draft): void {
@@ -148,7 +148,7 @@ function isCurrent(draft: Draft, input: SupervisorInput): boolean {
   return child !== undefined && child.run === input.run && isAwaited(child, input);
 }
 
-/** Whether a child in this status can give this answer. A deferred end is handled again from `exited`. */
+/** True if a child in this status can give this answer. A deferred end is handled again with the status `exited`. */
 function isAwaited(child: Child, input: Answer): boolean {
   const { name } = child.status;
   if (input.type === 'timer' && input.timer === 'restart') return name === 'waiting';
@@ -160,7 +160,7 @@ function isAwaited(child: Child, input: Answer): boolean {
 function handleExit(draft: Draft, child: Child, reason: ExitReason, input: Answer): void {
   if (child.status.name === 'stopping') return childGone(draft, child, reason);
   if (draft.phase.name === 'running') return decideExit(draft, child, reason);
-  // The walk may still reach this child and find it down. Otherwise its end is handled after the walk.
+  // The walk may still reach this child; it then counts as stopped. Otherwise its end is handled after the walk.
   setChild(draft, child, { status: { name: 'exited', reason: reason }, faults: faultsAfter(draft, child) });
   if (draft.phase.name !== 'stopping') draft.deferred = [...draft.deferred, input];
 }
@@ -182,8 +182,8 @@ function decideExit(draft: Draft, child: Child, reason: ExitReason): void {
 }
 
 /**
- * The number of faults to count. A child that ran for as long as the longest delay has recovered: its next fault counts
- * as the first.
+ * The child's transient faults so far. A child that ran for at least the longest back-off has recovered, so its next
+ * fault counts as the first.
  */
 function faultsAfter(draft: Draft, child: Child): number {
   const recovered = child.status.name === 'running' && draft.now - child.status.since >= draft.options.backoff.maxMs;

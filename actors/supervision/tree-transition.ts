@@ -14,7 +14,7 @@ import { runTurn } from '../../src/session/turn.ts';
 import type { SessionActor } from '../session-actor.ts';
 import type { FamilyOrder } from './family-supervisor.ts';
 
-/** The services a batch needs from its host. */
+/** The services that a batch needs from its host. */
 export interface TreeAccess {
   /** The actor of a session; undefined when there is no such session. */
   find(sessionId: string): SessionActor | undefined;
@@ -22,10 +22,10 @@ export interface TreeAccess {
   create(sessionId: string): SessionActor;
   environment(actor: SessionActor): Environment;
   observer(actor: SessionActor): Observer | undefined;
-  /** The inputs for the family after a supervised child's failure, or after the end of its back-off. */
+  /** The inputs for the family after a supervised child's failure, or (`error` undefined) after its back-off. */
   supervise(parent: SessionActor, child: SessionActor, error: ErrorShape | undefined): readonly FamilyOrder[];
   /** A child's text as its parent may store it: shortened, with the whole text in the result store. */
-  shorten(text: string): string;
+  shorten(parent: string, text: string): string;
 }
 
 /** An effect with the session that asks for it. */
@@ -54,10 +54,10 @@ interface Step {
 }
 
 /**
- * Runs inputs of one session and all that follows from them within the tree. Throws only for broken invariants. In that
- * case nothing was journalled, and every actor in `touched` must be dropped and read again from the log. `touched`
- * receives each session that was looked at and perhaps changed, once. `turn` identifies this batch: no other batch of
- * the same actors has the number.
+ * Runs inputs of one session and all inputs that follow from them within the tree. Throws only for broken invariants.
+ * In that case nothing was journalled, and every actor in `touched` must be dropped and read again from the log.
+ * `touched` receives once each session that was reached, because it may have changed. `turn` identifies this batch: no
+ * other batch of the same actors has the number.
  */
 export function runTreeTransition(
   access: TreeAccess,
@@ -77,7 +77,7 @@ export function runTreeTransition(
       touched.push(current);
     }
     const { state } = current;
-    // A session that joins a budget in this step reports all that it has used.
+    // A session that joins a shared budget in this step reports all tokens that it has used.
     const used = state.budget?.isShared === true ? usedOf(state) : 0;
     const isFamily = state.children.size > 0;
     const wasAtRest = isFamily && isAtRest(state);
@@ -97,12 +97,12 @@ export function runTreeTransition(
   return { writes, effects };
 }
 
-/** True for a sub-agent that has ended and has nothing more to do: no turn of it will answer its children. */
+/** True for a sub-agent that has ended and has nothing more to do, so that it will not answer its children. */
 function isAtRest(state: SessionState): boolean {
   return state.exit !== undefined && state.state === 'idle' && !hasActive(state);
 }
 
-/** The children that wait for this session's answer continue without it. */
+/** Lets the children that wait for this session's answer continue without an answer. */
 function endQuestions(access: TreeAccess, queue: Step[], { children }: SessionState): void {
   for (const { id } of children.values()) {
     const child = access.find(id);
@@ -111,7 +111,7 @@ function endQuestions(access: TreeAccess, queue: Step[], { children }: SessionSt
   }
 }
 
-/** Reports a session's use of a budget to its parent, before anything else that follows. */
+/** Reports a session's use of a shared budget to its parent, before the steps of its effects. */
 function reportUse(access: TreeAccess, queue: Step[], actor: SessionActor, tokens: number): void {
   const parent = tokens === 0 ? undefined : parentOf(access, actor);
   if (parent !== undefined) queue.push({ actor: parent, input: { type: 'childSpent', tokens } });
@@ -123,7 +123,7 @@ function write(writes: ActorWrite[], actor: SessionActor, records: readonly Sess
   else before.records = [...before.records, ...records];
 }
 
-/** The steps that an effect leads to within the tree, none if its target is gone (R23), or `outside`. */
+/** The steps to which an effect leads within the tree: none if its target is gone (R23). `outside`: not in the tree. */
 function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'outside' | readonly Step[] {
   switch (effect.type) {
     case 'born': {
@@ -136,7 +136,7 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
     }
     case 'forkBorn': {
       const fork = access.create(effect.child);
-      // If the record itself has the fork's beginning, folding the record plants that beginning.
+      // If the record itself has the fork's beginning, folding the record puts it into the state.
       if (effect.record.seed === undefined) plantSeed(fork.state, effect.seed);
       return [{ actor: fork, input: { type: 'forked', record: effect.record } }];
     }
@@ -145,7 +145,7 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
       if (parent === undefined) return [];
       const input: Input =
         effect.input.type === 'subagentSaid'
-          ? { ...effect.input, content: access.shorten(effect.input.content) }
+          ? { ...effect.input, content: access.shorten(parent.id, effect.input.content) }
           : effect.input;
       return [{ actor: parent, input }];
     }

@@ -1,6 +1,6 @@
 /**
- * Walks a supervisor's children, with one draft of the next state per decision. The procedures stop children right to
- * left and start them left to right. Each step handles one child and waits for the answer to the one before.
+ * Walks a supervisor's children, with one draft of the next state per decision. A walk starts children in their order,
+ * or stops them in reverse. Each step handles one child, and waits for the answer of the child before.
  */
 import type { Shutdown } from './child-spec.ts';
 import { type ChildTable, rowOf, rowsInOrder, withoutRow, withRow } from './child-table.ts';
@@ -39,7 +39,7 @@ export function report(draft: Draft, event: ReportEvent, child: Child, reason: E
   draft.actions.push({ type: 'report', event, id: child.id, run: child.run, reason });
 }
 
-/** Starts a child under a new run: the first time, or again because of the child named. */
+/** Starts a child under a new run. `again`: it ran before, and restarts because of the child `cause`. */
 export function startChild(
   draft: Draft,
   child: Child,
@@ -74,7 +74,7 @@ export function settle(draft: Draft, child: Child): void {
   else setChild(draft, child, { status: { name: 'stopped' }, faults: 0 });
 }
 
-/** A child that was asked to end has ended. A failure on the way is reported here, since nothing else reports it. */
+/** Handles the end of a child that was asked to end. If it failed instead, that is reported only here. */
 export function childGone(draft: Draft, child: Child, reason: ExitReason): void {
   if (reason.kind === 'error' || reason.kind === 'transientFault') report(draft, 'exited', child, reason);
   if (child.status.name === 'stopping' && child.status.forget) {
@@ -90,7 +90,7 @@ export function beginStarting(draft: Draft): void {
   draft.phase = { name: 'starting', ids: rowsInOrder(draft.children).map((child) => child.id), next: 0 };
 }
 
-/** Begins to stop and start the group that a failed child belongs to under the strategy; the child is down already. */
+/** Begins to stop and restart the children that the strategy restarts with `failed`, which has already ended. */
 export function beginGroup(draft: Draft, failed: Child, counted: boolean): void {
   const rows = rowsInOrder(draft.children);
   const group = draft.options.strategy === 'restForOne' ? rows.filter((row) => row.order >= failed.order) : rows;
@@ -98,7 +98,7 @@ export function beginGroup(draft: Draft, failed: Child, counted: boolean): void 
   draft.phase = { name: 'restarting', step: 'stop', ids, next: 0, cause: failed.id, counted };
 }
 
-/** Begins to stop all children. Waiting requests are refused; the walk itself handles ends that waited. */
+/** Begins to stop all children. Deferred requests are refused; the walk itself handles deferred ends of children. */
 export function beginStopping(draft: Draft, cause: StopCause): void {
   for (const input of draft.deferred) {
     if (input.type === 'removeChild') refuseStopping(draft, input.id);
@@ -114,7 +114,7 @@ export function refuseStopping(draft: Draft, id: string): void {
   draft.actions.push({ type: 'refuse', id, refusal: 'stopping', message: 'the supervisor is stopping' });
 }
 
-/** Walks until a step has to wait for a child, or the walk is over. Each iteration passes one child. */
+/** Walks until a step has to wait for a child, or the walk is over. Each iteration handles one child. */
 export function advance(draft: Draft): void {
   for (let { phase } = draft; isWalk(phase); phase = draft.phase) {
     const id = phase.ids[phase.next];
@@ -136,7 +136,7 @@ function isWalk(phase: Phase): phase is Walk {
   return phase.name === 'starting' || phase.name === 'restarting' || phase.name === 'stopping';
 }
 
-/** True when the child is down; asks it to end if that has not happened yet. */
+/** True when the child is down. Otherwise asks it to end, unless it was asked before, and returns false. */
 function isDown(draft: Draft, child: Child): boolean {
   switch (child.status.name) {
     case 'starting':
@@ -156,7 +156,7 @@ function isDown(draft: Draft, child: Child): boolean {
   }
 }
 
-/** True when the child is up, or was up and its end is deferred; starts it when it is down. */
+/** True when the child is up, or was up and its end is deferred. If the child is down, starts it and returns false. */
 function isUp(draft: Draft, child: Child, phase: Walk): boolean {
   if (child.status.name === 'starting') return false;
   if (child.status.name !== 'stopped') return true;

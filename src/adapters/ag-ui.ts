@@ -1,6 +1,6 @@
 /**
  * Subpath `troupe/ag-ui`: translates a turn to events of the Agent User Interaction protocol (AG-UI). The turn that
- * consumes a message is one run, and each half-step is one step.
+ * consumes a message is one run of the protocol. Each half-step (one model call and its tools) is one step.
  *
  * Source of the protocol: https://docs.ag-ui.com/concepts/events. The events are plain data, so a server needs none of
  * the protocol's packages.
@@ -54,8 +54,8 @@ const inputSchema = z.looseObject({
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() });
 
 /**
- * The newest user message of a run request. Throws `ContentError` for a body of another form, for a conversation that
- * does not end with the user, and for content that holds more than text.
+ * The newest user message of a run request. Throws `ContentError` for a body of another form, and for a conversation
+ * that does not end with the user. Also throws it for content other than text.
  */
 export function agUiInput(body: unknown): AgUiInput {
   const parsed = inputSchema.safeParse(body);

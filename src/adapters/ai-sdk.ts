@@ -30,7 +30,9 @@ export { type UiMessage, type UiPart, type UiToolPart, uiMessages } from './ui-m
 
 /** The options of streaming a turn. */
 export interface UiStreamOptions {
-  /** A signal that ends this stream, never the turn, and no other stream of it. A request's own signal fits. */
+  /**
+   * A signal that ends only this stream, for example the request's own signal. The turn and its other streams continue.
+   */
   readonly signal?: AbortSignal;
   /** Id of the assistant's message in the client; default: the receipt's. */
   readonly messageId?: string;
@@ -38,9 +40,9 @@ export interface UiStreamOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The options of streaming a turn to a page that comes back. */
+/** The options of streaming a turn to a page that connects again. */
 export interface ResumeOptions extends UiStreamOptions {
-  /** Id of the user's message that the page wants the answer to: then its turn is streamed also after its end. */
+  /** Id of the user's message whose answer the page wants. The turn of that message is streamed even after its end. */
   readonly key?: string;
 }
 
@@ -55,8 +57,8 @@ export interface ChatInput {
   /** Id of the user's message: a key that makes a repeated request harmless. */
   readonly key: string | undefined;
   /**
-   * True if the message takes the place of the one that the page knows by this key: the user edited it, or wants
-   * another answer. The key is the one it was sent with, or its id in `history`.
+   * True if the message replaces an earlier one: the user edited the earlier message, or wants another answer to it.
+   * `key` then names the earlier message, by the key that it was sent with or by its id in `history`.
    */
   readonly replaces: boolean;
 }
@@ -76,7 +78,8 @@ const bodySchema = z.looseObject({
 
 /**
  * The newest user message of a `useChat` request body. Throws `ContentError` for a body of another form, and for a
- * conversation that does not end with the user. Also throws it for a file that is not an image or PDF in a data URL.
+ * conversation that does not end with the user. Also throws it for a file that is not an image or PDF in a data URL,
+ * and for a replacement without an id.
  */
 export function chatInput(body: unknown): ChatInput {
   const parsed = bodySchema.safeParse(body);
@@ -100,16 +103,16 @@ export function chatInput(body: unknown): ChatInput {
  * Answers a request with the turn that consumes `source`. A client that disconnects cancels nothing; a failure is
  * reported in the stream. Rejects as `session.send` does, if there is a message to send.
  *
- * A `ChatInput` that replaces a message (`regenerate`, or a message sent again with the id of an earlier one) is sent with
- * `replaces`: that message and everything after it leave the history in the step that accepts this one. Rejects with
- * `InvalidArgumentError` (`message_not_found`) if the conversation does not have that message.
+ * A `ChatInput` that replaces a message (`regenerate`, or a message sent again with the id of an earlier one) is sent
+ * with `replaces`: that message and everything after it leave the history in the transaction that accepts the new
+ * message. Rejects with `InvalidArgumentError` (`message_not_found`) if the conversation does not have that message.
  */
 export async function uiMessageResponse(
   session: Session,
   source: TurnSource | ChatInput,
   options: UiStreamOptions = {},
 ): Promise<Response> {
-  // The signal ends this client's stream. The turn is read on, for the clients that come later.
+  // The signal ends only this client's stream. The turn is still read, for clients that connect later.
   const { signal: _signal, ...others } = options;
   const chunks = await uiMessageChunks(session, source, others);
   const body = eventStream(chunks, {
@@ -131,12 +134,13 @@ function streamResponse(body: ReadableStream<Uint8Array>, options: UiStreamOptio
 }
 
 /**
- * Answers the request with which `useChat({ resume: true })` asks for the turn at work: the turn from its beginning,
- * then live. 204 if the session is idle. With `key` it is the turn of that message, also after its end: a client that
- * lost its connection gets the answer whole. Without a message of that key it is the turn at work.
+ * Answers the request with which `useChat({ resume: true })` asks for the running turn. The stream begins with the
+ * beginning of the turn and then follows it live. The status is 204 if the session is idle. With `key` the stream is
+ * the turn of that message, even after the turn has ended. So a client that lost its connection gets the whole answer.
+ * If no message has that key, the stream is the running turn.
  *
- * A turn that this process streams is repeated as it was sent. Any other is read from the log; the text of a model call
- * that runs comes as far as it was written, and then live.
+ * A turn that this process streams is repeated as it was sent. Any other turn is read from the log. For a model call in
+ * flight, the stream has the text written so far and then the new text live.
  */
 export async function resumeResponse(session: Session, options: ResumeOptions = {}): Promise<Response> {
   const { key, ...others } = options;
@@ -205,7 +209,7 @@ class ChunkWriter implements Writer<UiMessageChunk> {
             : { type: 'tool-output-error', toolCallId: piece.id, errorText: piece.text, dynamic: true },
         ];
       case 'note':
-        // A client keeps every other part in its message.
+        // A client keeps a part in its message unless the part is transient.
         return [
           { type: `data-${piece.name}`, data: piece.data, ...(piece.name === 'progress' && { transient: true }) },
         ];

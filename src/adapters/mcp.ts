@@ -2,9 +2,9 @@
  * Subpath `troupe/mcp`: serves a runtime over MCP, so that other agents can use its sessions with the tools `send`,
  * `spawn` and `read`.
  *
- * Source of the protocol: https://modelcontextprotocol.io, through its official SDK (`@modelcontextprotocol/server`,
- * a peer dependency). Give a function that returns the server to `serveStdio` or `createMcpHandler` of that SDK, which
- * serve both eras of the protocol, or connect the server to a transport, which serves the older one.
+ * Source of the protocol: https://modelcontextprotocol.io, through its official SDK (`@modelcontextprotocol/server`, a
+ * peer dependency). Give a function that returns the server to `serveStdio` or `createMcpHandler` of that SDK: they
+ * serve both eras of the protocol. A server that is connected to a transport directly serves only the older era.
  */
 import { type CallToolResult, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
@@ -21,7 +21,8 @@ export interface McpOptions {
   /** Name of the server; default `troupe`. */
   readonly name?: string;
   /**
-   * Returns true for a session that other agents may use. It gets the id of the session and of its root. Default: all.
+   * Returns true if other agents may use the session with this id. A child's id begins with the id of its root.
+   * Default: all sessions.
    */
   readonly allows?: (session: string) => boolean;
   /** Milliseconds after which `send` and `spawn` return without an answer; default five minutes. */
@@ -154,7 +155,7 @@ async function withinTime(
   }
 }
 
-/** Turns a failure into the form that the protocol requires: a result the model can read. */
+/** Turns a failure into the form that the protocol requires: a result that the model can read. */
 async function toolResult(run: () => Promise<CallToolResult>): Promise<CallToolResult> {
   try {
     return await run();

@@ -1,23 +1,23 @@
 /**
- * Finds the message that a page of `useChat` means by an id: the page's own id, which was the key of the message, or an
- * id of `session.history`.
+ * Finds the message that a page of `useChat` names by an id. The id is the page's own, which was the key of the
+ * message, or an id of `session.history`.
  *
- * A message that the page calls `k` is replaced by a message with the key `k~1`, that one by `k~2`, and so on: a key is
- * used once. The page keeps its id, so each of them is the message that the page calls `k`.
+ * The page calls a message `k`. Its replacement is sent with the key `k~1`, the next replacement with `k~2`, because a
+ * key is used only once. The page keeps its id, so it calls each of these messages `k`.
  */
 import { InvalidArgumentError, type Receipt, type SendOptions, type Session, TroupeError } from '../index.ts';
 
 /** Names a message that was sent. */
 type Named = NonNullable<SendOptions['replaces']>;
 
-/** The id under which a page knows the messages that were sent with a key. */
+/** The id by which a page knows a message that was sent with this key. */
 export function pageId(key: string): string {
   return key.replace(/~[1-9]\d*$/, '');
 }
 
 /**
- * How to send the message that takes the place of the one that a page calls `id`. Rejects with `InvalidArgumentError`
- * (`message_not_found`) if the conversation does not have that one.
+ * Returns the options with which to send a replacement of the message that a page calls `id`. Rejects with
+ * `InvalidArgumentError` (`message_not_found`) if the conversation does not have that message.
  */
 export async function replacing(
   session: Session,
@@ -54,7 +54,7 @@ async function sentAs(session: Session, id: string): Promise<Named | undefined> 
   if (key !== undefined) return { key };
   const named = said.find((message) => message.id === id);
   if (named !== undefined) return named.key === undefined ? { id } : { key: named.key };
-  // The keys of messages that were joined into one are known to their receipts only.
+  // If messages were joined into one, only their receipts know their keys.
   const receipt = await receiptOf(session, id);
   const seq = receipt === undefined ? undefined : await messageSeq(session, receipt);
   return said.some((message) => message.id === `m${seq}`) ? { id: `m${seq}` } : undefined;
@@ -69,7 +69,7 @@ async function receiptOf(session: Session, key: string): Promise<Receipt | undef
   }
 }
 
-/** The number of the message that an entry became; undefined if it did not enter the log, or not yet. */
+/** The number of the message that a mailbox entry became; undefined if the entry has not become a message. */
 export async function messageSeq(session: Session, { pendingId, seq }: Receipt): Promise<number | undefined> {
   const { seq: newest } = await session.state();
   if (newest <= seq) return undefined;

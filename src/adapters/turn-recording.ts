@@ -1,25 +1,26 @@
 /**
- * The streams of turns at work, kept so that a client that comes back gets its turn from the beginning. The log has no
- * text of an answer that is still being written; a recording has it.
+ * Keeps the streams of running turns, so that a client that connects again gets its turn from the beginning. The log
+ * has no text of an answer that is still being written; a recording has this text.
  *
- * Owns: the bytes of each recorded stream until its turn ends. Does not own: the turn, which a lost recording does not
- * change: then the turn is replayed from the log.
- *  G1 The bytes of one recording, and of all of the process, are bounded; a recording that would exceed a bound is
- *     dropped, and its client's stream continues.
- *  G2 A recording that no client reads is dropped after a while, and with it the reader of the session's events.
- *  G3 No client ends the stream of another: each has a signal and a first piece for itself.
+ * Owns: the bytes of each recorded stream until its turn ends. Does not own: the turn. Without a recording the turn is
+ * replayed from the log.
+ *  G1 The bytes of one recording, and of all recordings of the process, are bounded. A recording that exceeds a bound
+ *     is dropped, and the streams of its clients continue.
+ *  G2 A recording that no client reads is dropped after `RECORDING_UNREAD_MS`, together with its reader of the
+ *     session's events.
+ *  G3 No client ends another client's stream. Each client has its own signal and its own first piece.
  */
 import { RECORDING_BYTES_MAX, RECORDING_UNREAD_MS, RECORDINGS_BYTES_MAX } from '../base/bounds.ts';
 import type { Receipt } from '../index.ts';
 import { runtimeOf } from '../runtime/handles/receipt.ts';
 
-/** Recordings by the runtime of their sessions, and by the ids of the receipts of their turns. */
+/** The recordings of each runtime, by the id of the receipt whose turn they record. */
 const recordings = new WeakMap<object, Map<string, TurnRecording>>();
 let heldBytes = 0;
 
 /**
- * Starts to record a stream; returns the stream to send, of the recording that the turn already has if it has one.
- * `start`: the first piece of this client's stream, which has the id of its message.
+ * Records `stream` and returns the stream to send. If the turn already has a recording, returns a stream of that
+ * recording and cancels `stream`. `start`: the first piece of this client's stream, which has the id of its message.
  */
 export function recorded(
   receipt: Receipt,
@@ -30,7 +31,7 @@ export function recorded(
   recordings.set(runtimeOf(receipt), own);
   const known = own.get(receipt.id);
   if (known !== undefined) {
-    // The recording has the text that is being written, which the log does not have.
+    // The existing recording has the text that is being written. The log does not have it.
     stream.cancel().catch(() => undefined);
     return known.read(start);
   }
@@ -44,14 +45,18 @@ export function replayed(receipt: Receipt, start: Uint8Array): ReadableStream<Ui
   return recordings.get(runtimeOf(receipt))?.get(receipt.id)?.read(start);
 }
 
-/** The stream until the signal aborts: then it ends, and what it reads from is cancelled (G3). */
+/**
+ * Returns a stream with the pieces of `stream`. When the signal aborts, the returned stream ends and `stream` is
+ * cancelled (G3).
+ */
 export function untilAborted(
   stream: ReadableStream<Uint8Array>,
   signal: AbortSignal | undefined,
 ): ReadableStream<Uint8Array> {
   if (signal === undefined) return stream;
   const reader = stream.getReader();
-  // The pending read resolves as done. A source that cannot be cancelled fails its read, which the client sees.
+  // After this the pending read resolves as done. If the cancelling fails, the read fails, and the client sees that
+  // error.
   const stop = (): void => void reader.cancel().catch(() => undefined);
   const leave = (): void => signal.removeEventListener('abort', stop);
   signal.addEventListener('abort', stop, { once: true });
@@ -83,10 +88,13 @@ class TurnRecording {
   /** The number of the first piece that is still held. */
   #first = 0;
   #bytes = 0;
-  /** True once a bound was exceeded: no further client gets this recording, and pieces that were read are let go. */
+  /**
+   * True once a bound was exceeded. Then no further client gets this recording, and pieces that all clients have read
+   * are released.
+   */
   #isFull = false;
   #isOver = false;
-  /** Called when a piece has come, a client has read one, or a client has left. */
+  /** Callbacks for the next change: a piece has come, a client has read one, or a client has left. */
   #waiting: (() => void)[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -145,7 +153,7 @@ class TurnRecording {
     this.#end();
   }
 
-  /** Lets go of the pieces that all clients have read; returns the bytes that are left. */
+  /** Releases the pieces that all clients have read; returns the bytes that are left. */
   #trim(): number {
     const read = Math.min(this.#first + this.#pieces.length, ...[...this.#clients].map(({ next }) => next));
     for (; this.#first < read; this.#first += 1) this.#hold(-(this.#pieces.shift()?.byteLength ?? 0));
@@ -170,7 +178,7 @@ class TurnRecording {
     this.#reader.cancel().catch(() => this.#end());
   }
 
-  /** Clients that have not read everything keep the pieces alive; no other code does. */
+  /** After the end only clients that have not read everything keep the pieces in memory. */
   #end(): void {
     if (this.#isOver) return;
     this.#isOver = true;

@@ -6,8 +6,8 @@
  * C1 Nothing is emitted before the message is promoted: until then the session may be busy with the answer to another
  *    message.
  * C2 The text of an answer is emitted whole: the durable message supplies the parts that the deltas did not. A reader
- *    that begins while a call streams gets the deltas of that call from the first one on.
- * C3 A call is emitted before its result, and each once. The last piece is the only `end`.
+ *    that begins during a model call gets the deltas of that call from the first one on.
+ * C3 A call is emitted before its result, and each of the two once. The last piece is the only `end`.
  */
 import { defined } from '../base/defined.ts';
 import type { ErrorShape } from '../base/errors.ts';
@@ -15,7 +15,7 @@ import { type Message, type Pending, textOf, type Usage } from '../base/messages
 import type { SessionEvent } from '../events/event.ts';
 import { shownText } from '../events/view-modes.ts';
 
-/** One piece of the story. */
+/** One piece of a turn. */
 export type Piece =
   /** A half-step begins: the model is called, and then the tools that it calls. */
   | { readonly type: 'step' }
@@ -105,7 +105,7 @@ export class TurnStory {
   }
 
   /**
-   * Called after the last event. Emits an `end` if the turn had none, because the session was deleted or the runtime
+   * Called after the last event. Emits an `end` if the turn had none: the session was deleted, or the runtime was
    * closed.
    */
   finish(): readonly Piece[] {
@@ -140,7 +140,7 @@ export class TurnStory {
     return this.#result({ toolUseId, content: message.content, success: message.success ?? true });
   }
 
-  /** The rest of an answer's text that its deltas did not supply (C2). */
+  /** Returns the part of an answer's text that the deltas did not supply (C2). */
   #rest(text: string): readonly Piece[] {
     const written = this.#written;
     this.#written = '';

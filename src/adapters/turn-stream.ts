@@ -1,8 +1,9 @@
 /**
- * Follows a turn from its message on, in the messages of a protocol. Shared by the adapters that answer a browser.
+ * Follows a turn, beginning with its message, and emits the messages of a protocol. The adapters that answer a browser
+ * share this file.
  *
  * Owns: one reader of a session's events. Does not own: the session, the turn.
- * D1 The events are read before the message is sent, so that no delta of its answer is missed.
+ * D1 The reader of events starts before the message is sent, so that no delta of its answer is missed.
  * D2 The reader is closed with the stream: when the turn ends, on `return`, on the signal, or on a failure.
  * D3 Closing the reader cancels nothing: the session continues.
  */
@@ -18,7 +19,7 @@ import { type Piece, TurnStory } from './turn-story.ts';
 /** The message that an adapter follows: already accepted, or still to be sent. */
 export type TurnSource = Receipt | UserContent | ({ readonly content: UserContent } & SendOptions);
 
-/** Translates the story of a turn to the messages of a protocol. */
+/** Translates the pieces of a turn to the messages of a protocol. */
 export interface Writer<T> {
   take(piece: Piece): readonly T[];
 }
@@ -94,8 +95,8 @@ export class TurnStream<T> implements AsyncIterableIterator<T, undefined> {
 }
 
 /**
- * Reads the turn of a receipt's message, or sends a message and reads its turn. Rejects as `session.send` does, without
- * reading.
+ * Reads the turn of a receipt's message, or sends a message and reads its turn. Rejects as `session.send` does; the
+ * reader is then closed.
  */
 export async function followTurn(session: Session, source: TurnSource, signal?: AbortSignal): Promise<Reading> {
   if (source instanceof Receipt) return followReceipt(session, source, signal);
@@ -138,8 +139,8 @@ export function problemsOf({ issues }: z.ZodError): string {
 }
 
 /**
- * Encodes a protocol's messages as server-sent events. `last`: texts that follow the messages. `fail`: texts that
- * replace `last` if the reading fails.
+ * Encodes a protocol's messages as server-sent events. `last`: texts that follow the messages. `fail`: returns the
+ * texts to send instead of `last` if the reading fails.
  */
 export function eventStream<T>(
   words: TurnStream<T>,

@@ -1,6 +1,6 @@
 /**
- * The conversation of a session as the messages of `useChat`, for a page that loads. The parts are those that the stream
- * of a turn makes, so a page looks the same before and after a reload.
+ * Converts the conversation of a session to the messages of `useChat`, for a page that loads. The parts are those that
+ * the stream of a turn makes, so a page looks the same before and after a reload.
  */
 import type { HistoryMessage, ToolMessage } from '../base/history-message.ts';
 import { isRecord } from '../base/json.ts';
@@ -31,10 +31,11 @@ export interface UiMessage {
 }
 
 /**
- * The messages of a session's conversation, oldest first, then those that wait in its mailbox. Messages that no person
- * wrote or reads are left out, as is the answer at work: `resumeResponse` streams it whole. The id of a user's message is
- * the one that its page gave it (the key that it was sent with), or else its id in `history`; `chatInput` and
- * `resumeResponse` understand both. A session that does not exist yet has no messages.
+ * The messages of a session's conversation, oldest first, then those that wait in its mailbox. System messages and
+ * messages that the system injected are left out. The answer of the running turn is also left out, because
+ * `resumeResponse` streams it whole. The id of a user's message is the id from its page, which is the key that it was
+ * sent with. A message without a key has the id that it has in `history`. `chatInput` and `resumeResponse` understand
+ * both. A session that does not exist yet has no messages.
  */
 export async function uiMessages(session: Session): Promise<UiMessage[]> {
   const current = await session.current();
@@ -68,7 +69,7 @@ function userPart(block: ContentBlock): readonly UiPart[] {
   return [{ type: 'file', mediaType, url: `data:${mediaType};base64,${data}` }];
 }
 
-/** Adds an answer, or a result, to the assistant's message that the turn has so far. */
+/** Adds an answer to the assistant's message of its turn, or a result to its call in that message. */
 function addAnswer(
   shown: UiMessage[],
   message: Extract<HistoryMessage, { readonly role: 'assistant' | 'tool' }>,
@@ -110,7 +111,7 @@ function answered({ type, toolName, toolCallId, input }: UiToolPart, { content, 
   return { ...call, state: 'output-available', output: loggedValue(text) };
 }
 
-/** The value of a text that is JSON; any other text as it is. The log has inputs and results as text. */
+/** The value of a text that is JSON; any other text unchanged. The log keeps inputs and results as text. */
 export function loggedValue(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,13 +1,13 @@
 /**
- * Blocks that a model of another vendor wrote: which of their parts a provider may send. Pure.
+ * Decides which blocks that another vendor's model wrote may be sent to a provider, and in which form. Pure.
  *
- * One form, for every provider: a block of `troupe/ai-model` has the member `origin` (`BlockOrigin`). Claude's blocks and
- * blocks of a user have none.
+ * Every block that comes from `troupe/ai-model` has the member `origin` (`BlockOrigin`). Claude's blocks and a user's
+ * blocks have none.
  *
  * - A text and a call are sent to every model. Their `origin` is sent only to the model it names.
  * - A `thinking` block and a `provider_part` block are sent only to the model that their `origin` names. A thought
  *   without an `origin` is Claude's, and is sent to Claude only.
- * - A message of which nothing is left is left out.
+ * - A message that has no block left is omitted from the request.
  * - An answer that an embedder gives or edits has no origins: its parts may no longer be those that the model made.
  */
 import type { BlockOrigin, ContentBlock } from './messages.ts';
@@ -29,7 +29,7 @@ interface Message {
   readonly content: string | readonly ContentBlock[];
 }
 
-/** The message as the Messages API takes it; undefined if nothing is left of it. */
+/** The message as the Messages API accepts it: without origins. Undefined if no block of the message may be sent. */
 export function withoutOrigins(message: Message): Message | undefined {
   const { role, content } = message;
   if (typeof content === 'string' || !content.some((block) => 'origin' in block)) return message;
@@ -37,7 +37,9 @@ export function withoutOrigins(message: Message): Message | undefined {
   return kept.length === 0 ? undefined : { role, content: kept };
 }
 
-/** The block without its origin; none if a block of another vendor's model cannot be sent without it. */
+/**
+ * The block without its `origin`. The list is empty if only the model that the `origin` names may receive the block.
+ */
 export function withoutOrigin(block: ContentBlock): readonly ContentBlock[] {
   if (!('origin' in block)) return [block];
   if (block.type === 'thinking' || block.type === 'provider_part') return [];

@@ -1,6 +1,6 @@
 /**
  * Every bound of the runtime, with unit and reason (rule A9). The option `limits` of `open` changes `LIMIT_DEFAULTS`;
- * the other bounds are constants. Import them from this file. Each is defined in the file of its topic:
+ * the other bounds are constants. All bounds are imported from this file. Each is defined in the file of its topic:
  *
  *  - `bounds/session.ts`: mailbox, half-step, approvals, history, tasks, compression, memory, goals, enrichers,
  *    supervision;
@@ -32,7 +32,7 @@ export interface Limits {
   readonly toolResultBytes: number;
   /** Children of one parent over its whole life. */
   readonly children: number;
-  /** Children of one parent that wait for a place among its working children (`subagents.maxActive`). */
+  /** Queued children of one parent. A child is queued while its parent has `subagents.maxActive` working children. */
   readonly spawnsWaiting: number;
   /** Sessions that may be in a turn at once on one shard. Further sessions wait, spawned children included. */
   readonly liveSessions: number;
@@ -54,10 +54,10 @@ export const LIMIT_DEFAULTS: Limits = Object.freeze({
   messageBytes: 4 * 1024 * 1024, // bytes: below the API's 32 MB body, with room for a history
   toolResultBytes: 256 * 1024, // bytes: a larger result would fill most context windows
   children: 100_000, // sessions: ten times the largest measured fan-out
-  spawnsWaiting: 10_000, // sessions: the largest measured fan-out; each is a log on disk, and an id in its parent's memory
+  spawnsWaiting: 10_000, // sessions: the largest measured fan-out; each is a log on disk and an id in memory
   liveSessions: 10_000, // sessions: each costs memory for its context
-  liveBytes: 64 * 1024 * 1024, // bytes: memory holds each four to five times (state, model thread, request body), so 300 MB a thread
+  liveBytes: 64 * 1024 * 1024, // bytes: about 300 MB of memory, in state, model thread and request body
   depth: 1, // levels: a model whose children spawn children is a fork bomb unless the embedder asks for that
   toolRounds: 250, // model calls a turn: contract, `llm.main_max_tool_rounds`
-  answerCorrections: 2, // model calls a turn: a model that has failed three times with the reasons given rarely succeeds
+  answerCorrections: 2, // model calls a turn: a model that fails three times, knowing the reasons, rarely succeeds
 });

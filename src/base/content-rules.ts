@@ -1,6 +1,6 @@
 /**
- * Checks blocks from outside, so that the Messages API accepts a request with them. The rules are the API's rules of
- * blocks (R07 to R09, R16 to R18, R29, R37, R39, R50, R51, R61). They apply wherever content enters. Pure.
+ * Checks content blocks from outside, so that the Messages API accepts a request with them. The checks apply wherever
+ * content enters. They follow the API's rules for blocks (R07 to R09, R16 to R18, R29, R37, R39, R50, R51, R61). Pure.
  */
 import { ContentError, describeValue } from './errors.ts';
 import { isCallId, isToolName } from './ids.ts';
@@ -16,8 +16,9 @@ const IMAGES_MAX = 100;
 export const IMAGE_CHARACTERS_MAX: number = 10 * 1024 * 1024;
 
 /**
- * The position of the blocks. `message`: in a user's message. `history`: in a user's message that may also have results,
- * and images whose data was removed. `result`: in a result of a history. `tool`: in a result that a tool returns now.
+ * The position of the blocks. `message`: in a user's message that is sent. `history`: in a user's message of a history,
+ * which may also have results and images whose data was removed. `result`: in a result of a history. `tool`: in a
+ * result that a tool returns now. `answer`: in an answer of a model.
  */
 export type ContentPlace = 'message' | 'history' | 'result' | 'tool' | 'answer';
 
@@ -59,8 +60,8 @@ const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
 /**
  * Throws `ContentError` unless `content` is allowed at this place. The error names the block, its value and the
- * expected form. A call of the provider's own tool and its result may be in two answers, so they are not paired here: a
- * request leaves out what has no counterpart.
+ * expected form. A call of the provider's own tool and its result may be in two answers, so this function does not
+ * check that both exist. A request leaves out a call or a result without its counterpart.
  */
 export function checkBlocks(content: unknown, path: string, place: ContentPlace): void {
   if (!Array.isArray(content)) throw unfit(path, 'a string or a list of blocks', content);
@@ -207,7 +208,7 @@ function checkPixels(data: string, path: string, sideMax: number): void {
   throw unfit(path, `an image of at most ${sideMax} pixels a side; scale it down before it is sent`, size);
 }
 
-/** More than a few images in one content must be smaller, since they are in one request. */
+/** The stricter size limit for images of a content with more than `FEW_IMAGES`, because they share one request. */
 function checkMany(content: readonly unknown[], path: string): void {
   content.forEach((block, index) => {
     if (!isRecord(block) || block['type'] !== 'image' || !isRecord(block['source'])) return;
@@ -237,7 +238,7 @@ function checkMark(mark: unknown, path: string): void {
   if (ttl !== undefined && ttl !== '5m' && ttl !== '1h') throw unfit(`${path}.ttl`, '"5m" or "1h"', ttl);
 }
 
-/** Only a model of another vendor has an origin, so only its answers may. */
+/** Only blocks that another vendor's model wrote may have an origin. */
 function checkOrigin({ origin }: Fields, at: string, place: ContentPlace): void {
   if (origin === undefined) return;
   if (place !== 'answer') throw unfit(`${at}.origin`, `left out of a user's block`, origin);

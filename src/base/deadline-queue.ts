@@ -1,6 +1,6 @@
 /**
- * Many deadlines on one timer. Most work with a deadline ends long before it, and a timer for each would cost more than
- * the work.
+ * Many deadlines on one timer. Most work ends long before its deadline, and a timer for each would cost more than the
+ * work.
  *
  * Owns: the waiting deadlines, in a heap, and the one timer. Does not own: the action at a deadline.
  *

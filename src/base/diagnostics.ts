@@ -37,8 +37,8 @@ export interface SessionFacts {
   /** The model that the agent's requests name; missing for an agent that is not defined. */
   readonly model?: string;
   /**
-   * Name of the model's provider, whatever `open` calls it: `anthropic`, `scripted`, `module`, or the name that a provider
-   * value gives itself.
+   * Name of the provider's kind, not the name that `open` gives it: `anthropic`, `scripted`, `module`, or the name that
+   * a provider value gives itself.
    */
   readonly provider: string;
 }
@@ -120,7 +120,7 @@ export type MailboxDiagnostics = OfSession & { readonly pendingId: number; reado
   );
 
 /**
- * Flushes since the last message of this channel. It is published at the end of a turn, one message for many flushes.
+ * Flushes since the last message of this channel. A message is published at the end of a turn and covers many flushes.
  */
 export interface CommitDiagnostics extends OfRuntime {
   readonly flushes: number;

@@ -1,6 +1,7 @@
 /**
  * All errors a caller can receive. There is one base class with a stable `code`; a subclass exists only where the
- * caller acts differently. A message is bounded when the error is made: it may quote text from outside.
+ * caller acts differently. The length of a message is bounded when the error is made, because it may quote text from
+ * outside.
  *
  * Three rules of this library: a broken invariant is an assertion and crashes the actor; a failure of a model or a tool
  * is data, never a throw; an error that crosses a thread is encoded by `src/threads/error-codec.ts`, because structured
@@ -8,6 +9,7 @@
  */
 
 import { ERROR_MESSAGE_BYTES_MAX } from './bounds.ts';
+import { isRecord, NotPlainError, toPlainJson } from './json.ts';
 
 /** Stable, documented codes. A program may switch on them; a message is for people. */
 export type ErrorCode =
@@ -83,10 +85,10 @@ export class TroupeError extends Error {
   readonly data: Readonly<Record<string, unknown>>;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
-    super(boundedText(message), details.cause === undefined ? undefined : { cause: details.cause });
+    super(boundedText(textOf(message)), details.cause === undefined ? undefined : { cause: details.cause });
     this.name = new.target.name;
     this.code = code;
-    this.retryable = details.retryable ?? false;
+    this.retryable = details.retryable === true;
     this.data = details.data === undefined ? {} : boundedMembers(details.data);
   }
 }
@@ -167,7 +169,7 @@ export class StoreLockedError extends TroupeError {
   }
 }
 
-/** The store cannot be read as one of this library. The files were left as they are. */
+/** The files are not a readable store of this library. They were not changed. */
 export class StoreCorruptError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('store_corrupt', message, details);
@@ -194,8 +196,8 @@ export class StoreLostError extends TroupeError {
 }
 
 /**
- * The data directory cannot be written: its rights, or those of the file system, forbid it. `data.path` names the place,
- * `cause` has the reason.
+ * The data directory cannot be written: its rights, or those of the file system, forbid it. `data.path` names the file
+ * or directory, `cause` has the reason.
  */
 export class StoreNotWritableError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -203,7 +205,7 @@ export class StoreNotWritableError extends TroupeError {
   }
 }
 
-/** The store was written by a newer format. Nothing was written to it. */
+/** The store has a newer format than this version reads. Nothing was written to it. */
 export class StoreVersionError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('store_version', message, details);
@@ -245,7 +247,8 @@ export type ModelErrorCode = Extract<ErrorCode, `model_${string}`>;
 
 /**
  * A model call failed. `data.status` is the HTTP status where there was one, `retryAfterMs` the wait that the server
- * asked for. `retryable` is true for network faults, 429 and 5xx.
+ * asked for. `retryable` is true for network faults, 429 and 5xx. A status that is no whole number counts as missing, and
+ * so does a wait that is `NaN`, infinite or negative, as a header that was not understood gives it.
  */
 export class ModelError extends TroupeError {
   readonly status: number | undefined;
@@ -255,16 +258,19 @@ export class ModelError extends TroupeError {
     message: string,
     details: ErrorDetails & { readonly status?: number; readonly retryAfterMs?: number } = {},
   ) {
+    const status = Number.isInteger(details.status) ? details.status : undefined;
+    const waitMs = details.retryAfterMs;
+    const retryAfterMs = waitMs !== undefined && Number.isFinite(waitMs) && waitMs >= 0 ? waitMs : undefined;
     const data: Record<string, unknown> = { ...details.data };
-    if (details.status !== undefined) data['status'] = details.status;
-    if (details.retryAfterMs !== undefined) data['retryAfterMs'] = details.retryAfterMs;
+    if (status !== undefined) data['status'] = status;
+    if (retryAfterMs !== undefined) data['retryAfterMs'] = retryAfterMs;
     super(code, message, { ...details, data });
-    this.status = details.status;
-    this.retryAfterMs = details.retryAfterMs;
+    this.status = status;
+    this.retryAfterMs = retryAfterMs;
   }
 }
 
-/** Status 401, 402 or 403, or no credentials. It stops the queue of the session until `resume()`. */
+/** Status 401, 402 or 403, or no credentials. The session is blocked until `resume()`. */
 export class ModelAuthenticationError extends ModelError {
   constructor(message: string, details: ErrorDetails & { readonly status?: number } = {}) {
     super('model_authentication', message, details);
@@ -272,7 +278,7 @@ export class ModelAuthenticationError extends ModelError {
 }
 
 /**
- * Status 400, 404, 413 or 422: the same request would fail again. A 404 (no such model) stops the queue of the session
+ * Status 400, 404, 413 or 422: the same request would fail again. After a 404 (no such model) the session is blocked
  * until `resume()`.
  */
 export class ModelInvalidRequestError extends ModelError {
@@ -288,22 +294,51 @@ export function asError(thrown: unknown): Error {
   return new Error(`non-error thrown: ${describeValue(thrown)}`, { cause: thrown });
 }
 
-/** An error as plain data, for a record or an event. A foreign error becomes `internal` and keeps its name. */
+/**
+ * An error as plain data, for a record or an event. A foreign error becomes `internal` and keeps its name. An embedder's
+ * code may have given the error members of any type.
+ */
 export function errorShape(thrown: unknown): ErrorShape {
   const error = asError(thrown);
-  if (error instanceof TroupeError) {
-    return {
-      name: error.name,
-      code: error.code,
-      message: error.message,
-      ...(error.retryable ? { retryable: true } : {}),
-      ...(Object.keys(error.data).length > 0 ? { data: error.data } : {}),
-    };
-  }
-  return { name: boundedText(error.name), code: 'internal', message: boundedText(error.message) };
+  const [name, message] = [boundedText(textOf(error.name)), boundedText(textOf(error.message))];
+  if (!(error instanceof TroupeError)) return { name, code: 'internal', message };
+  const data = plainMembers(error.data);
+  return {
+    name,
+    code: typeof error.code === 'string' ? error.code : 'internal',
+    message,
+    ...(error.retryable === true ? { retryable: true } : {}),
+    ...(data === undefined ? {} : { data }),
+  };
 }
 
-/** Returns a text for an error, cut if its JSON would exceed the bound. Never throws. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : describeValue(value);
+}
+
+/**
+ * The members of an error's data that can be stored and cloned; undefined if there are none. `omitted` says of the last
+ * other member what it was. Never throws.
+ */
+export function plainMembers(data: unknown): Readonly<Record<string, unknown>> | undefined {
+  if (typeof data !== 'object' || data === null) return undefined;
+  const kept: Readonly<Record<string, unknown>>[] = [];
+  let omitted: string | undefined;
+  for (const key of Object.keys(data)) {
+    try {
+      const value: unknown = Reflect.get(data, key);
+      const member = toPlainJson({ [key]: value });
+      if (isRecord(member)) kept.push(member);
+    } catch (error) {
+      omitted = error instanceof NotPlainError ? error.message : `${key}: ${describeValue(error)}`;
+    }
+  }
+  if (omitted !== undefined) kept.push({ omitted });
+  const members = Object.fromEntries(kept.flatMap((each) => Object.entries(each)));
+  return Object.keys(members).length === 0 ? undefined : members;
+}
+
+/** The text for an error message, cut if its JSON would exceed `ERROR_MESSAGE_BYTES_MAX`. Never throws. */
 export function boundedText(text: string): string {
   // JSON's longest escape has six characters.
   if (text.length * 6 <= ERROR_MESSAGE_BYTES_MAX) return text;
@@ -316,7 +351,7 @@ export function boundedText(text: string): string {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? end - 1 : end) + note;
 }
 
-/** Bounds the texts of an error's data like its message. */
+/** The data of an error, its top-level texts bounded like the message. */
 function boundedMembers(data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const isLong = Object.values(data).some((value) => typeof value === 'string' && boundedText(value) !== value);
   if (!isLong) return data;

@@ -1,4 +1,4 @@
-/** Goals as they are reported and requested. Types only. */
+/** Goals of a session, as the API returns them, and requests to change them. Types only. */
 
 /** The status of a goal. A goal is active until it is completed, and it cannot be reopened. */
 export type GoalStatus = 'active' | 'completed';

@@ -1,6 +1,6 @@
-/** The wait between attempts that fail: it grows by a factor up to a maximum. Callers add their own jitter. Pure. */
+/** The wait after a failed attempt. It grows by a factor up to a maximum; callers add their own jitter. Pure. */
 
-/** The first wait and the longest one, in one unit of time, which is also that of the result. `factor`: default 2. */
+/** The first and the longest wait, in the unit of time that the result has. `factor`: default 2. */
 export interface GrowingWait {
   readonly first: number;
   readonly longest: number;

@@ -1,7 +1,7 @@
 /**
- * A message in the form of the conversation handle and the history operations: one assistant message with its calls,
- * one `tool` message for each result. The log keeps the finer shape of `messages.ts`; `src/session/history` translates
- * both ways. Types only.
+ * A message in the form that `session.history` shows and accepts: one assistant message with its calls, one `tool`
+ * message for each result. The log keeps the finer form of `messages.ts`; `src/session/history` translates both ways.
+ * Types only.
  */
 import type { Json } from './json.ts';
 import type { ContentBlock, Usage } from './messages.ts';
@@ -14,8 +14,8 @@ export interface HistoryCall {
 }
 
 /**
- * One part of a model's reasoning; opaque: never reordered, merged or edited. Parts of `format` `anthropic` are
- * replayed to the model byte for byte; those of other formats are kept and not sent.
+ * One part of a model's reasoning. Parts are never reordered, merged or edited. Parts of `format` `anthropic` are sent
+ * back to the model byte for byte; parts of other formats are kept and not sent.
  */
 export interface ReasoningPart {
   readonly type: 'text' | 'summary' | 'encrypted';

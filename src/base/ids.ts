@@ -73,8 +73,8 @@ export function checkNickname(
 
 /**
  * Returns the part of an id that decides the shard of its tree: everything before the first colon. All ids with one
- * root share a shard, whether generated or chosen. So a child's generated id can be checked against the embedder's own
- * (rule A6).
+ * root share a shard, whether generated or chosen. So that shard can check a child's generated id against the ids that
+ * the embedder chose (rule A6).
  */
 export function rootOf(id: SessionId): string {
   const colon = id.indexOf(':');

@@ -15,8 +15,8 @@ const MAGIC_CHARACTERS = 16;
 const CHARACTERS_READ = 262_144;
 
 /**
- * The media type that the first bytes of a file in base64 show; undefined if they are those of no image that the API
- * takes.
+ * The media type that the first bytes of a file in base64 show; undefined if they match no image type that the API
+ * accepts.
  */
 export function imageType(base64: string): string | undefined {
   const magic = Buffer.from(base64.slice(0, MAGIC_CHARACTERS), 'base64').toString('latin1');
@@ -52,8 +52,8 @@ function jpegSize(bytes: Buffer): ImageSize | undefined {
   let at = 2;
   while (at + 9 <= bytes.length && bytes[at] === 0xff) {
     const marker = bytes[at + 1] ?? 0;
-    // These markers are in the range of the frame headers, but stand for Huffman tables, arithmetic tables and an
-    // extension.
+    // The markers c4, c8 and cc are in the range of the frame headers, but are not: they stand for Huffman tables, an
+    // extension and arithmetic tables.
     const isFrame = marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
     if (isFrame) return { height: bytes.readUInt16BE(at + 5), width: bytes.readUInt16BE(at + 7) };
     at += 2 + bytes.readUInt16BE(at + 2);

@@ -1,7 +1,6 @@
 /**
- * The boundary of plain data. Values from a caller, a tool or a model pass here before structured clone and before the
- * store. Structured clone and the store would silently change some values: a lone surrogate, a function, `__proto__`, a
- * cycle.
+ * Makes plain data of values from a caller, a tool or a model, before they are cloned to another thread or stored.
+ * Structured clone and the store would silently change some values: a lone surrogate, a function, `__proto__`, a cycle.
  */
 
 import { PLAIN_VALUES_MAX } from './bounds.ts';
@@ -64,15 +63,15 @@ function plain(value: unknown, above: Place | undefined, walk: Walk): Json {
   try {
     return plainObject(value, { holder: value, member: '', above, depth }, walk);
   } catch (error) {
-    // A getter or a proxy's trap of the value threw this. The value's own code is at fault, so only the path can be
-    // reported.
+    // A getter of the value, or a trap of a proxy, threw this. The fault is in the caller's code, so the error has the
+    // path.
     if (error instanceof NotPlainError) throw error;
     throw unread(pathOf(above), error);
   }
 }
 
 /**
- * The path of a place. It is built only for an error: building a path for each value would cost more than the value.
+ * The path of a position. It is built only for an error: a path for each value would cost more than copying the value.
  */
 function pathOf(place: Place | undefined): string {
   let path = '';
@@ -138,7 +137,7 @@ function unread(path: string, error: unknown): NotPlainError {
   return new NotPlainError(path, `reading it threw ${readable(error)}`, { cause: error });
 }
 
-/** The thrown value in few words; an error may itself be unreadable. */
+/** The thrown value in few words. Reading the members of an error may throw too. */
 function readable(thrown: unknown): string {
   try {
     return thrown instanceof Error ? cutText(`${thrown.name}: ${thrown.message}`, 200) : typeof thrown;

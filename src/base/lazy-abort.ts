@@ -63,8 +63,7 @@ const SIGNAL: PropertyDescriptor & ThisType<{ readonly [ABORT]: LazyAbort }> = {
  */
 export function withSignal<T extends object>(context: T, abort: LazyAbort): T & { readonly signal: AbortSignal } {
   const holder = context as T & { [ABORT]: LazyAbort; readonly signal: AbortSignal };
-  // The abort is held as a member, not in a closure, so that a proxy of the context, or an object that inherits from
-  // it, finds the abort.
+  // The abort is a member, not in a closure. So a proxy of the context, or an object that inherits from it, has it too.
   holder[ABORT] = abort;
   return Object.defineProperty(holder, 'signal', SIGNAL);
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 /** A bundle in CommonJS has no address. Its libraries are then looked for from the working directory. */
 const load = createRequire((import.meta.url as string | undefined) ?? join(process.cwd(), 'bundle.cjs'));
 
-/** The exports of a library, at once. Throws Node's error if the library is not installed. */
+/** Loads a library synchronously and returns its exports. Throws Node's error if the library is not installed. */
 export function loadLibrary(name: string): unknown {
   return load(name);
 }

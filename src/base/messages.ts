@@ -1,7 +1,7 @@
 /**
  * The vocabulary of a conversation: content blocks in the shape of the Anthropic Messages API, the messages of a
- * session's log, the entries of its mailbox. It has types, the lists that some types are derived from, and the smallest
- * pure functions over them.
+ * session's log, the entries of its mailbox. This file has the types, the lists that some types are derived from, and
+ * small pure functions over them.
  *
  * Source of the block shapes: Anthropic Messages API reference.
  */
@@ -9,15 +9,15 @@ import { USAGE_COUNTERS_MAX } from './bounds.ts';
 import type { Draft } from './draft.ts';
 import type { Json } from './json.ts';
 
-/** Marks the end of a cached prefix. */
+/** Marks the end of the part of a request that the provider caches. */
 export interface CacheControl {
   readonly type: 'ephemeral';
   readonly ttl?: '5m' | '1h';
 }
 /**
- * The model that wrote a block, where it is a model of another vendor (`troupe/ai-model`). The log keeps it; the Messages
- * API knows no such member. A thought and `metadata` are sent to this model of this provider only, and every provider
- * leaves them out for any other.
+ * The model of another vendor that wrote a block (`troupe/ai-model`). The log keeps this member, which the Messages API
+ * does not have. Thoughts and `metadata` are sent only to this model of this provider; requests to any other model omit
+ * them.
  */
 export interface BlockOrigin {
   readonly provider: string;
@@ -65,7 +65,7 @@ export interface ToolUseBlock {
 /** A source that the model may cite, in the result of a search. */
 export interface SearchResultBlock {
   readonly type: 'search_result';
-  /** The origin of the text: an address, or any other name. */
+  /** The source of the text: a URL, or any other name. */
   readonly source: string;
   readonly title: string;
   readonly content: readonly TextBlock[];
@@ -83,8 +83,8 @@ export interface ToolResultBlock {
   readonly cache_control?: CacheControl;
 }
 /**
- * Reasoning, signed by the model; replayed byte for byte. A thought with an `origin` has an empty signature:
- * its proof, if it has one, is in `origin.metadata`.
+ * Reasoning, signed by the model; replayed byte for byte. A thought with an `origin` has an empty `signature`. If its
+ * vendor signs thoughts too, that signature is in `origin.metadata`.
  */
 export interface ThinkingBlock {
   readonly type: 'thinking';
@@ -98,8 +98,8 @@ export interface RedactedThinkingBlock {
   readonly data: string;
 }
 /**
- * A part of another vendor's answer that no other block can hold, such as a file that the model made. Kept verbatim, and
- * sent to no other model.
+ * A part of another vendor's answer that no other block type can hold, such as a file that the model made. It is kept
+ * verbatim, and sent only to the model that wrote it.
  */
 export interface ProviderPartBlock {
   readonly type: 'provider_part';
@@ -154,8 +154,8 @@ export interface UsageIteration {
 }
 
 /**
- * Tokens as the provider counted them; a sum covers all calls of its subject. The four counters at the top are whole:
- * they include what the provider reports only in `iterations`. A sum has no member that describes one answer
+ * Tokens as the provider counted them, of one answer or summed over several. The first four counters are totals: they
+ * include tokens that the provider reports only in `iterations`. A sum lacks the members that describe one answer
  * (`service_tier`, `speed`, `inference_geo`, `iterations`).
  */
 export interface Usage {
@@ -171,11 +171,11 @@ export interface Usage {
   readonly speed?: string;
   readonly inference_geo?: string;
   readonly iterations?: readonly UsageIteration[];
-  /** The tokens by model, by the names that the agent gives them; only of agents with several models. */
+  /** The tokens of each model, by the name that the agent gives the model. Only for agents with several models. */
   readonly models?: Readonly<Record<string, ModelTokens>>;
 }
 
-/** The tokens of one model; the input is whole, whatever the cache had. */
+/** The tokens of one model. The input includes tokens read from the cache and written to it. */
 export interface ModelTokens {
   readonly input_tokens: number;
   readonly output_tokens: number;
@@ -279,12 +279,11 @@ export interface Message {
   readonly success?: boolean;
   readonly source?: Source;
   readonly usage?: Usage;
-  /** The key that the message was sent with; of messages that were merged, the first key. */
+  /** The key that the message was sent with. A merged message has the first key of its parts. */
   readonly key?: string;
   /**
-   * On the first message of an answer for which the provider ran its own tools, or which has files: all blocks of the
-   * answer except its thoughts, in order. They have the provider's calls, results and files, and the citations of the
-   * text.
+   * Only on the first message of an answer with calls of the provider's own tools, or with files. It has all blocks of
+   * the answer except its thoughts, in order: the provider's calls, results and files, and the citations of the text.
    */
   readonly blocks?: readonly ContentBlock[];
 }
@@ -340,7 +339,7 @@ export function isServerUse(block: { readonly type: string }): boolean {
   return block.type === 'server_tool_use' || block.type === 'mcp_tool_use';
 }
 
-/** True for the result of a tool that the provider runs, also of one that this library does not know. */
+/** True for the result of a tool that the provider runs, even of a tool that this library does not know. */
 export function isServerResult(block: { readonly type: string }): boolean {
   return block.type.endsWith('_tool_result');
 }

@@ -1,12 +1,12 @@
-/** Names that a wrong name may stand for, and the words about them in an error. Pure. */
+/** Finds the known names that a wrong name probably means, and words the hint in an error. Pure. */
 import { NAME_EDITS_MAX, NAMES_LISTED_MAX } from './bounds.ts';
 
 /** Most characters of a name that are compared. */
 const COMPARED_CHARACTERS_MAX = 64;
 
 /**
- * The end of an error about a name that does not exist: what was meant, and what there is. `kind`: the plural, as
- * `agents`; `form`: how a name is written.
+ * The end of an error about an unknown name: a suggestion, if a known name is similar, and the list of known names.
+ * `kind`: the plural of what is named, such as `agents`. `form`: how a name is written.
  */
 export function namesHint(
   wanted: string,
@@ -21,7 +21,7 @@ export function namesHint(
   return `${meant === '' ? '; known' : `${meant} Known`} ${kind}: ${listed(known, form)}`;
 }
 
-/** Names as an error lists them, ascending. */
+/** Names as an error lists them: ascending, at most `NAMES_LISTED_MAX`, then the number of the others. */
 export function listed(names: Iterable<string>, form: (name: string) => string = JSON.stringify): string {
   const sorted = [...new Set(names)].sort();
   const others = sorted.length - NAMES_LISTED_MAX;
@@ -29,8 +29,8 @@ export function listed(names: Iterable<string>, form: (name: string) => string =
 }
 
 /**
- * The name that differs least from `wanted`, if one is similar enough: by its case, by few edits that are at most half of
- * the name, or because `wanted` is its beginning.
+ * The name that differs least from `wanted`, if one is similar enough. Similar names differ in case, by at most
+ * `NAME_EDITS_MAX` edits and half of their letters, or begin with `wanted`.
  */
 export function nearestName(wanted: string, names: Iterable<string>): string | undefined {
   let best: { readonly name: string; readonly edits: number } | undefined;

@@ -6,8 +6,8 @@ import { namesHint } from './near-names.ts';
 
 /**
  * Validates `value` with `schema`. Throws `ConfigError` that names the key (`name.path`), the value's type and the
- * expected form. Every option passes through it. `use`: `once` for options that a process gives once; zod compiles a
- * parser for the others, which takes longer than to parse them without it.
+ * expected form. Every option is validated here. `use`: `once` for options that a process gives only once. For the
+ * others zod compiles a parser; compiling takes longer than parsing once without it.
  */
 export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknown, use: 'once' | 'often' = 'often'): T {
   const result = schema.safeParse(value, { error: unknownKeyHint, jitless: use === 'once' });
@@ -42,7 +42,7 @@ function expectationOf(issue: z.core.$ZodIssue | undefined): string {
   return issue.message.replace(/^Invalid (?:input|option): /, '').replace(/, received \S+$/, '');
 }
 
-/** The types of value that the forms of a union take. */
+/** The types of value that a union accepts. */
 function formsOf({ errors }: z.core.$ZodIssueInvalidUnion): readonly string[] {
   return errors.flatMap(([first]) => {
     if (first?.code === 'invalid_union') return formsOf(first);
@@ -50,7 +50,7 @@ function formsOf({ errors }: z.core.$ZodIssueInvalidUnion): readonly string[] {
   });
 }
 
-/** For keys that an object does not have: which were meant, and which there are. Other issues keep their own message. */
+/** The hint for unknown keys of an object: a similar key, and the known keys. Other issues keep zod's own message. */
 function unknownKeyHint(issue: z.core.$ZodRawIssue): string | undefined {
   if (issue.code !== 'unrecognized_keys') return undefined;
   const { inst } = issue;
@@ -59,7 +59,7 @@ function unknownKeyHint(issue: z.core.$ZodRawIssue): string | undefined {
   return known.length === 0 ? '' : namesHint(first, known, 'options', String);
 }
 
-/** The issue of that form of a union which the value fits furthest: it names the member that is wrong. */
+/** The most deeply nested issue among the alternatives of a union, because it names the wrong member most exactly. */
 function deepestIssue(issue: z.core.$ZodIssue | undefined): z.core.$ZodIssue | undefined {
   if (issue?.code !== 'invalid_union') return issue;
   let deepest: z.core.$ZodIssue = issue;

@@ -1,6 +1,6 @@
 /**
- * Cuts secrets out of logged data: by the name of a field, by the look of a value, and by a list of known secrets.
- * Pure.
+ * Removes secrets from logged data. A secret is recognised by the name of its field, by its form, or by a list of known
+ * secrets. Pure.
  */
 import { LOGGED_DEPTH_MAX } from './bounds.ts';
 import { isRecord } from './json.ts';
@@ -14,8 +14,8 @@ const SECRET_FIELDS: ReadonlySet<string> = new Set([
   ...['setcookie', 'accesstoken', 'refreshtoken', 'clientsecret', 'privatekey'],
 ]);
 /**
- * Paths of members that hold a secret, at the depths at which errors of HTTP libraries have them. They are for pino,
- * which redacts lines that other code logs.
+ * Paths of members that hold a secret, at the depths at which errors of HTTP libraries have them. The logger pino takes
+ * them, and redacts lines that other code logs.
  */
 export const SECRET_PATHS: readonly string[] = [
   ...['apiKey', 'authToken', 'authorization', 'cookie', 'password', 'secret', 'accessToken', 'refreshToken'],
@@ -43,7 +43,9 @@ export function redactText(text: string, secrets: readonly string[]): string {
   return redacted;
 }
 
-/** A copy of plain data without secrets, in keys of objects too. Values nested too deep are left out. */
+/**
+ * A copy of plain data without secrets, even in keys of objects. Values below `LOGGED_DEPTH_MAX` levels are replaced.
+ */
 export function redactData(value: unknown, secrets: readonly string[], depth = 0): unknown {
   if (typeof value === 'string') return redactText(value, secrets);
   if (typeof value !== 'object' || value === null) return value;

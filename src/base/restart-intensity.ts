@@ -1,6 +1,6 @@
 /**
- * Restart intensity: how many restarts within a period are too many. Pure. Times are monotonic ms. Supervisors, session threads and
- * single sessions count by it. Source: Erlang/OTP, supervisor, `intensity` and `period`.
+ * Restart intensity: how many restarts within a period are too many. Supervisors, session threads and single sessions
+ * count their restarts by it. Times are monotonic ms. Pure. Source: Erlang/OTP, supervisor, `intensity` and `period`.
  */
 
 /** `intensity` restarts within `periodMs` are allowed; one more is too many. */

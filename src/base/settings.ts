@@ -1,7 +1,7 @@
 /**
- * The numbers and names of the behaviour contract that an embedder may change: `open({ settings })`. They are nested by
- * the first part of the contract's key, in camelCase, in the contract's units (seconds for `timeouts`, characters,
- * bytes, tokens).
+ * The numbers and names of the behaviour contract that an embedder may change: `open({ settings })`. They are grouped
+ * by the first part of the contract's key. Keys are in camelCase, values in the contract's units (seconds for
+ * `timeouts`, characters, bytes, tokens).
  */
 import { z } from 'zod';
 import { MODEL_ATTEMPTS_MAX, RETRY_AFTER_MS_MAX, SNAPSHOTS_KEPT_MAX } from './bounds.ts';
@@ -17,20 +17,20 @@ export interface Settings {
     /** The model of children; missing: a child uses its agent's model. */
     readonly subagentModel?: string | undefined;
     readonly subagentTokenBudget: number;
-    /** Rounds of tools one run of an enricher may take. */
+    /** Tool rounds that one run of an enricher may take. */
     readonly maxToolRounds: number;
     /**
-     * Whether a call without output fills the provider's cache before several calls with the same tools and system
-     * prompt leave at once, as those of a fan-out do. They then read the cache and do not all pay for writing it, and
-     * wait for one more request.
+     * Whether a call without output fills the provider's cache before a fan-out: several calls with the same tools and
+     * system prompt that are sent at once. The calls then wait for one more request, and read the cache instead of
+     * each paying for writing it.
      */
     readonly warmCache: boolean;
     /** Attempts of a model call that fails for a transient reason, and the waits between them. */
     readonly retry: RetrySettings;
     /**
-     * Whether the conversations of agents are sent over message threads: the vendor keeps a conversation in memory for
-     * some minutes, and a request sends its new messages alone. Not for accounts with zero data retention, nor under
-     * HIPAA.
+     * Whether the conversations of agents are sent over message threads. The vendor then keeps a conversation in memory
+     * for some minutes, and a request has only the new messages. Accounts with zero data retention or under HIPAA must
+     * not use this.
      */
     readonly threads: boolean;
   };
@@ -50,11 +50,11 @@ export interface Settings {
     /** Whether a line with the UTC time precedes user text. */
     readonly timestamps: boolean;
   };
-  /** Preparing a turn: tokens of one answer; the number of newest messages it reads; the seconds it may take. */
+  /** Preparing a turn: tokens of one answer; the number of newest messages that are read; the seconds it may take. */
   readonly melete: { readonly maxTokens: number; readonly messageWindow: number; readonly timeout: number };
   /**
-   * Shares of the token budget; tokens of one answer of the model that remembers; the number of snapshots that are
-   * summarised again.
+   * Fractions of the token budget; tokens of one answer of Mneme's model; the number of level 1 snapshots that are
+   * summed up in one snapshot of level 2.
    */
   readonly mneme: {
     readonly evictionFraction: number;
@@ -66,7 +66,7 @@ export interface Settings {
   };
   /** Results of one search; the weight that a year of age takes from a message; tokens of one recalled message. */
   readonly recall: { readonly maxResults: number; readonly recencyDecay: number; readonly maxSnippetTokens: number };
-  /** Children of one session that work at once, spawned by its model or by a program; later ones wait in order. */
+  /** Children of one session that work at once, spawned by its model or by a program. Later children are queued. */
   readonly subagents: { readonly maxActive: number };
   readonly recovery: {
     readonly resumeAwaiting: boolean;
@@ -84,8 +84,8 @@ export interface Settings {
     readonly onInput: 'wait' | 'deny';
   };
   /**
-   * How calls without a result are treated. They are pruned when a history is seeded, and kept or filled when a run is
-   * interrupted.
+   * How calls without a result are treated. `onSeed`: whether they are removed when a history is seeded. `onInterrupt`:
+   * whether they stay open or are answered with a placeholder when a run is interrupted.
    */
   readonly repair: { readonly onSeed: boolean; readonly onInterrupt: 'keep' | 'fill' };
   /** When old messages are replaced by a summary. An agent may override this (`agent({ compression })`). */
@@ -131,7 +131,7 @@ const positive = z.number().int().positive();
 const seconds = z.number().positive();
 const fraction = z.number().gt(0).lt(1);
 
-/** What `settings` may hold: every option is a key of it. */
+/** The schema of the option `settings`, with the defaults. */
 export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   llm: z
     .strictObject({

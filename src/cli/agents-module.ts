@@ -8,7 +8,8 @@ import { UsageError } from './command.ts';
 
 /**
  * The options for `open`: the default export of a module, which is a list of agents or options. `directory`: where a
- * relative path starts. Rejects with `UsageError` for a module that cannot be loaded, `ConfigError` for another export.
+ * relative path starts. Rejects with `UsageError` if the module cannot be loaded, and with `ConfigError` for a default
+ * export of another kind.
  */
 export async function agentsModule(path: string, directory: string): Promise<OpenOptions> {
   const found = await load(path, directory);

@@ -55,7 +55,7 @@ function parse(command: Command, line: readonly string[]): Parsed {
   }
 }
 
-/** Explains a parse error in the program's own words: Node's messages are followed by advice on quoting. */
+/** Explains a parse error in the program's own words, because Node's messages add advice on quoting. */
 function explain(command: Command, error: unknown): string {
   const code = systemCodeOf(error);
   const message = error instanceof Error ? error.message : String(error);

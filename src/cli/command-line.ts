@@ -12,7 +12,7 @@ import { printable, printableJson } from './text-layout.ts';
 /** Maximum causes shown below an error. */
 const CAUSES_MAX = 3;
 
-/** Runs one command line. Resolves to its exit code (`EXIT`), after failures were printed to stderr. Never rejects. */
+/** Runs one command line. Resolves to its exit code (`EXIT`). A failure is printed to stderr first. Never rejects. */
 export async function runCommandLine(line: readonly string[], surroundings: Surroundings): Promise<number> {
   const [name, ...rest] = line;
   let usage = '';
@@ -45,7 +45,10 @@ function entryNamed(name: string): CommandEntry {
   throw new UsageError(`unknown command ${JSON.stringify(name)}${namesHint(name, known, 'commands', String)}`);
 }
 
-/** Reports a failure: for people on stderr, and with `--json` also as JSON on stdout. `usage`: that of the command. */
+/**
+ * Reports a failure: for people on stderr, and with `--json` also as JSON on stdout. `usage`: the usage line of the
+ * command.
+ */
 function report(
   error: unknown,
   line: readonly string[],

@@ -1,4 +1,4 @@
-/** The logger of the runtimes that commands open: warnings to stderr, or what `LOG_LEVEL` says. */
+/** The logger of the runtimes that commands open. It writes warnings to stderr; `LOG_LEVEL` sets another level. */
 import type { Logger } from '../index.ts';
 import { createLogger } from '../runtime/host/default-logger.ts';
 import type { Surroundings } from './surroundings.ts';

@@ -2,8 +2,8 @@
 import type { Surroundings } from './surroundings.ts';
 
 /**
- * One option. `flag`: has no value; `text`: takes a value, `words`: for the completion of a shell; `count`: takes a whole
- * number from 0 or 1 on.
+ * One option. `flag`: has no value. `text`: takes a value; `words`: the values that a shell completes. `count`: takes a
+ * whole number from `min` to `max`.
  */
 export type OptionSpec =
   | { readonly kind: 'flag'; readonly help: string }
@@ -58,8 +58,8 @@ export interface Command {
   /** Paragraphs of the help after the options. */
   readonly details: readonly string[];
   /**
-   * Runs the command. Resolves to the exit code. Rejects with `UsageError` for a wrong argument, with any other error
-   * for a failure.
+   * Runs the command. Resolves to the exit code. Rejects with `UsageError` for a wrong argument, and with any other
+   * error for a failure.
    */
   readonly run: (given: Arguments, surroundings: Surroundings) => Promise<number>;
 }
@@ -74,7 +74,7 @@ export class NotFoundError extends Error {
   override readonly name: string = 'NotFoundError';
 }
 
-/** A running server does not answer, or not as expected. */
+/** A running server does not answer, or its answer is not the expected one. */
 export class ServerError extends Error {
   override readonly name: string = 'ServerError';
   /** The code of the problem that the server answered with, or `server`. */
@@ -86,7 +86,10 @@ export class ServerError extends Error {
   }
 }
 
-/** Exit codes. 1: the command failed, or found nothing of that name. 2: the arguments were wrong. A signal adds its number to 128. */
+/**
+ * Exit codes. 1: the command failed, or the named thing does not exist. 2: the arguments were wrong. A signal adds its
+ * number to 128.
+ */
 export const EXIT: {
   readonly ok: 0;
   readonly failed: 1;

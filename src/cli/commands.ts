@@ -1,7 +1,10 @@
 /** The commands of the program, in the order of its help. */
 import type { CommandEntry } from './command.ts';
 
-/** See the head of the file. A command's module is loaded when the command is called: most need the whole runtime. */
+/**
+ * See the head of the file. A command's module is loaded when the command is called, because most need the whole
+ * runtime.
+ */
 export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'run',

@@ -101,11 +101,12 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     // Running turns get time to end, and their callers are answered. Reads and probes are still answered.
     server.drain();
     await drained(runtime);
-    // The server ended because a process manager asked for that, which is not a failure.
+    // After SIGTERM the server ended because a process manager asked for that, which is not a failure.
     return signal === 'SIGTERM' ? EXIT.ok : EXIT[signal];
   } finally {
     forget();
-    // Streams receive all events so far and end. The listening socket closes last, so that probes see the end coming.
+    // Streams receive all events so far and end. The listening socket closes last, so that `/readyz` still answers that
+    // the server is closing.
     await runtime.close({ deadlineMs: STOP_DEADLINE_MS });
     await server?.close({ deadlineMs: STOP_DEADLINE_MS });
   }

@@ -6,9 +6,9 @@ import { clip, clipEnd, displayWidth, left, right } from './text-layout.ts';
 export interface Column<Row> {
   readonly title: string;
   readonly text: (row: Row) => string;
-  /** Columns below which it is not shortened; missing: it is never shortened. */
+  /** The width below which the column is not shortened. Missing: the column is never shortened. */
   readonly min?: number;
-  /** True if the end of a text says most: a longer text is cut at its beginning. */
+  /** True if a text that does not fit is cut at its beginning, because its end says most. */
   readonly keepsEnd?: boolean;
   readonly isRight?: boolean;
 }
@@ -16,8 +16,8 @@ export interface Column<Row> {
 const GAP = '  ';
 
 /**
- * The lines of a table: the titles, and a line for each row, each at most `columns - 1` wide, since a full last column
- * wraps on some terminals. A column without any text is left out.
+ * The lines of a table: the titles, and a line for each row. Each is at most `columns - 1` wide, because some terminals
+ * wrap a line that fills the last column. A column without any text is left out.
  */
 export function tableLines<Row>(
   columns: readonly Column<Row>[],
@@ -63,7 +63,7 @@ export function tableLines<Row>(
   ];
 }
 
-/** The widths of the columns: the widest gives first, until they fit or none may give more. */
+/** The widths of the columns. The widest column is shortened first, until all fit or none may be shortened. */
 function fitted<Row>(natural: readonly number[], columns: readonly Column<Row>[], room: number): readonly number[] {
   const widths = [...natural];
   for (let excess = widths.reduce((sum, width) => sum + width, 0) - room; excess > 0; excess -= 1) {

@@ -63,7 +63,7 @@ export function clip(text: string, width: number): string {
   return width < 1 ? '' : cut + ELLIPSIS;
 }
 
-/** The end of a text, at most `width` columns, since the end of a path says most. */
+/** The end of a text, at most `width` columns. It is for paths, whose end says most. */
 export function clipEnd(text: string, width: number): string {
   if (displayWidth(text) <= width) return text;
   const characters = [...text];

@@ -1,6 +1,6 @@
-/** Bounds of the client. It runs in browsers, so it shares none with the runtime. */
+/** Bounds of the client. The client runs in browsers, so it shares no bounds with the runtime. */
 
-/** Characters of one line of an event stream: a message may have 4 MiB, and even more when it is escaped. */
+/** Characters of one line of an event stream. A message may have 4 MiB, and its escaped JSON text even more. */
 export const STREAM_LINE_CHARACTERS_MAX: number = 16 * 1024 * 1024;
 /** Characters of all lines of one event. */
 export const STREAM_EVENT_CHARACTERS_MAX: number = 32 * 1024 * 1024;
@@ -8,7 +8,7 @@ export const STREAM_EVENT_CHARACTERS_MAX: number = 32 * 1024 * 1024;
 export const STREAM_SILENCE_MS = 45_000;
 /** Milliseconds before the first attempt to connect again; each further wait is twice as long. */
 export const RECONNECT_MS = 500;
-/** Milliseconds of the longest such wait: a person who waits sees the page come back within it. */
+/** Milliseconds of the longest such wait. Once the server answers again, a page shows it within this time. */
 export const RECONNECT_MS_MAX = 15_000;
 /** Items of one page that the client asks for when it reads a whole list. */
 export const PAGE_ITEMS = 500;

@@ -1,9 +1,10 @@
 /**
  * Requests to a server, and an event stream that connects again.
  *
- *  N1 A request that only reads is repeated, with growing waits, while no server answers or the server cannot now. Any
- *     other request is made once: its caller decides, by a key.
- *  N2 A stream connects again after the last event that it read, until its signal fires or the server refuses it.
+ *  N1 A request that only reads is repeated, with growing waits, while no server answers or the server cannot answer
+ *     now. Any other request is made once: its caller may repeat it with the same key.
+ *  N2 A lost stream connects again and continues after the last event that it read. It ends when its signal fires or
+ *     the server refuses the request.
  */
 import { RECONNECT_MS, RECONNECT_MS_MAX, STREAM_SILENCE_MS } from './bounds.ts';
 import { ClientError, parsed, problemError, refusal, unreachable } from './errors.ts';
@@ -119,7 +120,7 @@ export class Connection {
   }
 }
 
-/** True if a later attempt may succeed: no server answered, or one that cannot now. */
+/** True if a later attempt may succeed: no server answered, or the server cannot answer now. */
 function isPassing(error: unknown): boolean {
   if (!(error instanceof ClientError)) return false;
   return error.code === 'unreachable' || error.status === 408 || error.status === 429 || error.status === 503;
@@ -138,7 +139,10 @@ class Waits {
     this.#waitMs = RECONNECT_MS;
   }
 
-  /** Waits: as long as the server asks for, or else twice as long as before. Rejects with the reason of the signal. */
+  /**
+   * Waits as long as the server asks for, or else for the current wait. Doubles the next wait, up to
+   * `RECONNECT_MS_MAX`. Rejects with the reason of the signal.
+   */
   async pause(error?: unknown): Promise<void> {
     const asked = error instanceof ClientError ? error.retryAfterMs : undefined;
     const signal = this.#signal;
@@ -158,7 +162,7 @@ class Waits {
   }
 }
 
-/** A signal that fires with another one, or after a silence. */
+/** A signal that fires when another signal fires, or when the stream was silent for `STREAM_SILENCE_MS`. */
 class Silence {
   readonly #controller = new AbortController();
   readonly #outer: AbortSignal | undefined;

@@ -2,13 +2,14 @@
 import type { ProblemCode } from '../server/problem.ts';
 
 /**
- * The code of an error: one of the server's, `unreachable` (there was no answer), or `protocol` (the answer is not one
- * of a troupe server).
+ * The code of an error: a code of the server, `unreachable` (no server answered), or `protocol` (the answer did not
+ * come from a troupe server).
  */
 export type ClientErrorCode = ProblemCode | 'unreachable' | 'protocol';
 
 /**
- * A request that was refused, or that no server answered. An aborted signal rejects with its own reason instead.
+ * The error of a request that the server refused, or that no server answered. If the signal is aborted, the request
+ * rejects with the signal's reason instead.
  */
 export class ClientError extends Error {
   override readonly name: string = 'ClientError';

@@ -1,8 +1,8 @@
 /**
  * Subpath `troupe/client`: the sessions of a server, for browsers and Node. It needs only `fetch`.
  *
- * A service exports the type of its agents, `export type Agents = typeof agents`. `createClient<Agents>` then knows
- * their names, and the type of the answers of each.
+ * A service exports the type of its agents, `export type Agents = typeof agents`. `createClient<Agents>` then knows the
+ * names of the agents, and the type of each agent's answers.
  */
 import { type ClientOptions, Connection, type RequestOptions } from './connection.ts';
 import { type AgentName, type AnswerFor, RemoteSession } from './session.ts';
@@ -27,7 +27,10 @@ export class Client<Agents = unknown> {
     this.#connection = new Connection(options);
   }
 
-  /** The handle of a session. It makes no request. `agent`: the agent with which the first message creates it. */
+  /**
+   * Returns the handle of a session, without a request. `agent`: if the session is missing, `send` creates it with this
+   * agent.
+   */
   session(id: string): RemoteSession;
   session<Name extends AgentName<Agents>>(id: string, agent: Name): RemoteSession<AnswerFor<Agents, Name>>;
   session(id: string, agent?: string): RemoteSession<unknown> {
@@ -49,7 +52,10 @@ export class Client<Agents = unknown> {
     return this.#connection.get('sessions', query, { signal });
   }
 
-  /** A page of the calls that wait for a person, oldest first. `session`: only of this session and its descendants. */
+  /**
+   * A page of the calls that wait for a person, oldest first. `session`: only calls of this session and its
+   * descendants.
+   */
   waiting(
     options: RequestOptions & { readonly after?: string; readonly limit?: number; readonly session?: string } = {},
   ): Promise<{ readonly waiting: readonly QueuedCall[]; readonly next?: string }> {
@@ -57,7 +63,7 @@ export class Client<Agents = unknown> {
     return this.#connection.get('waiting', { after, limit, session }, { signal });
   }
 
-  /** The messages that fit a query best, best first. `session`: only in the tree of this session. */
+  /** The messages that fit a query best, best first. `session`: searches only the tree of this session. */
   search(
     query: string,
     options: RequestOptions & { readonly limit?: number; readonly session?: string } = {},

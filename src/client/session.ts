@@ -1,4 +1,4 @@
-/** A session and a receipt as a client of a server holds them: addresses. */
+/** Handles of the sessions and receipts on a server. A handle is an address: it keeps no state of its session. */
 import { PAGE_ITEMS } from './bounds.ts';
 import type { Connection, RequestOptions } from './connection.ts';
 import type {
@@ -38,8 +38,8 @@ export type AgentName<Agents> = [OneOf<Agents>] extends [never]
     : string;
 
 /**
- * The answers of the agent of this name: text, or the JSON value that its `output` describes. The transforms of a
- * schema do not run in a client.
+ * The type of the answers of the agent `Name`: text, or the JSON value that the agent's `output` describes. A client
+ * does not run the transforms of a schema.
  */
 export type AnswerFor<Agents, Name> =
   Extract<OneOf<Agents>, { readonly name: Name }> extends Agent<infer Answer, string> ? Answer : string;
@@ -51,7 +51,10 @@ export interface RemoteSendOptions extends RequestOptions {
   readonly deliver?: Deliver;
   readonly bounceBack?: boolean;
   readonly from?: string;
-  /** The message whose place this one takes, by its key or its id in the history; see `SendOptions` of the library. */
+  /**
+   * The earlier message that this one replaces, named by its key or its id in the history. See `SendOptions` of
+   * `troupe`.
+   */
   readonly replaces?: { readonly key: string } | { readonly id: string };
 }
 
@@ -130,7 +133,9 @@ export class RemoteSession<Answer = string> {
     return `sessions/${encodeURIComponent(this.id)}${rest}`;
   }
 
-  /** Puts a message into the mailbox; resolves once it is on the server's disk. A session that is missing is created. */
+  /**
+   * Puts a message into the mailbox. Resolves once the message is on the server's disk. A missing session is created.
+   */
   async send(content: UserContent, options: RemoteSendOptions = {}): Promise<RemoteReceipt<Answer>> {
     const { signal, ...given } = options;
     if (this.#agent !== undefined && !this.#isCreated) {
@@ -155,7 +160,7 @@ export class RemoteSession<Answer = string> {
 
   /**
    * The events: existing ones, then new ones, without a gap or a duplicate, also over a lost connection. `break` ends
-   * the stream. In `basic` and `verbose` they carry no raw content.
+   * the stream. In the modes `basic` and `verbose` events carry no raw content.
    */
   events(options?: RemoteEventOptions & { readonly mode?: 'debug' }): AsyncGenerator<SessionEvent>;
   events(options: RemoteEventOptions & { readonly mode: ShortViewMode }): AsyncGenerator<ViewedEvent>;
@@ -186,7 +191,10 @@ export class RemoteSession<Answer = string> {
     return this.#all<Pending>('/pending', 'pending', options);
   }
 
-  /** The calls of this session that wait for a person, oldest first; at most one page of them. */
+  /**
+   * The calls of this session that wait for a person, oldest first. Reads only the first page of the waiting calls of
+   * this session and its descendants.
+   */
   async waiting(options: RequestOptions = {}): Promise<readonly QueuedCall[]> {
     const query = { session: this.id, limit: PAGE_ITEMS };
     const { waiting } = await this.#connection.get<{ waiting: readonly QueuedCall[] }>('waiting', query, options);
@@ -198,7 +206,7 @@ export class RemoteSession<Answer = string> {
     return this.#all<HistoryMessage>('/history', 'messages', options);
   }
 
-  /** Does one operation on the history, such as `{ operation: 'popLast' }`. Resolves to its outcome; null: it has none. */
+  /** Does one operation on the history, such as `{ operation: 'popLast' }`. Resolves to its outcome, or null. */
   async edit(
     operation: { readonly operation: string; readonly key?: string } & Readonly<Record<string, unknown>>,
     options: RequestOptions = {},
@@ -229,7 +237,7 @@ export class RemoteSession<Answer = string> {
     return interrupted;
   }
 
-  /** Decides about a call that waits for a person. False if it does not wait, or was decided otherwise. */
+  /** Decides about a call that waits for a person. False if the call does not wait, or was decided otherwise. */
   async approve(callId: string, decision: ApprovalDecision, options: RequestOptions = {}): Promise<boolean> {
     const body = { callId, ...decision };
     return (await this.#connection.post<{ decided: boolean }>(this.#path('/approve'), body, options)).decided;
@@ -267,7 +275,7 @@ export class RemoteSession<Answer = string> {
     return (await this.#connection.get<{ goals: readonly Goal[] }>(this.#path('/goals'), {}, options)).goals;
   }
 
-  /** Makes a session that continues from this one, as it is now or as it was after message `at`. */
+  /** Creates a session that continues from this one: from its present state, or from its state after message `at`. */
   async fork(given: ForkOptions = {}, options: RequestOptions = {}): Promise<RemoteSession<Answer>> {
     const { id } = await this.#connection.post<{ readonly id: string }>(this.#path('/fork'), given, options);
     return new RemoteSession<Answer>(this.#connection, id);

@@ -1,12 +1,11 @@
 /**
- * Reads server-sent events: for this client, the observer page and the command line.
+ * Reads server-sent events. The client, the observer page and the command line use it.
  *
- * Parses server-sent events from pieces of text that may be cut anywhere. Source of the format: the HTML standard,
- * "Server-sent events".
+ * The pieces of text may be cut anywhere. Source of the format: the HTML standard, "Server-sent events".
  *
  * Owns: the unfinished line and event; both are bounded.
  *  P1 An event is handed over once its blank line has arrived, with all its data lines joined by newlines.
- *  P2 The last id in the stream is the id of every event after it.
+ *  P2 An event without an id has the id that the stream sent last.
  */
 import { STREAM_EVENT_CHARACTERS_MAX, STREAM_LINE_CHARACTERS_MAX } from './bounds.ts';
 
@@ -50,7 +49,7 @@ export class StreamParser {
     }
     let start = 0;
     for (let found = LINE_END.exec(text); found !== null; found = LINE_END.exec(text)) {
-      // A carriage return as the last character may be half of a line end: it is examined again with the next piece.
+      // A carriage return as the last character may be half of a line end, so it is examined again with the next piece.
       if (found[0] === '\r' && LINE_END.lastIndex === text.length) break;
       this.#line(text.slice(start, found.index));
       start = LINE_END.lastIndex;
@@ -109,7 +108,7 @@ export async function* streamEvents(
     }
     return undefined;
   } finally {
-    // The connection of a stream that is left early is closed. It may have failed, which was reported.
+    // Closes the connection if the caller leaves the stream early. If the connection failed, that was already reported.
     await reader.cancel().catch(() => undefined);
   }
 }

@@ -1,4 +1,4 @@
-/** The shapes that the server answers with, as the runtime declares them. */
+/** The types of the server's answers, as the runtime declares them. */
 
 export type { Goal } from '../base/goals.ts';
 export type { Deliver, Message, Pending, Usage, UserContent } from '../base/messages.ts';

@@ -1,7 +1,6 @@
 /**
- * The request for a summary: the present conversation, followed by an instruction. The instruction is rendered and
- * never stored. The part before the instruction is byte for byte the beginning of the conversation's own requests.
- * Pure.
+ * The request for the summary of a compression: the conversation, followed by an instruction. The instruction is sent
+ * and never stored. The part before it is byte for byte the beginning of the conversation's own requests. Pure.
  */
 
 import type { LoggedMessage } from '../session/state/messages.ts';
@@ -17,7 +16,7 @@ export const COMPACTION_INSTRUCTION: string = [
   'Call no tools. Answer with text alone: first one line <topics>a few words, separated by commas</topics>, then the summary.',
 ].join(' ');
 
-/** The instruction as the last message; `last`: the message before it. */
+/** The instruction as the last message of the request. `last`: the message before it. */
 export function instructionMessage(
   state: SessionState,
   compaction: CompactionCall,

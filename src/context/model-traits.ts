@@ -1,11 +1,14 @@
 /**
- * The traits of the Claude models: the requests that each accepts, and how it behaves. Pure.
+ * The traits of the Claude models: which requests each model accepts, and how it behaves. Pure.
  *
- * They come from three sources, the first that has a trait decides it: the vendor's list of models, if it is known; the
- * dated table of this file; the traits that are safest for a Claude model without a row. The source of the table are
- * the vendor's pages on models, thinking, effort and deprecations, as of 2026-11-22. A trait that is `undefined` is not
- * known. A check refuses only what it knows to be refused. The builder of a request uses only what it knows to be
- * accepted.
+ * They come from three sources. The first source that has a trait decides it:
+ * - the vendor's list of models, if it is known;
+ * - the dated table of this file, made from the vendor's pages on models, thinking, effort and deprecations as of
+ *   2026-11-22;
+ * - for a Claude model without a row, the safest traits.
+ *
+ * A trait that is `undefined` is not known. A check refuses only requests that the model is known to refuse. Code that
+ * builds a request uses only features that the model is known to accept.
  */
 import { defined } from '../base/defined.ts';
 import { nearestName } from '../base/near-names.ts';
@@ -35,11 +38,11 @@ export interface ModelTraits {
   /** True if `tool_choice` may be `any` or `tool` (R48). */
   readonly forcedTool: boolean | undefined;
   /**
-   * True if a forced tool is accepted beside a given `thinking` that is on; a `thinking` that is left out is judged
-   * apart (R28).
+   * True if a forced tool is accepted beside an explicit `thinking` that is on (R28). A request without the field
+   * `thinking` is a separate case.
    */
   readonly forcedToolWithThinking: boolean | undefined;
-  /** True if the last message may be an assistant's (R12). */
+  /** True if the last message may be an assistant message (R12). */
   readonly prefill: boolean | undefined;
   /** True if `role: "system"` may appear in `messages` (R13, R53). */
   readonly systemMessages: boolean | undefined;
@@ -51,21 +54,21 @@ export interface ModelTraits {
   readonly webSearch: boolean | undefined;
   /** True if the model has the provider's code execution (R60). */
   readonly codeExecution: boolean | undefined;
-  /** True if the model's code may call tools. The web tools since February 2026 allow that by default (R60). */
+  /** True if the model's code may call tools. Web tools of types since February 2026 allow that by default (R60). */
   readonly codeCallsTools: boolean | undefined;
   /**
-   * True if `speed: "fast"` has an effect (R64); undefined if it is ignored, or if that is not known. `fastBeta`: the
-   * beta that it needs, if any.
+   * True if `speed: "fast"` has an effect (R64); undefined if the API ignores it, or if its effect is not known.
+   * `fastBeta`: the beta flag that it needs, if any.
    */
   readonly fast: boolean | undefined;
   readonly fastBeta?: string;
   /** True if `inference_geo` is accepted (R63). */
   readonly inferenceGeo: boolean | undefined;
-  /** True if input and `max_tokens` together must fit the window (R34). */
+  /** True if input and `max_tokens` together must fit into the window (R34). */
   readonly windowHoldsOutput: boolean;
-  /** True if the model may be named in `fallbacks` or have fallbacks itself (R56). Only the API knows which ones. */
+  /** True if the model may be a fallback and may have fallbacks (R56). Only the API knows which models it may have. */
   readonly fallbacks: boolean | undefined;
-  /** Models that may advise this one (R66). */
+  /** Models that may advise this model (R66), as keys of the table. */
   readonly advisors?: readonly string[];
   /** Types of tools that the model refuses (R60). */
   readonly refusedToolTypes?: ReadonlySet<string>;
@@ -73,15 +76,15 @@ export interface ModelTraits {
   readonly threads: boolean | undefined;
   /** Tokens of the context window. */
   readonly contextTokensMax: number | undefined;
-  /** Tokens of one answer, `max_tokens` (R39). */
+  /** Most tokens of one answer, for `max_tokens` (R39). */
   readonly outputTokensMax: number | undefined;
-  /** Images of one request, and pages of PDF (R61). */
+  /** Most images and pages of PDF in one request (R61). */
   readonly imagesMax: number | undefined;
-  /** Tokens that a prefix must have before it is cached; a shorter one is sent as usual. */
+  /** Least tokens of a prefix that is cached. A shorter prefix is processed as usual. */
   readonly cacheableTokensMin: number | undefined;
   /** The day from which the vendor may retire the model, `YYYY-MM-DD`. */
   readonly retiresAfter?: string;
-  /** True if the vendor has announced the end of the model. */
+  /** True if the vendor has announced that the model will be retired. */
   readonly deprecated?: true;
 }
 
@@ -96,7 +99,7 @@ const BETWEEN = types('adaptive', 'between_tools');
 const MANUAL_OR_ADAPTIVE = types('adaptive', 'enabled', 'disabled');
 const MANUAL = types('enabled', 'disabled');
 
-/** The traits of a model that is not Claude's: nothing is known. */
+/** The traits of a model that is not a Claude model: nothing is known. */
 const UNKNOWN: ModelTraits = Object.freeze({
   thinkingTypes: undefined,
   thinksByDefault: undefined,
@@ -123,8 +126,8 @@ const UNKNOWN: ModelTraits = Object.freeze({
 });
 
 /**
- * The traits of a Claude model that the table does not have yet. Nothing is known of it, but all recent models bind
- * their thoughts.
+ * The traits of a Claude model that is not in the table yet. It is assumed to bind its thoughts, as all recent models
+ * do.
  */
 const NEWER: ModelTraits = Object.freeze({ ...UNKNOWN, bindsThinking: true });
 
@@ -140,7 +143,7 @@ const FIVE: ModelTraits = {
   systemMessages: true,
   bindsThinking: true,
   structuredOutputs: true,
-  // No model of the table was seen to lack these tools.
+  // No model in the table was seen to lack these tools.
   webSearch: undefined,
   codeExecution: undefined,
   codeCallsTools: undefined,
@@ -164,7 +167,7 @@ const LATE_FOUR: ModelTraits = {
   forcedTool: true,
   systemMessages: false,
   bindsThinking: false,
-  // The smallest prefix of Opus 4.7 was not seen.
+  // The least tokens of a cached prefix of Opus 4.7 are not known.
   cacheableTokensMin: undefined,
 };
 
@@ -183,7 +186,8 @@ const EARLY_FOUR: ModelTraits = {
 };
 
 /**
- * For the early models of version 5 it was not seen whether an explicit `thinking` may be combined with a forced tool.
+ * The traits of the early models of version 5. It is not known whether they accept an explicit `thinking` beside a
+ * forced tool.
  */
 const FABLE_5: ModelTraits = {
   ...FIVE,
@@ -193,15 +197,15 @@ const FABLE_5: ModelTraits = {
   retiresAfter: '2027-06-09',
 };
 
-/** Advisors of the models whose pairs are known, by line and version. */
+/** The known advisors of Sonnet 5.5, as keys of the table. Those of other models are below, or are not known. */
 const ADVISORS_SONNET_5_5 = [
   ...['opus-500', 'opus-505', 'sonnet-505', 'fable-500', 'fable-501', 'mythos-500', 'mythos-501'],
 ];
 const ADVISORS_FABLE_5_2 = ['fable-502', 'mythos-502'];
 
-/** The table, by line and version (4.6 is 406). */
+/** The traits by model line and version (4.6 is 406). */
 const TABLE: Readonly<Record<string, ModelTraits>> = {
-  // The vendor's list of models with threads was last seen before these two.
+  // These two models are newer than the last known version of the vendor's list of models with threads.
   'fable-502': { ...FIVE, advisors: ADVISORS_FABLE_5_2, threads: undefined, retiresAfter: '2027-11-09' },
   'mythos-502': { ...FIVE, threads: undefined, retiresAfter: '2027-11-09' },
   'opus-505': {
@@ -249,7 +253,8 @@ const TABLE: Readonly<Record<string, ModelTraits>> = {
     fastBeta: 'fast-mode-2026-02-01',
     retiresAfter: '2027-07-24',
   },
-  // The documentation says no to system messages, one public library says yes; `false` is the safe choice.
+  // Sources differ on system messages: the documentation says no, one public library says yes. `false` is the safe
+  // choice.
   'sonnet-500': {
     ...FIVE,
     thinkingTypes: CHOICE,
@@ -299,13 +304,13 @@ const TABLE: Readonly<Record<string, ModelTraits>> = {
   'haiku-405': { ...EARLY_FOUR, codeCallsTools: false, cacheableTokensMin: 4_096, retiresAfter: '2026-10-15' },
 };
 
-/** The oldest version in the table; older models are retired. */
+/** The oldest version in the table. Older models are retired. */
 const OLDEST_LISTED = 405;
 
 const CURRENT_NAME = /claude-([a-z]+)-(\d{1,2})(?:-(\d{1,2}))?(?!\d)/;
 const EARLY_NAME = /claude-(\d)(?:-(\d))?-([a-z]+)/;
 
-/** A model as the vendor's list describes it. Plain data; a missing member is not known. */
+/** A model, as the vendor's list describes it. Plain data. A missing member means that the fact is not known. */
 export interface ListedModel {
   readonly id: string;
   readonly thinkingTypes?: readonly ThinkingType[];
@@ -322,9 +327,9 @@ export interface ListedModel {
 }
 
 /**
- * The traits of the model with this name. Of a name that is not a Claude model's nothing is known, and of a Claude model
- * that the table does not have yet only that it binds its thoughts. `listed`: the model in the vendor's list. Its
- * members replace those of the table. A model that only the list has is treated as a new Claude model.
+ * The traits of the model with this name. `listed`: the model in the vendor's list, whose members override the table. A
+ * Claude model that is not in the table, or a model that only the list has, is assumed to bind its thoughts. For any
+ * other model no trait is known.
  */
 export function modelTraits(model: string, listed?: ListedModel): ModelTraits {
   const key = modelKey(model);
@@ -336,12 +341,12 @@ export function modelTraits(model: string, listed?: ListedModel): ModelTraits {
   return version >= OLDEST_LISTED ? NEWER : retired(line, version);
 }
 
-/** The traits with those that the list has in their place. */
+/** The traits, overridden by those that the list has. */
 function withListed(traits: ModelTraits, listed: ListedModel): ModelTraits {
   const { efforts, structuredOutputs, webSearch, codeExecution, lifecycle } = listed;
   const { contextTokensMax, outputTokensMax } = listed;
   const { deprecated, retiresAfter, ...others } = traits;
-  // The list does not say which efforts a model takes without thinking, but those are a part of all its efforts.
+  // The list does not say which efforts a model accepts without thinking. They must be among all its efforts.
   const effortsWithoutThinking = efforts && traits.effortsWithoutThinking?.filter((each) => efforts.includes(each));
   const end = { deprecated, retiresAfter: listed.retiresAfter ?? retiresAfter };
   return {
@@ -349,22 +354,23 @@ function withListed(traits: ModelTraits, listed: ListedModel): ModelTraits {
     ...defined({ efforts, effortsWithoutThinking, structuredOutputs, contextTokensMax, outputTokensMax }),
     ...defined({ webSearch, codeExecution }),
     ...(listed.thinkingTypes === undefined ? {} : { thinkingTypes: new Set(listed.thinkingTypes) }),
-    // An active model is not to be retired, even if the first day on which it could be has passed.
+    // An active model is not retired, even if the first possible day of its retirement has passed.
     ...(lifecycle === 'active' ? {} : defined(lifecycle === undefined ? end : { ...end, deprecated: true as const })),
   };
 }
 
 const DATE_SUFFIX = /-\d{8}$/;
 
-/** The model of this name in the vendor's list. The list has the dated id of a model whose name has no date. */
+/** The model with this name in the vendor's list. The list may have a dated id for a name without a date. */
 export function findListed(model: string, list: readonly ListedModel[]): ListedModel | undefined {
   const plain = model.replace(DATE_SUFFIX, '');
   return list.find(({ id }) => id === model) ?? list.find(({ id }) => id.replace(DATE_SUFFIX, '') === plain);
 }
 
 /**
- * The model that is meant by a name that does not exist: one of the vendor's list, or of the table while no list is
- * known; undefined if none is similar, or if the name is one of them. A name without the date of its id is a name too.
+ * The known model that an unknown name probably means; undefined if the name is known, or if no known name is similar.
+ * The known names are those of the vendor's list, with and without their dates. Without a list they are those of the
+ * table.
  */
 export function nearModel(model: string, listed: readonly ListedModel[] = []): string | undefined {
   const names = listed.length > 0 ? listed.flatMap(({ id }) => [id, id.replace(DATE_SUFFIX, '')]) : tableNames();
@@ -373,7 +379,7 @@ export function nearModel(model: string, listed: readonly ListedModel[] = []): s
     : (nearestName(model, names) ?? nearestName(model.replace(DATE_SUFFIX, ''), names));
 }
 
-/** The names of the models in the table, the newest first; no model whose end is announced is proposed. */
+/** The names of the models in the table, in its order. Deprecated models are left out, so that none is suggested. */
 function tableNames(): readonly string[] {
   return Object.entries(TABLE).flatMap(([key, { deprecated }]) => {
     const [line = '', version = ''] = key.split('-');
@@ -382,14 +388,14 @@ function tableNames(): readonly string[] {
   });
 }
 
-/** The key of a Claude model's row in the table, which has one for every model in use; undefined for other models. */
+/** The key that a Claude model has, or would have, in the table; undefined for other models. */
 export function modelKey(model: string): string | undefined {
   if (model.includes('claude-mythos-preview')) return 'mythos-preview';
   const name = parseModelName(model);
   return name === undefined ? undefined : `${name.line}-${name.version}`;
 }
 
-/** The traits of models before 4.5. These are retired, but a log may still name them. */
+/** The traits of models before 4.5. These models are retired, but a log may still name them. */
 function retired(line: string, version: number): ModelTraits {
   return {
     ...EARLY_FOUR,
@@ -407,7 +413,7 @@ function retiredOutputTokensMax(line: string, version: number): number {
   return line === 'opus' && version < 405 ? 32_000 : 64_000;
 }
 
-/** Line and version (4.6 is 406) of a Claude model's name, no matter what precedes it; undefined for other names. */
+/** Line and version (4.6 is 406) of a Claude model's name, which may have a prefix; undefined for other names. */
 function parseModelName(model: string): { readonly line: string; readonly version: number } | undefined {
   const current = CURRENT_NAME.exec(model);
   if (current !== null) return { line: current[1] ?? '', version: versionOf(current[2], current[3]) };

@@ -1,18 +1,17 @@
 /**
- * `render`: the content a model receives. Turns logged messages into request messages that are legal by construction,
- * for every prefix of every log (A8, `legality.ts`). They are also byte-stable: a sent request stays a prefix of the
- * next one.
+ * Renders logged messages as the messages of a request. For every prefix of every log the request is legal by
+ * construction (A8, `legality.ts`). It is also byte-stable: within an epoch, each request begins with the one before.
  *
- * How each rule is kept:
- * - A call is sent with its response right after it, wherever that is in the log, or with a notice that there is none.
- *   Results come first (R01 to R04).
- * - Ids are unique, since they were made so when stored (R05).
+ * How the rules of the API are kept:
+ * - A call's response is sent directly after the call, wherever it is in the log. A call without a response gets a
+ *   notice. In a message, results come first (R01 to R04).
+ * - Ids are unique, because duplicates were replaced before they were stored (R05).
  * - Blank text is left out (R08, R09).
- * - Neighbours of one role are merged (R15), but never across the border of an answered request.
- * - The answer's own blocks are replayed unchanged (R20), except for the provider's calls that have no result and
- *   cannot get one any more, and for results without their call (R37, R52).
+ * - Adjacent messages of one role are merged (R15), but never across the end of an answered request.
+ * - An answer's blocks are sent back unchanged (R20), with two exceptions (R37, R52): calls of the provider's own tools
+ *   that can no longer get a result, and results without their call.
  *
- * Pure: messages in, messages out.
+ * Pure.
  */
 import type { ContentBlock, ResultBlock, ToolResultBlock } from '../base/messages.ts';
 import { isThought, textOf } from '../base/messages.ts';
@@ -26,28 +25,32 @@ export interface RenderOptions {
   /** True if a UTC time line precedes user text. */
   readonly timestamps: boolean;
   /**
-   * Deliveries are sent as user text and not as phantom pairs. Under manual thinking an assistant turn with a call must
-   * start with thinking, and calls in a history need tools.
+   * True if deliveries (mailbox entries that no user sent) are rendered as user text. Otherwise they are phantom pairs:
+   * a call that the runtime adds, with the entry as its result. With thinking of type `enabled` a turn with a call must
+   * start with thinking, and a request with calls must have tools.
    */
   readonly deliveriesAsText: boolean;
   /** True if the request has no tools. Then calls of an imported history are sent as text too. */
   readonly callsAsText?: boolean;
   /**
-   * True if an answer with a call, and the turn it belongs to, must begin with thinking. If one of them begins
-   * otherwise, the answer is sent as text.
+   * True if an answer with a call, and the model's turn with that answer, must begin with thinking. If one of them does
+   * not, the answer is sent as text.
    */
   readonly callsNeedThought?: boolean;
   /** True if the model refuses thoughts whose preceding messages have changed. */
   readonly bindsThinking?: boolean;
-  /** True if the request asks for a structured answer: then no source may ask for citations. */
+  /** True if the request asks for a structured answer. Then sources must not have citations enabled. */
   readonly dropsCitations?: boolean;
 }
 
 /**
- * Messages of a window, in their order, as request messages. `isStart`: no message precedes them in the request.
- * `thoughtFloor`: thoughts of messages below this seq belong to another history. So do the provider's calls that still
- * wait for results, and a paused answer. `before`: the request messages that precede them. `isSent`: false if
- * no request ends with them, since the session waits for its next message.
+ * Messages of a window, in their order, as request messages.
+ * - `isStart`: true if they are the beginning of the request.
+ * - `thoughtFloor`: messages below this seq are of an earlier epoch. Their thoughts belong to another history, and so
+ *   do paused answers and calls of the provider that have no result yet.
+ * - `prefix`: the text before the window.
+ * - `before`: the request messages before them.
+ * - `isSent`: false if no request ends with these messages, because the session waits for its next message.
  */
 export function renderMessages(
   messages: readonly LoggedMessage[],
@@ -71,7 +74,7 @@ export interface ContextPrefix {
   readonly text: string;
 }
 
-/** The prefix as a delivery: a call that no model made, and its result. */
+/** Renders the prefix: as a call that no model made, with its result, or as user text. */
 function renderPrefix({ session, text }: ContextPrefix, options: RenderOptions, request: RequestDraft): void {
   if (options.deliveriesAsText) {
     request.add('user', `[from_melete_goal] ${text}`);
@@ -82,7 +85,7 @@ function renderPrefix({ session, text }: ContextPrefix, options: RenderOptions, 
   request.add('user', [{ type: 'tool_result', tool_use_id: id, content: text }]);
 }
 
-/** The text before the window of a session now; `undefined` as long as all messages are in the window. */
+/** The text before a session's window in this epoch; `undefined` if no message has left, or if no goal is open. */
 export function prefixOf(state: {
   readonly id: string;
   readonly prefix: string | undefined;
@@ -91,8 +94,8 @@ export function prefixOf(state: {
 }
 
 /**
- * A whole request of a session: of its window, or of other messages in its place. `isSent`: false for the request as it
- * stands between two calls.
+ * The messages of a whole request of a session: of its window, or of other given messages. `isSent`: false for the
+ * request of a session that makes no call now (see `renderMessages`).
  */
 export function renderSession(
   state: SessionState,
@@ -107,9 +110,9 @@ export function renderSession(
 const SEARCHED_MAX = 16;
 
 /**
- * The responses among some messages, by call. The first response after its call counts. A response that an embedder put
- * before the call answers nothing, and was never sent. A half-step renders few messages and looks up few responses, or
- * none.
+ * Finds the responses of calls among some messages. The first response after the call counts. A response that an
+ * embedder put before its call is never sent. The index is built only on demand, because most half-steps render few
+ * messages and look up few responses.
  */
 class Responses {
   readonly #messages: readonly LoggedMessage[];
@@ -180,8 +183,8 @@ function renderMessage(
 }
 
 /**
- * The answer's blocks, then the results of its calls: the existing ones in call order, and a notice for each missing
- * one.
+ * Renders an answer: its blocks, then the existing results of its calls in call order, then a notice for each missing
+ * result.
  */
 function renderAnswer(blocks: readonly ContentBlock[], responses: Responses, request: RequestDraft): void {
   const results: ToolResultBlock[] = [];
@@ -207,7 +210,9 @@ function sendsCallsAsText(blocks: readonly ContentBlock[], options: RenderOption
   return options.callsAsText === true || !beginsWithThought(blocks) || request.turnLacksThought();
 }
 
-/** An answer for a request that may not hold its calls: the model's text, and the outcome of its calls as user text. */
+/**
+ * Renders an answer whose calls the request may not have: the model's text, and its calls with results as user text.
+ */
 function renderAsText(blocks: readonly ContentBlock[], responses: Responses, request: RequestDraft): void {
   const said = blocks.filter((block) => block.type !== 'tool_use');
   request.add('assistant', said.every(isThought) ? [] : said);
@@ -227,7 +232,8 @@ function resultBlock(toolUseId: string, response: LoggedMessage): ToolResultBloc
 }
 
 /**
- * A result's text, or its blocks if an embedder gave blocks that a result may hold. Never blank for a failure (R40).
+ * The content of a result: its text, or its blocks that a result may have. It is never blank, which R40 requires for a
+ * failure.
  */
 function resultContent(content: LoggedMessage['content']): NonNullable<ToolResultBlock['content']> {
   if (typeof content === 'string') return content.trim() === '' ? BLANK_RESULT : content;
@@ -241,7 +247,7 @@ function isResultBlock(block: ContentBlock): block is ResultBlock {
   return type === 'text' || type === 'image' || type === 'document' || type === 'search_result';
 }
 
-/** A delivery: the phantom call with its result, or both as text. */
+/** Renders a phantom pair: the call with its result, or both as user text. */
 function renderDelivery(
   call: LoggedMessage,
   responses: Responses,
@@ -270,7 +276,7 @@ function withTime(message: LoggedMessage, options: RenderOptions): string | read
 const DAYS: readonly string[] = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];
 const MONTHS: readonly string[] = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
-/** UTC `Ddd Mon D HH:MM`, the day without a leading zero. */
+/** The UTC time as `Ddd Mon D HH:MM`; the day has no leading zero. `at`: epoch ms. */
 export function timeLine(at: number): string {
   const time = new Date(at);
   const two = (value: number): string => String(value).padStart(2, '0');

@@ -1,13 +1,13 @@
 /**
- * A request while it is put together: collects its messages, and keeps the rules that concern neighbours.
+ * A request while it is built: collects its messages, and keeps the rules about adjacent messages.
  *
- * Owns: the messages so far, the provider's calls among them that wait for a result. Does not own: which messages of a
- * session are sent, and in which form (`render.ts`).
+ * Owns: the messages so far, and which calls of the provider's own tools among them still have no result. Does not own:
+ * which messages of a session are sent, and in which form (`render.ts`).
  *
- * D1 Neighbours of one role are one message, but never across a seal (R15).
- * D2 A call of the provider is sent while its result may still come or has come (R52).
- * D3 The request does not end with text of the model that it may not be asked to continue (R12, R38): with a paused
- *    answer that has lost a part, or that another epoch paused, perhaps of another model.
+ * D1 Adjacent messages of one role become one message, but never across a seal, the end of an answered request (R15).
+ * D2 A call of the provider is sent only if it has its result, or may still get it (R52).
+ * D3 The request does not end with text of the model that must not be continued (R12, R38). Such text is a paused
+ *    answer that has lost a part, or a paused answer of an earlier epoch, perhaps of another model.
  */
 import { isRecord } from '../base/json.ts';
 import type { ContentBlock } from '../base/messages.ts';
@@ -26,16 +26,16 @@ export interface RenderedMessage {
  */
 export const OPENING_TEXT = '[The conversation begins here.]';
 
-/** Separates a summary, or the rest of a paused answer, from the model's next text, which is a separate answer. */
+/** The user message between a summary, or the rest of a paused answer, and the model's next text. */
 export const RESUMING_TEXT = '[The conversation goes on here.]';
 
-/** The place of a call of the provider that has no result. */
+/** A call of the provider that has no result yet. */
 interface WaitingUse {
-  /** Index of its request message; missing: the message precedes this part of the request. */
+  /** Index of the request message with the call; missing: that message is in an earlier part of the request. */
   readonly place?: number;
   /** True if the call may still get its result from an answer to this request. */
   readonly isKept: boolean;
-  /** True if the results of the calls beside it follow: the next answer must have its result. */
+  /** True if results of the session's own calls follow, so that the next answer must have this call's result. */
   isAsked: boolean;
 }
 
@@ -45,12 +45,12 @@ export class RequestDraft {
   #sealed = 0;
   #isBroken = false;
   #mustResume = false;
-  /** True if the last message holds the model's words of an earlier epoch. */
+  /** True if the last message is an answer of an earlier epoch. */
   #endsOld = false;
   readonly #dropsCitations: boolean;
   readonly #before: readonly RenderedMessage[];
   readonly #waiting = new Map<string, WaitingUse>();
-  /** True if the present answer is of an earlier epoch. The provider's calls in it cannot get results any more. */
+  /** True if the current answer is of an earlier epoch. Calls of the provider in it can no longer get results. */
   #isOld = false;
 
   constructor(dropsCitations: boolean, before: readonly RenderedMessage[]) {
@@ -61,12 +61,12 @@ export class RequestDraft {
   }
 
   /**
-   * True if the model's turn at the end of the request has begun, and not with a thought. A turn follows a user's
-   * message that holds no result. It lacks its thought if the first part of a paused answer has lost it, or if an
-   * embedder wrote the model's text.
+   * True if the model's turn at the end of the request has begun without a thought. A turn begins after a user's
+   * message without results of calls. It may lack its thought because a paused answer lost it, or because an embedder
+   * wrote the model's text.
    */
   turnLacksThought(): boolean {
-    // The user's message that a break puts before the next answer begins a turn.
+    // A break adds a user's message before the next answer, and a new turn begins there.
     if (this.#isBroken) return false;
     let first: RenderedMessage | undefined;
     for (const messages of [this.#messages, this.#before]) {
@@ -82,8 +82,8 @@ export class RequestDraft {
   }
 
   /**
-   * Separates the model's next text from its text so far. `atEnd`: whether the request must not end with the text so
-   * far either.
+   * Separates the model's next text from its text so far. `atEnd`: true if the request must not end with the text so
+   * far.
    */
   breakAfter(atEnd = false): void {
     this.#isBroken = this.#messages.at(-1)?.role === 'assistant';
@@ -91,9 +91,9 @@ export class RequestDraft {
   }
 
   /**
-   * The blocks of an answer come next. `isOld`: it is of an earlier epoch. `isAnswer`: false if an embedder wrote it. An
-   * answer of this epoch follows a request of this epoch, and so what that request ended with, whatever is sent of the
-   * answer.
+   * Announces that the blocks of an answer come next. `isOld`: the answer is of an earlier epoch. `isAnswer`: false if
+   * an embedder wrote it. Before an answer of this epoch, the end of its request is repeated, even if no block of the
+   * answer is sent.
    */
   beginAnswer(isOld: boolean, isAnswer: boolean): void {
     this.#isOld = isOld;
@@ -103,7 +103,7 @@ export class RequestDraft {
     this.seal();
   }
 
-  /** Puts a user's message at the end, if no request may end with the last message (D3). */
+  /** Adds a user's message at the end, if a request must not end with the last message (D3). */
   #endRequest(): void {
     this.#takeOut(({ isKept }) => !isKept, true);
     const endsOld = this.#endsOld && this.#messages.at(-1)?.role === 'assistant';
@@ -146,8 +146,8 @@ export class RequestDraft {
   }
 
   /**
-   * The blocks of an answer without results of no call. Takes out the calls before it that should have got their
-   * results in it.
+   * The blocks of an answer, without results whose call is missing. Also removes earlier calls of the provider whose
+   * results this answer should have had.
    */
   #settle(content: string | readonly ContentBlock[]): string | readonly ContentBlock[] {
     const hasResult = typeof content !== 'string' && content.some(isServerResult);
@@ -168,7 +168,7 @@ export class RequestDraft {
     return typeof content === 'string' ? content : kept;
   }
 
-  /** The model gets this content next: calls that wait stay only before the results of the calls beside them. */
+  /** Handles a user's content after waiting calls of the provider. They stay only if the content has only results. */
   #ask(content: string | readonly ContentBlock[]): void {
     if (this.#waiting.size === 0) return;
     const isResults = typeof content !== 'string' && content.every(isResult);
@@ -176,7 +176,7 @@ export class RequestDraft {
     for (const use of this.#waiting.values()) use.isAsked = true;
   }
 
-  /** Remembers the calls of an answer that have no result in it. */
+  /** Remembers the calls of the provider in an answer that have no result there. */
   #note(content: string | readonly ContentBlock[]): void {
     if (typeof content === 'string') return;
     const place = this.#messages.length - 1;
@@ -186,12 +186,12 @@ export class RequestDraft {
   }
 
   /**
-   * Takes calls of the provider out of the request. `isOpen`: no user's message follows. An answer that has lost a part
-   * cannot be resumed (R38).
+   * Removes calls of the provider from the request. `isOpen`: no user's message follows. An answer that has lost a part
+   * must not be continued (R38).
    */
   #takeOut(isGone: (use: WaitingUse) => boolean, isOpen: boolean): void {
     for (const id of [...this.#waiting.keys()]) {
-      // Looked up one by one, because a removed message moves the others.
+      // Each entry is looked up here, because removing a message changes the indexes of the others.
       const use = this.#waiting.get(id);
       if (use === undefined || !isGone(use)) continue;
       this.#waiting.delete(id);
@@ -220,7 +220,7 @@ export class RequestDraft {
     }
   }
 
-  /** The messages. `isSent`: whether a request ends with them (D3). */
+  /** The messages. `isStart`: they begin the request. `isSent`: a request ends with them (D3). */
   finish(isStart: boolean, isSent: boolean): readonly RenderedMessage[] {
     if (isSent) this.#endRequest();
     else this.#takeOut(({ isKept }) => !isKept, true);
@@ -246,7 +246,7 @@ function sendable(blocks: readonly ContentBlock[]): readonly ContentBlock[] {
   return blocks.every(isSendable) ? blocks.slice() : blocks.filter(isSendable);
 }
 
-/** The block, whose sources do not ask the model to cite them. */
+/** The block, with citations of its sources switched off. */
 function withoutCitations<Block extends ContentBlock>(block: Block): Block {
   if ('citations' in block && isRecord(block.citations) && block.citations['enabled'] === true) {
     const { citations: _citations, ...rest } = block;
@@ -269,7 +269,7 @@ function blocksOf(content: string | readonly ContentBlock[]): readonly ContentBl
   return typeof content === 'string' ? [{ type: 'text', text: content }] : content;
 }
 
-/** True if the first of these blocks is a thought of Claude: those of other vendors' models are not sent to it. */
+/** True if the first block is a thought of Claude. Thoughts of other vendors' models are not sent to Claude. */
 export function beginsWithThought([first]: readonly ContentBlock[]): boolean {
   return first !== undefined && isThought(first) && !('origin' in first);
 }

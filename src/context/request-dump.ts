@@ -1,6 +1,6 @@
 /**
- * A request without its texts: the order and sizes of its blocks. For `explain()` of a session whose request was
- * refused. It may be passed on, since it contains no text, input or image of a user. Pure.
+ * The dump of a request: the order and sizes of its blocks, for `explain()` of a session whose request was refused. A
+ * user may pass the dump on, because it contains no text, input or image. Pure.
  */
 import { REQUEST_DUMP_MESSAGES_MAX } from '../base/bounds.ts';
 import type { ContentBlock } from '../base/messages.ts';

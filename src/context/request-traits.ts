@@ -1,9 +1,9 @@
 /**
- * The traits of a model that shape a request or decide whether its options are accepted, and their short form in a
- * session's log. Pure.
+ * The traits of a model on which requests and their options depend, and the short form of these traits in a session's
+ * log. Pure.
  *
- * An epoch records the traits with which its requests are rendered. So a request stays a rendering of the log, whatever
- * is known of the model later.
+ * An epoch records the traits with which its requests are rendered. So its requests can be rendered from the log again,
+ * even if more is known about the model later.
  */
 import { EFFORTS, type Effort, type ModelTraits, THINKING_TYPES, type ThinkingType } from './model-traits.ts';
 
@@ -26,7 +26,7 @@ export type RequestTraits = Pick<
   | 'webSearch'
 >;
 
-/** Takes the parts of the short form from its bits, or puts them there, always in the same order. */
+/** Writes the parts of the short form as bits, or reads them, always in the same order. */
 class Bits {
   value: number;
   #weight = 1;
@@ -72,12 +72,12 @@ class Bits {
   }
 }
 
-/** The numeral system of the short form: the largest that JavaScript writes. */
+/** The base of the numbers in the short form: the largest that JavaScript supports. */
 const RADIX = 36;
 
 /**
- * The short form, `<bits>.<outputTokensMax>[.<fastBeta>]`, with numbers in base 36. A bit never changes its meaning; a
- * later version adds bits behind those that exist, and a bit that is missing stands for a trait that is not known.
+ * The short form of traits, `<bits>.<outputTokensMax>[.<fastBeta>]`, with numbers in base 36. A bit never changes its
+ * meaning. Later versions add higher bits. A missing bit means that the trait is not known.
  */
 export function writeTraits(traits: RequestTraits): string {
   const bits = new Bits(0);

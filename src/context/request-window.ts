@@ -1,10 +1,10 @@
 /**
- * The request of a session, kept incrementally: the cost of a half-step depends on new messages only.
+ * The messages of a session's requests, rendered incrementally: the cost of a half-step depends only on new messages.
  *
- * Owns: the rendering of the sealed messages (those that were part of an answered request of this epoch). Does not own:
- * the messages, which belong to the session's state; the header, which belongs to the agent.
+ * Owns: the rendering of the sealed messages (those of an answered request of this epoch). Does not own: the messages,
+ * which belong to the session's state; the header (model, system prompt, tools), which belongs to the agent.
  * Invariants:
- *  W1 `sealed` plus the rendering of the fresh messages equals `renderMessages` of all of them;
+ *  W1 `sealed` plus the rendering of the other messages (`fresh`) equals `renderMessages` of all messages;
  *  W2 within an epoch `sealed` only grows, at its end (A8).
  */
 
@@ -19,7 +19,7 @@ import type { RenderedMessage } from './request-draft.ts';
 /** The messages of a model call. */
 export interface RenderedWindow {
   readonly epoch: number;
-  /** The number of leading messages that have not changed since the window was last requested in this epoch. */
+  /** The number of leading messages that have not changed since the last call of `next` in this epoch. */
   readonly keep: number;
   /** The messages after the first `keep`. */
   readonly append: readonly RenderedMessage[];
@@ -28,8 +28,8 @@ export interface RenderedWindow {
 }
 
 /**
- * See the head of the file. Each running session has one; it is dropped when the session is idle for long, and rebuilt
- * from the state.
+ * See the head of the file. Each running session has a window. It is dropped when the session was idle for some time,
+ * and can be rebuilt from the state.
  */
 export class RequestWindow {
   /** How the messages are rendered. */
@@ -62,8 +62,9 @@ export class RequestWindow {
   }
 
   /**
-   * The request for a summary: the result of `next`, followed by the instruction. If a part of the end is taken back,
-   * the messages belong to no other request. They get a separate epoch, which no later request takes for its prefix.
+   * The request for a summary: the messages of `next`, followed by the instruction. If the newest messages are left out
+   * (`tail`), no other request begins with these messages. The window then gets a negative epoch, so that no later
+   * request reuses it.
    */
   forSummary(state: SessionState, compaction: CompactionCall): RenderedWindow {
     if (compaction.tail !== undefined) {
@@ -89,9 +90,8 @@ export class RequestWindow {
   }
 
   /**
-   * Seals the messages of an answered request, and returns the number of leading messages that were sent before,
-   * unchanged. The fresh messages of that request are taken over; they are rendered again only if the log has grown
-   * since.
+   * Seals the messages of an answered request. Returns the number of leading messages that were sent before and have
+   * not changed. The fresh messages of that request are reused, unless more messages are sealed than it had.
    */
   #advance(state: SessionState): number {
     const sentBefore = this.#sealed.length;
@@ -129,8 +129,8 @@ export class RequestWindow {
 }
 
 /**
- * The request of a session with transient messages: rendered completely, since the transient messages may be anywhere.
- * A model that binds its thoughts receives none, since the messages before them are no longer the same (R21). Pure.
+ * The request of a session with transient messages. It is rendered completely, because transient messages may be
+ * anywhere. It has no thoughts if the model binds them, because the messages before them have changed (R21). Pure.
  */
 export function wholeWindow(
   state: SessionState,

@@ -7,9 +7,9 @@ const BETWEEN_SECTIONS = '\n\n';
 
 /**
  * The sections of the system prompt joined by blank lines, or `undefined` if there are none. They are, in this order:
- * - the agent's own text, or its function's text of this epoch;
+ * - the agent's own text, or the text of its function in this epoch, or the system messages of the history;
  * - the sections for its enrichers (`guide`);
- * - a child's identity, and its task while that is open;
+ * - a child's identity, and its task while the task is open;
  * - the memory of messages that left the window.
  */
 export function systemPrompt(state: SessionState, agentSystem: string | undefined, guide?: string): string | undefined {
@@ -32,8 +32,9 @@ export function systemPrompt(state: SessionState, agentSystem: string | undefine
 }
 
 /**
- * The UTF-16 units at the beginning of a session's system prompt that are the same for all sessions of its agent: the
- * agent's own text and the sections for its enrichers. 0 if the session replaced that text.
+ * The length, in UTF-16 units, of the part at the beginning of the system prompt that all sessions of an agent share:
+ * the agent's own text and the sections for its enrichers. 0 if the session replaced that text, or if a function makes
+ * it.
  */
 export function sharedPromptLength(state: SessionState, agentSystem: string | undefined, guide?: string): number {
   if (state.promptCount > 0 || agentSystem === undefined || agentSystem.trim() === '') return 0;
@@ -41,7 +42,7 @@ export function sharedPromptLength(state: SessionState, agentSystem: string | un
   return agentSystem.length + BETWEEN_SECTIONS.length + guideLength;
 }
 
-/** A tool as the sections for enrichers list it. */
+/** A tool, as the sections for enrichers list it. */
 interface ToolLine {
   readonly name: string;
   /** One line that says what the tool is for; a tool without this line is not listed. */
@@ -51,9 +52,9 @@ interface ToolLine {
 }
 
 /**
- * The sections that a session with enrichers has besides the embedder's own text (contract §9), or undefined if no
- * enricher is on. They describe how deliveries work, the available tools, and their use. They are the same for every
- * session of an agent, so they are byte-stable.
+ * The sections that a session with enrichers has besides the embedder's own text (contract §9); undefined if no
+ * enricher is on. They describe how entries of enrichers and sub-agents arrive, which tools there are, and how to use
+ * them. They are the same for every session of an agent, so they are byte-stable.
  */
 export function enricherSections(options: {
   readonly melete: boolean;

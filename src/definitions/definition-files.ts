@@ -1,6 +1,6 @@
 /**
- * Reads directories of definition files. A fault in a file is reported, and the file is skipped: it never stops the
- * others, or `open`.
+ * Reads directories of definition files: skills, workflows, specialists. A file with a fault is reported and skipped.
+ * It stops neither the reading of other files nor `open`.
  */
 import type { Dirent } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
@@ -9,14 +9,14 @@ import { DEFINITION_BYTES_MAX, DEFINITION_FILES_MAX } from '../base/bounds.ts';
 import { asError } from '../base/errors.ts';
 import { wellFormed } from '../base/json.ts';
 
-/** Receives each skipped file and the reason. Must not throw. */
+/** Receives each fault, with the path of the skipped file or directory. Must not throw. */
 export type Warn = (message: string, path: string) => void;
 
-/** The locations of one kind of definitions. */
+/** The locations of the definitions of one kind. */
 export interface DefinitionPlace {
   /** The directories, in order: a later directory overrides the names of an earlier one. */
   readonly directories: readonly string[];
-  /** A folder that contains a file of this name is a definition too. */
+  /** If given, a folder that contains a file of this name is a definition too. */
   readonly folderFile?: string;
 }
 
@@ -27,8 +27,7 @@ export interface DefinitionsRead<T> {
 
 /**
  * Reads all definitions of a kind. A directory that cannot be read is reported like an unreadable file. `entering` is
- * called for each directory before it is read: for each given directory, and for each folder in it that may hold a
- * definition.
+ * called before a directory is read, and before a folder in it is searched for a definition.
  */
 export async function readDefinitions<T extends { readonly name: string }>(
   place: DefinitionPlace,
@@ -55,7 +54,7 @@ export async function readDefinitions<T extends { readonly name: string }>(
   return { byName };
 }
 
-/** Paths of possible definitions, by name, bounded. */
+/** The paths of possible definitions in a directory, ascending, at most `DEFINITION_FILES_MAX`. */
 async function pathsOf(
   directory: string,
   folderFile: string | undefined,
@@ -93,7 +92,7 @@ async function isFile(path: string): Promise<boolean> {
   try {
     return (await stat(path)).isFile();
   } catch {
-    // The file does not exist: the folder is not a definition.
+    // The file does not exist, so the folder is not a definition.
     return false;
   }
 }

@@ -1,11 +1,12 @@
 /**
- * The definitions of a runtime: read when it opens, and again when their files change.
+ * The skills and workflows (definitions) of a runtime. They are read when the runtime opens, and again when their files
+ * change. Used on the host thread.
  *
- * Owns: the last reading, the watches on the directories. Does not own: the files; the active skills, which belong to
- * their session together with the text that it received. Belongs to the host thread.
+ * Owns: the results of the last reading, the watches on the directories. Does not own: the files; the active skills. An
+ * active skill and the text that was shown belong to the session.
  *
  * Invariants:
- *  D1 a caller sees one whole reading, never half of one;
+ *  D1 a caller sees the results of one whole reading, never a mixture of two;
  *  D2 changes are collected for `DEFINITIONS_SETTLE_MS`, and one reading runs at a time;
  *  D3 after `close` nothing is read and nothing is watched.
  */
@@ -20,7 +21,7 @@ import { parseDefinition } from './definition-text.ts';
 /** The file that makes a folder a skill. */
 const SKILL_FILE = 'SKILL.md';
 
-/** The directories that a library reads, and its ports. */
+/** The directories that a library reads, and the functions that it calls. */
 export interface LibraryOptions {
   readonly skills: readonly string[];
   readonly workflows: readonly string[];
@@ -92,7 +93,7 @@ export class DefinitionLibrary implements DefinitionSource {
   async #read(): Promise<void> {
     const { warn } = this.#options;
     const entered = new Set<string>();
-    // A directory is watched before it is read: a change during the reading causes another reading.
+    // A directory is watched before it is read, so that a change during the reading causes another reading.
     const entering = (path: string): void => {
       entered.add(path);
       this.#watch(path);

@@ -1,7 +1,7 @@
 /**
- * The text of a definition file: skills, workflows, specialists (contract §1.7), parsed and checked. A file is front
- * matter, which is a YAML mapping between two lines of three hyphens, and the text below it. Imported only on use: the
- * YAML parser takes as long to load as the database.
+ * Parses and checks the text of a definition file: a skill, a workflow or a specialist (contract §1.7). A file has
+ * front matter, which is a YAML mapping between two lines of three hyphens, and a text below it. This module is
+ * imported only when it is needed, because the YAML parser takes as long to load as the database.
  */
 import { parse } from 'yaml';
 import { z } from 'zod';
@@ -10,7 +10,7 @@ import { isAgentName } from '../base/ids.ts';
 import { isRecord } from '../base/json.ts';
 import type { Definition } from './definition.ts';
 
-/** An agent defined by a file; other agents may spawn it by its name. */
+/** A specialist: an agent that a file defines. Other agents may spawn it by its name. */
 export interface SpecialistDefinition {
   readonly name: string;
   readonly description: string;
@@ -75,22 +75,22 @@ function checked<T>(schema: z.ZodType<T>, data: unknown): T {
   throw new Error(`${issue?.path.map(String).join('.') || 'front matter'}: ${issue?.message ?? 'invalid'}`);
 }
 
-/** The parsed mapping, and the text below it. */
+/** The parsed front matter, and the text below it. */
 interface FrontMatter {
   readonly data: Readonly<Record<string, unknown>>;
-  /** The text below the mapping, without blank lines at both ends. */
+  /** The text below the front matter, without white space at both ends. */
   readonly body: string;
 }
 
 const FENCE = /^---[ \t]*$/u;
 
-/** Splits a text. Throws an Error that names the missing part, or the error of the YAML parser. */
+/** Splits the text of a file. Throws an Error that names the missing part, or the error of the YAML parser. */
 function parseFrontMatter(text: string): FrontMatter {
   const lines = text.replace(/^\u{feff}/u, '').split(/\r?\n/u);
   if (!FENCE.test(lines[0] ?? '')) throw new Error('it does not begin with front matter (a line of three hyphens)');
   const end = lines.findIndex((line, index) => index > 0 && FENCE.test(line));
   if (end === -1) throw new Error('its front matter does not end (a line of three hyphens)');
-  // The core schema creates plain data only. Aliases are off, so a text of a few lines cannot become a value of
+  // The core schema creates plain data only. Aliases are off, because with them a few lines could become a value of
   // gigabytes.
   const data: unknown = parse(lines.slice(1, end).join('\n'), {
     schema: 'core',

@@ -1,4 +1,6 @@
-/** Skills and workflows as the runtime knows them: plain data, found by name. Their files: `definition-text.ts`. */
+/**
+ * Skills and workflows in the form that the runtime uses: plain data, found by name. `definition-text.ts` parses them.
+ */
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { namesHint } from '../base/near-names.ts';
 
@@ -18,7 +20,7 @@ export interface DefinitionSource {
   workflows(): readonly Definition[];
 }
 
-/** The error about a skill or workflow that does not exist. `source`: undefined if no directories were given. */
+/** The error about a skill or workflow that does not exist. `source`: undefined if the runtime has no definitions. */
 export function unknownDefinition(
   source: DefinitionSource | undefined,
   kind: 'skill' | 'workflow',

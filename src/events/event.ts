@@ -1,7 +1,7 @@
 /**
- * The closed union of a session's events. An event with `seq` is durable: it is derived from the log, numbered in one
- * total order per session without gaps, and can be replayed. An event without `seq` is ephemeral: a reader sees it live
- * or not at all.
+ * The closed union of a session's events. An event with `seq` is durable: it is derived from the log and can be
+ * replayed. Durable events are numbered in one total order per session, without gaps. An event without `seq` is
+ * ephemeral: a reader sees it live or not at all.
  */
 import type { ErrorShape } from '../base/errors.ts';
 import type { Goal } from '../base/goals.ts';
@@ -27,23 +27,26 @@ export const SESSION_STATUSES = [
 ] as const;
 
 /**
- * `blocked`: it cannot run until someone acts. `waiting`: for a person. `running`: in a turn, or about to be.
- * `suspended`: its turn stopped at a boundary. `paused`: by `pause()`. `queued`: a child that starts when one of its
- * parent's other children has ended (`subagents.maxActive`). `failed`: at rest, and its last turn failed. `idle`: at rest.
+ * `blocked`: the session cannot run until someone acts. `waiting`: it waits for a person. `running`: it is in a turn,
+ * or about to be. `suspended`: its turn stopped at a boundary. `paused`: `pause()` stopped it. `queued`: it is a child
+ * that starts when another child of its parent has ended (`subagents.maxActive`). `failed`: no turn runs, and the last
+ * one failed. `idle`: none of these.
  */
 export type SessionStatus = (typeof SESSION_STATUSES)[number];
 
-/** How a turn ended, in the words of its receipts. */
+/** How a turn ended. Receipts use the same names. */
 export const TURN_OUTCOMES = ['answered', 'failed', 'interrupted', 'suspended'] as const;
 
-/** How a session's last turn ended: `interrupted` on request, `suspended` at a boundary, so that it can continue. */
+/**
+ * How a session's last turn ended: `interrupted` on request; `suspended` at a boundary, so that the turn can continue.
+ */
 export type LastOutcome = (typeof TURN_OUTCOMES)[number];
 
-/** The error of a session's last turn, without its data and with a bounded message: lists have it. */
+/** The error of a session's last turn, as lists of sessions show it: without its data, and with a bounded message. */
 export type LastError = Pick<ErrorShape, 'name' | 'code' | 'message' | 'retryable'>;
 /** How an entry can leave a mailbox. */
 export const REMOVAL_REASONS = ['promoted', 'recalled', 'dropped'] as const;
-/** The activity of a session beyond its state. */
+/** The activity of a session within its state. */
 export type Phase = 'preparing' | 'retrying' | 'paused' | 'approval' | 'question' | 'suspended';
 
 /** The content of an event, without its envelope. */
@@ -52,7 +55,7 @@ export type EventBody =
   | { readonly type: 'message.removed'; readonly messageSeq: number; readonly reason: string }
   /**
    * One operation on the history that touched more than one message. It is one event, so that no reader sees half of
-   * it.
+   * the operation.
    */
   | {
       readonly type: 'history.changed';
@@ -127,9 +130,10 @@ export type EventBody =
       readonly input: unknown;
     }
   /**
-   * A call asks a person (`session.answer` answers) or the session's parent, and waits. `schema`: the JSON Schema that the
-   * answer must fit; missing: it is text. `choices`: answers that the model proposes. `server`: the MCP server that asks
-   * in the call; a further question of one call has `#2`, `#3` … after the id of the call.
+   * A tool call asks a question and waits for its answer. `asked`: who answers, a person (with `session.answer`) or the
+   * session's parent. `schema`: the JSON Schema that the answer must fit; without it, the answer is text. `choices`:
+   * answers that the model proposes. `server`: the MCP server that asks during the call. Further questions of the same
+   * call have `#2`, `#3` … after the id of the call.
    */
   | {
       readonly type: 'question.asked';
@@ -149,20 +153,27 @@ export type EventBody =
   | { readonly type: 'turn.failed'; readonly turn: string; readonly error: ErrorShape }
   | { readonly type: 'bounce_back'; readonly content: string; readonly error: ErrorShape; readonly messageSeq?: number }
   | { readonly type: 'authentication_required'; readonly error: ErrorShape }
+  /**
+   * Attempt `attempt` (from 1) of a model call failed, and the next one is made after `waitMs`. `code`: the error code of
+   * the failure, or `refusal`. `detail`: its message.
+   */
   | {
       readonly type: 'llm.retry';
       readonly attempt: number;
       readonly waitMs: number;
+      readonly code?: string;
+      readonly detail?: string;
       readonly status?: number;
       /**
-       * The rule for which the request was refused. The request is sent again at once, without the thoughts that broke
-       * the rule.
+       * The rule of the API that the refused request broke. The request is sent again at once, without the thoughts
+       * that broke the rule.
        */
       readonly repaired?: string;
     }
   /**
-   * Another model of the agent makes the calls from now on. `reason`: the code of the failure of the model before it,
-   * `refusal`, `return` to the first model, or `agent` if the agent's list has changed.
+   * Another model of the agent makes the calls from now on. `reason`: the code of the previous model's failure, or
+   * `refusal`. It is `return` when the session returns to the first model, and `agent` if the agent's list of models
+   * has changed.
    */
   | { readonly type: 'model.changed'; readonly model: string; readonly reason: string }
   /**
@@ -176,7 +187,7 @@ export type EventBody =
       readonly code?: string;
       readonly bytes?: number;
     }
-  /** `reason`: what `interrupt` was given. */
+  /** `reason`: the reason that was given to `interrupt`. */
   | { readonly type: 'interrupt.acknowledged'; readonly reason?: string }
   | { readonly type: 'child.spawned'; readonly child: string; readonly name?: string }
   | { readonly type: 'child.state'; readonly child: string; readonly name?: string; readonly state: string }
@@ -199,16 +210,16 @@ export type EventBody =
   | { readonly type: 'gap'; readonly from: number; readonly to: number };
 
 /**
- * Between shard and host: what the running model call of a session has streamed before its next delta. Published with
- * the first delta of a call, and again when a reader of the session begins. The readers that lack it get it as deltas;
- * no reader gets the note.
+ * A note from shard to host: the text that the running model call of a session has streamed before its next delta. The
+ * note is published with the first delta of a call, and again when a reader of the session begins. Readers that lack
+ * the text get it as deltas. No reader gets the note itself.
  */
 export interface StreamNoteBody {
   readonly type: 'streamed';
   /** The number of the last durable event before the note. */
   readonly after: number;
   readonly turn: string;
-  /** In order. None: nothing was streamed, or more than is kept. */
+  /** The streamed pieces in order. Empty if nothing was streamed, or if there was more than is kept. */
   readonly pieces: readonly { readonly type: 'text' | 'thinking'; readonly text: string }[];
 }
 

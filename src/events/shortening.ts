@@ -6,7 +6,7 @@ const MORE = '...';
 const CUT = '\n[...truncated...]\n';
 /** UTF-16 units of a text cut in the middle, including the mark of the cut. */
 export const MIDDLE_CHARACTERS_MAX = 500;
-/** Levels of a value that are written out; deeper ones are not readable. */
+/** Levels of a value that are written out. Deeper levels would not be readable. */
 const DEPTH_MAX = 32;
 const INDENT = '  ';
 

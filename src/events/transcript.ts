@@ -1,14 +1,14 @@
 /**
- * A conversation as lines of text for an enricher's model: the two inner columns of the rendering table (contract
- * §10.5). `melete` prepares a turn and reads shortened texts; `mneme` remembers and reads them whole, with their
- * numbers. Pure.
+ * Renders a conversation as lines of text for an enricher's model. The lines follow the columns `melete` and `mneme` of
+ * the rendering table (contract §10.5). `melete` prepares a turn and reads shortened texts. `mneme` remembers, and
+ * reads whole texts with the numbers of their messages. Pure.
  */
 import { describeValue } from '../base/errors.ts';
 import { isServerUse, type Message, type Pending } from '../base/messages.ts';
 import { cutMiddle } from './shortening.ts';
 import { isThought, shownText, thoughtOf } from './view-modes.ts';
 
-/** The enricher that reads. */
+/** The enricher that the lines are for. */
 export type TranscriptReader = 'melete' | 'mneme';
 
 /** Lines for messages in order, then for waiting entries. A run of calls is one line for `mneme`. */

@@ -2,7 +2,7 @@
  * The form of messages and mailbox entries in the modes `basic`, `verbose` and `debug`: the rendering table (contract
  * §10.5), one function per row. `viewed-event.ts` defines which parts events carry, and has V2 to V4. Pure.
  *
- * V1 Everything that a mode shows, every more verbose mode shows too.
+ * V1 A more verbose mode shows everything that a terser mode shows.
  */
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { type ContentBlock, type Message, type Pending, textOf } from '../base/messages.ts';
@@ -13,7 +13,7 @@ import { compactText, firstLines } from './shortening.ts';
 const RESULT_LINES = 3;
 /** Lines of a call's input that the mode `verbose` shows. */
 const PREVIEW_LINES = 2;
-/** The tool a model reasons with. */
+/** The name of the tool with which a model reasons. */
 const THINK = 'think';
 
 /** A mode from an outside caller. Throws `ConfigError` for any other value. */

@@ -1,9 +1,10 @@
 /**
  * The members that events carry in each view mode. `debug` carries all. `basic` and `verbose` carry ids, counts,
- * reasons and usage. Of the content they carry only the cell of the rendering table, as `rendered` (row F021). Pure.
+ * reasons and usage. The only content that they carry is the event's cell in the rendering table, as `rendered`
+ * (contract, row F021). Pure.
  *
- * V2 No mode leaves a durable event out: they are numbered without holes.
- * V3 A row that is null in a mode is an event without `rendered`.
+ * V2 No mode leaves out a durable event, because the numbers of durable events have no holes.
+ * V3 If the rendering table hides an item in a mode, the event is carried without `rendered`.
  * V4 In `basic` and `verbose` an event carries only members that `EVENT_MEMBERS` names. A kind of event or a member
  *    that is missing in the table does not compile.
  */
@@ -18,8 +19,8 @@ import { renderCall, renderMessage, renderPending, renderSpoken } from './view-m
 export type ShortViewMode = Exclude<ViewMode, 'debug'>;
 
 /**
- * A message without its content. `rendered`: its cell in the rendering table, in events that list messages. An event of
- * one message has `rendered` beside `message`.
+ * A message without its content. `rendered`: its cell in the rendering table, only in events that list messages. An
+ * event with one message has `rendered` beside `message`.
  */
 export type ViewedMessage = Omit<Message, 'content' | 'input' | 'blocks'> & { readonly rendered?: Rendered };
 /** A mailbox entry without its content. */
@@ -32,7 +33,7 @@ export type ViewedSubGoal = Omit<SubGoal, 'description'>;
 export type ViewedGoal = Omit<Goal, 'description' | 'subGoals'> & { readonly subGoals: readonly ViewedSubGoal[] };
 
 /** Members of an event that are content and nothing else. */
-type Content = 'text' | 'content' | 'input' | 'data' | 'output' | 'question' | 'choices' | 'schema';
+type Content = 'text' | 'content' | 'input' | 'data' | 'output' | 'question' | 'choices' | 'schema' | 'detail';
 
 /** Members of an event that hold content among other things, and their reduced forms. */
 interface Reduced {
@@ -121,7 +122,14 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
   'turn.failed': { turn: 'carried', error: viewedError },
   bounce_back: { content: 'hidden', error: viewedError, messageSeq: 'carried' },
   authentication_required: { error: viewedError },
-  'llm.retry': { attempt: 'carried', waitMs: 'carried', status: 'carried', repaired: 'carried' },
+  'llm.retry': {
+    attempt: 'carried',
+    waitMs: 'carried',
+    code: 'carried',
+    detail: 'hidden',
+    status: 'carried',
+    repaired: 'carried',
+  },
   'model.changed': { model: 'carried', reason: 'carried' },
   'llm.thread': { turn: 'carried', thread: 'carried', code: 'carried', bytes: 'carried' },
   'interrupt.acknowledged': { reason: 'carried' },
@@ -177,8 +185,8 @@ const ERROR_MEMBERS: { readonly [Name in keyof ErrorShape]-?: Name extends 'data
 };
 
 /**
- * An event as a mode shows it. In `debug` it is whole, with `rendered` if it carries a message or an entry. Undefined
- * if the mode leaves it out: live reasoning and progress in `basic`.
+ * An event as a mode shows it. In `debug` the event is whole, with `rendered` if it carries a message or an entry.
+ * Undefined if the mode leaves the event out: `basic` has no live reasoning and no progress of tools.
  */
 export function viewEvent(event: SessionEvent, mode: ViewMode): SessionEvent | ViewedEvent | undefined {
   if (mode === 'debug') return wholeEvent(event);
@@ -221,7 +229,7 @@ function stepsOf(members: object): readonly Step[] {
   const steps: Step[] = [];
   for (const [name, how] of Object.entries(members) as [string, unknown][]) {
     if (how === 'hidden') continue;
-    // The types of the tables guarantee that a function there takes the member of this name.
+    // The types of the tables guarantee that each function takes the value of its member.
     steps.push([name, typeof how === 'function' ? (how as NonNullable<Step[1]>) : undefined]);
   }
   return steps;
@@ -262,7 +270,7 @@ function cellOf(event: SessionEvent, mode: ShortViewMode): Rendered | null {
     case 'approval.required':
       return renderCall(event, mode);
     case 'question.asked':
-      // A question to a person is spoken to the reader of any mode. One to a parent is part of the work.
+      // A question to a person is shown in every mode. A question to a parent is internal, so `basic` hides it.
       if (mode === 'basic' && event.asked === 'parent') return null;
       return renderSpoken('assistant', { content: event.question, at: event.at, tokens: 0 }, mode);
     default:

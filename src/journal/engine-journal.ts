@@ -2,15 +2,16 @@
  * The journal over an engine. It keeps every promise of the port that does not depend on how bytes are stored.
  *
  * Owns: the numbers of rows and sessions, the row being filled, and the last row of each session touched since the last
- * durable checkpoint. Through its gate it owns everything that is not yet durable. Does not own: what is durable; the
- * engine has that.
+ * durable checkpoint. Through its gate it owns everything that is not yet durable. Does not own: durable data, which is
+ * the engine's.
  *
  * Invariants, beside J1 to J5 of the port and G1 to G5 of the gate:
- *  E1 a read sees the engine with the batches not yet durable laid over it, newest first, and nothing else. What a
- *     refused write dropped from the gate is gone from every read at once (J3);
- *  E2 the numbers of rows, and so positions, rise for as long as the journal is open, also across refused writes;
- *  E3 a session's key has a name from its `intern` to its `remove`, and can be written and read only then. No key is
- *     given out twice, so the rows of a removed session need no mark to stay unread;
+ *  E1 a read sees the batches that are not yet durable, newest first, and then the data of the engine. Data that a
+ *     refused write dropped from the gate disappears from every read at once (J3);
+ *  E2 row numbers, and therefore positions, only rise while the journal is open. A refused write does not lower them;
+ *  E3 a session's key has a name from `intern` until `remove`. Entries can be written and read under the key only
+ *     during that time. No key is given out twice, so the rows of a removed session stay unread until they are erased
+ *     (`log-erasure.ts`);
  *  E4 a checkpoint ends the row that is being filled, so that it covers whole rows.
  */
 import {
@@ -21,9 +22,10 @@ import {
   ROW_TURNS_MAX,
 } from '../base/bounds.ts';
 import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
-import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
+import { createBatch, type Engine, type Erasure, isEmptyBatch, type WriteBatch } from './engine.ts';
 import type { Journal, JournalStatistics, TailPage } from './journal.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';
+import { LogErasure } from './log-erasure.ts';
 import {
   type LastRow,
   type LogSource,
@@ -58,6 +60,7 @@ export class EngineJournal implements Journal {
   readonly #source: LogSource;
   readonly #gate: CommitGate<WriteBatch>;
   readonly #media: StoredMedia;
+  readonly #erasure: LogErasure;
   #nextRow = 1;
   #nextKey: SessionKey = 1;
   #checkpointed: Position = 0;
@@ -65,7 +68,7 @@ export class EngineJournal implements Journal {
   #row: Row | undefined;
   /** Rows in the gate, by number, ascending. */
   #unwritten: Map<number, Row> = new Map();
-  /** The last rows by session; `undefined` after a refusal, until the map is read again. */
+  /** The last rows by session; `undefined` after a refusal, until they are read from the engine again. */
   #touched: Map<SessionKey, LastRow> | undefined;
   #recovering: Promise<Position> | undefined;
   #closing: Promise<void> | undefined;
@@ -87,7 +90,7 @@ export class EngineJournal implements Journal {
       engine,
       newestRow: (key) => {
         if (this.nameOf(key) === undefined) return 0;
-        return this.#lastRows().get(key)?.row ?? engine.lastRowOf(key);
+        return this.#lastRowOf(key);
       },
       unwrittenBefore: (row, key) =>
         this.#unwritten.get(row)?.entries.find((entry) => entry.key === key)?.previousRow ?? 0,
@@ -101,6 +104,11 @@ export class EngineJournal implements Journal {
       schedule: options.schedule,
     });
     this.#media = new StoredMedia(engine, this.#gate);
+    this.#erasure = new LogErasure({
+      engine,
+      gate: this.#gate,
+      isUnwritten: (row) => this.#unwritten.has(row),
+    });
     this.#load();
   }
 
@@ -145,7 +153,7 @@ export class EngineJournal implements Journal {
   append(entries: readonly TurnEntry[]): Position {
     this.#checkOpen();
     if (this.#gate.isRefused) {
-      // `recover` forgets this transition, but the position stays used (E2).
+      // `recover` forgets this transition, but its position is never given out again (E2).
       const lost = positionOf(this.#nextRow, 0);
       this.#nextRow += 1;
       return lost;
@@ -203,8 +211,7 @@ export class EngineJournal implements Journal {
   /** Throws `StoreCorruptError` from the iteration when a row is missing or damaged. */
   *read(key: SessionKey, after: Position): Iterable<StoredEntry> {
     if (this.nameOf(key) === undefined) return;
-    const last = this.#lastRows().get(key)?.row ?? this.#engine.lastRowOf(key);
-    yield* readSession(this.#source, key, last, after);
+    yield* readSession(this.#source, key, this.#lastRowOf(key), after);
   }
 
   /**
@@ -245,14 +252,15 @@ export class EngineJournal implements Journal {
     const batch = this.#gate.open;
     let bytes = 0;
     for (const head of heads) {
-      // A head that was folded while its session was removed must not bring it back.
+      // If a session was removed while its head was folded, the head must not bring the session back.
       if (this.nameOf(head.key) === undefined) continue;
       const data = storedJson(head.data);
       batch.heads.set(head.key, { ...head, data: data.text });
       bytes += data.bytes;
     }
     for (const [key, place] of this.#lastRows()) {
-      if (place.row > 0) batch.lastRows.set(key, place.row);
+      // The rows since the last checkpoint may have entries of sessions that were removed.
+      if (place.row > 0 && this.nameOf(key) !== undefined) batch.lastRows.set(key, place.row);
     }
     for (const address of outdated) batch.blobs.set(address, undefined);
     this.#row = undefined;
@@ -289,7 +297,7 @@ export class EngineJournal implements Journal {
     return listNames(options, changes, (from, exclusive, limit) => this.#engine.names(from, exclusive, limit));
   }
 
-  remove(keys: readonly SessionKey[]): void {
+  remove(keys: readonly SessionKey[], heirs: ReadonlyMap<SessionKey, readonly SessionKey[]> = new Map()): void {
     this.#checkOpen();
     if (this.#gate.isRefused) return;
     // All changes go into one batch, fetched once, so that the removal is atomic.
@@ -297,19 +305,44 @@ export class EngineJournal implements Journal {
     for (const key of keys) {
       const name = this.nameOf(key);
       if (name === undefined) continue;
+      this.#erasure.begin(key, { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [] }, batch);
       batch.names.set(name, undefined);
       batch.keys.set(key, undefined);
       batch.heads.set(key, undefined);
       batch.lastRows.set(key, undefined);
       this.#lastRows().delete(key);
       this.#media.removeAll(key, batch);
+      this.#removeBlobs(key, batch);
     }
+  }
+
+  erasures(): ReadonlyMap<SessionKey, Erasure> {
+    return this.#erasure.notes;
+  }
+
+  erasable(): readonly SessionKey[] {
+    return this.#erasure.ready((key) => this.nameOf(key) !== undefined);
+  }
+
+  /** Throws `StoreCorruptError` when a row cannot be read. */
+  eraseSome(): boolean {
+    this.#checkOpen();
+    if (this.#gate.isRefused) return false;
+    const batch = this.#gate.open;
+    const bytes = this.#erasure.slice(batch);
+    this.#grow(batch, bytes);
+    return bytes > 0;
+  }
+
+  erased(keys: Iterable<SessionKey>): void {
+    this.#checkOpen();
+    if (!this.#gate.isRefused) this.#erasure.end(keys, this.#gate.open);
   }
 
   putBlob(text: string, owner?: SessionKey): string {
     this.#checkOpen();
     const stored = this.#media.take(text, owner);
-    const address = blobAddress(stored.text);
+    const address = blobAddress(stored.text, owner);
     if (this.#gate.isRefused) return address;
     const batch = this.#gate.open;
     const pending = this.#pendingBlob(address);
@@ -332,8 +365,8 @@ export class EngineJournal implements Journal {
   }
 
   /**
-   * Rejects with the refusal when the last flush is refused; the journal is closed in that case too. A second call has
-   * no further effect.
+   * Rejects with the error of the last flush if that flush is refused; the journal is closed in that case too. A second
+   * call has no further effect.
    */
   close(): Promise<void> {
     this.#closing ??= this.#close(this.#gate.isRefused ? Promise.resolve() : this.#gate.flushed());
@@ -362,12 +395,13 @@ export class EngineJournal implements Journal {
    */
   #load(): void {
     const state = this.#engine.state();
-    // A checkpoint may name rows that were refused. A new row with one of their numbers would count as covered by it.
+    // A checkpoint may name rows that were refused. It would seem to cover a new row with one of their numbers.
     const marked = Math.max(state.lastRow, state.indexedRow, rowOf(state.checkpointed));
     this.#nextRow = Math.max(this.#nextRow, marked + 1);
     this.#nextKey = Math.max(this.#nextKey, state.nextKey);
     this.#checkpointed = state.checkpointed;
     this.#touched = undefined;
+    this.#erasure.load();
   }
 
   #openRow(): Row {
@@ -422,6 +456,20 @@ export class EngineJournal implements Journal {
     const { lastRow } = this.#engine.state();
     const bytes = lastRow === 0 ? undefined : this.#engine.row(lastRow);
     return bytes === undefined ? 0 : positionOf(lastRow, rowTurns(bytes, lastRow) - 1);
+  }
+
+  /** Removes all blobs of a session in a batch, those that are not durable yet included. */
+  #removeBlobs(key: SessionKey, batch: WriteBatch): void {
+    const addresses = new Set(this.#engine.blobsOf(key));
+    this.#gate.each(({ blobs }) => {
+      for (const address of blobs.keys()) if (address.startsWith(`${key}/`)) addresses.add(address);
+    });
+    for (const address of addresses) batch.blobs.set(address, undefined);
+  }
+
+  /** The newest row of a session, 0 for none. */
+  #lastRowOf(key: SessionKey): number {
+    return this.#lastRows().get(key)?.row ?? this.#engine.lastRowOf(key);
   }
 
   #lastRows(): Map<SessionKey, LastRow> {

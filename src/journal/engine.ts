@@ -1,7 +1,7 @@
 /**
- * The engine port: reads of what is durable, and one atomic write at a time. Transitions, back pointers, reads of data
- * that is not durable yet, and group commit are above it, in `engine-journal.ts`. So the engines in memory and over
- * LMDB cannot differ in these.
+ * The engine port: reads of durable data, and one atomic write at a time. `engine-journal.ts` adds transitions, back
+ * pointers, reads of data that is not durable yet, and group commit. So the engines in memory and over LMDB cannot
+ * differ in these.
  */
 import type { Head, Position, SessionKey } from './position.ts';
 import type { Row } from './rows/row-codec.ts';
@@ -16,15 +16,29 @@ export interface EngineState {
   readonly checkpointed: Position;
   /** `lastRowOf` covers all rows up to this one. Later rows must be scanned. */
   readonly indexedRow: number;
+  /** The number of writes that changed or removed stored rows. */
+  readonly rewrites: number;
+}
+
+/** A removed session of which something may still be stored. */
+export interface Erasure {
+  readonly name: string;
+  /** The newest row that still has entries of the session; 0: none has. */
+  readonly row: number;
+  /** The sessions that need its other data for as long as they exist: its forks. */
+  readonly heirs: readonly SessionKey[];
 }
 
 /**
- * The contents of one write, which are written completely or not at all. In the maps `undefined` removes. Later values
- * replace earlier ones.
+ * The contents of one write, which are written completely or not at all. In the maps, `undefined` removes an entry. A
+ * later value of a key replaces an earlier one.
  */
 export interface WriteBatch {
   /** Sealed or growing rows, ascending; the last row grows until the batch is written. */
   readonly rows: Row[];
+  /** New plain bytes of rows that are stored already. Put before `rows`. */
+  readonly rewrittenRows: Map<number, Buffer | undefined>;
+  readonly erasures: Map<SessionKey, Erasure | undefined>;
   readonly names: Map<string, SessionKey | undefined>;
   readonly keys: Map<SessionKey, string | undefined>;
   readonly heads: Map<SessionKey, Head | undefined>;
@@ -42,6 +56,8 @@ export interface WriteBatch {
 export function createBatch(): WriteBatch {
   return {
     rows: [],
+    rewrittenRows: new Map(),
+    erasures: new Map(),
     names: new Map(),
     keys: new Map(),
     heads: new Map(),
@@ -58,6 +74,8 @@ export function createBatch(): WriteBatch {
 export function isEmptyBatch(batch: WriteBatch): boolean {
   return (
     batch.rows.length === 0 &&
+    batch.rewrittenRows.size === 0 &&
+    batch.erasures.size === 0 &&
     batch.keys.size === 0 &&
     batch.heads.size === 0 &&
     batch.blobs.size === 0 &&
@@ -67,7 +85,8 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
 }
 
 /**
- * Stores the bytes. Reads see what was written and nothing else; they are synchronous and belong to the opening thread.
+ * Stores the bytes. Reads are synchronous and see only written data. Only the thread that opened the engine may call
+ * it.
  */
 export interface Engine {
   /** Fencing token taken when the engine was opened. */
@@ -78,8 +97,8 @@ export interface Engine {
   /** A row's bytes, valid until the next call of any method. */
   row(number: number): Buffer | undefined;
   /**
-   * Up to `limit` rows starting at `from`, ascending; the bytes belong to the caller. With `'table'`, for callers that
-   * read only header and table, the data behind these may be missing.
+   * Up to `limit` rows starting at `from`, ascending; the bytes belong to the caller. `'table'` is for callers that
+   * read only the header and the table of a row: the data after them may be missing.
    */
   rows(
     from: number,
@@ -101,6 +120,10 @@ export interface Engine {
   runnable(): readonly SessionKey[];
   blob(address: string): string | undefined;
   hasBlob(address: string): boolean;
+  /** The addresses of the blobs that belong to a session. */
+  blobsOf(key: SessionKey): readonly string[];
+  /** The removed sessions of which something may still be stored. */
+  erasures(): ReadonlyMap<SessionKey, Erasure>;
   /** A blob's bytes as they are stored, see `stored-text.ts`; valid until the next call of any method. */
   storedBlob(address: string): Buffer | undefined;
   /** The bytes of a medium, unchecked; they belong to the caller. */
@@ -110,7 +133,8 @@ export interface Engine {
   mediaOf(key: SessionKey): readonly string[];
   /**
    * Writes all of a batch durably, or nothing. Never called while a write is in flight. Rejects with `StoreFullError`
-   * when the device refuses, `StoreLockedError` when the store has a newer owner, `StoreCorruptError` when it is damaged.
+   * when the device refuses, `StoreLockedError` when the store has a newer owner, `StoreCorruptError` when it is
+   * damaged.
    */
   write(batch: WriteBatch): Promise<void>;
   /**

@@ -1,23 +1,26 @@
 /**
- * The Journal port: what a shard needs of a store. The journal does not know the meaning of records.
+ * The Journal port: the part of a store that a shard needs. The journal does not know the meaning of records.
  *
- * One log per shard, in commit order. A **transition** (`turn` in names here) is what one transition of an actor
- * appended, for one session or for several of one tree. It is atomic (A3, A6). A session's entries are found through
- * back pointers kept by the journal. A **head** is the folded state of a session up to some transition, written lazily.
- * The **runnable set** names the sessions that have work, so that opening a store reads those and not all. Recovery
- * reads heads and the transitions after them.
+ * A shard has one log, in commit order. Here a **transition** means the entries that one transition of an actor
+ * appended, for one session or for several of one tree. It is atomic (A3, A6). Names in this folder call it `turn`. A
+ * session's entries are found through back pointers kept by the journal. A **head** is the folded state of a session up
+ * to some transition, written lazily. The **runnable set** names the sessions that have work, so that opening a store
+ * reads only those. Recovery reads heads and the transitions after them.
  *
  * Invariants of every implementation (checked by `runJournalConformance`):
  *  J1 transitions are read back in the order they were appended, each whole or not at all;
  *  J2 `flushed()` resolves only when every transition appended before the call is durable in the journal's mode;
- *  J3 after a failed write its data is not readable, and everything acknowledged before is still there;
+ *  J3 the data of a failed write is not readable, and everything acknowledged before it is still there;
  *  J4 a reader that sees a transition also sees all transitions at lower positions;
- *  J5 one owner: a journal opened with a lower fence than the store has seen refuses to write;
- *  J6 base64 of `MEDIA_CHARACTERS_MIN` characters or more, in a member `data` of an entry, takes space once for each
- *     session, however often the session's entries have it. A reader of an entry receives the text that was appended.
+ *  J5 one owner: a journal refuses to write once its store was opened with a higher fence;
+ *  J6 base64 of `MEDIA_CHARACTERS_MIN` characters or more, in a member `data` of an entry, is stored only once for each
+ *     session, even if many entries contain it. A reader of an entry receives the text that was appended;
+ *  J7 once `eraseSome` has returned false after a flush, no row has bytes of removed sessions' entries. The entries of
+ *     other sessions are read as before, at their positions.
  */
 
 import type { StoreLostError } from '../base/errors.ts';
+import type { Erasure } from './engine.ts';
 import type { Head, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import type { StoredLog } from './stored-log.ts';
 
@@ -42,20 +45,21 @@ export interface TailPage {
 
 /** All state of one shard that outlives the process. All methods belong to the thread that opened it. */
 export interface Journal {
-  /** Fencing token of this owner: higher than that of any earlier owner. */
+  /** Fencing token of this owner. Each owner's token is higher than all earlier ones. */
   readonly fence: number;
 
-  /**
-   * The number of a session's name; `undefined` when the name has no number. `intern` gives it a number, which becomes
-   * durable with the next appended transition and is forgotten if the process dies before.
-   */
+  /** The key of a session's name; `undefined` when the name has no key. */
   keyOf(name: string): SessionKey | undefined;
   nameOf(key: SessionKey): string | undefined;
+  /**
+   * The key of a name; a name without one is given the next. A new key becomes durable with the next appended
+   * transition. If the process dies before that, the key is forgotten.
+   */
   intern(name: string): SessionKey;
 
   /**
-   * Puts one transition at the end of the log, atomically for all its entries, and returns its position at once. It is
-   * visible to reads of this journal at once, and durable when a later `flushed()` resolves. Never waits and never
+   * Puts one transition at the end of the log, atomically for all its entries, and returns its position at once. Reads
+   * of this journal see the transition at once. It is durable when a later `flushed()` resolves. Never waits and never
    * throws because of the disk: a failed write rejects `flushed()`.
    */
   append(entries: readonly TurnEntry[]): Position;
@@ -63,14 +67,14 @@ export interface Journal {
   /**
    * Resolves when every transition appended before this call is durable: after fsync in `flush` and `strict`, after the
    * write in `os`. Calls share flushes (group commit, no timer). Rejects with `StoreFullError` when the device refuses.
-   * The transitions of that flush and of all later ones are then not in the log, and every further `flushed()`
-   * rejects until `recover()`.
+   * The transitions of the refused flush and all later transitions are then not in the log, and every further
+   * `flushed()` rejects until `recover()`.
    */
   flushed(): Promise<void>;
   /**
-   * Called after a rejected `flushed()`: forgets what could not be written and tries the device. Resolves with the
-   * position of the last durable transition; states folded beyond it are stale and must be read again. Rejects when the
-   * device still refuses.
+   * Called after a rejected `flushed()`: forgets the transitions that could not be written, and tries the device.
+   * Resolves with the position of the last durable transition. A state that was folded from later transitions is stale
+   * and must be read again. Rejects when the device still refuses.
    */
   recover(): Promise<Position>;
 
@@ -88,7 +92,10 @@ export interface Journal {
    * read nor checked.
    */
   tailKeys(after: Position): ReadonlySet<SessionKey>;
-  /** The first of them, at least `limit` if there are as many, and the position up to which they are all of them. */
+  /**
+   * The first sessions of `tailKeys`: at least `limit`, or all if there are fewer. The page has every session that was
+   * written after `after` and up to the page's `end`.
+   */
   tailPage(after: Position, limit: number): TailPage;
   /** A position at or after every appended transition, and before every later one. */
   end(): Position;
@@ -96,14 +103,14 @@ export interface Journal {
   /** The newest head written for a session. */
   head(key: SessionKey): Head | undefined;
   /**
-   * Writes heads and records that all heads are up to date as of `upTo`. Durable with the next flush; if it is lost,
-   * recovery replays more. `outdated` lists addresses of blobs that no head names once these are written; the same
-   * write removes them.
+   * Writes heads and records that all heads are up to date as of `upTo`. Durable with the next flush; if the checkpoint
+   * is lost, recovery replays more. `outdated` lists the addresses of blobs that no head names after this write. The
+   * same write removes these blobs.
    */
   checkpoint(heads: readonly Head[], upTo: Position, outdated?: readonly string[]): void;
   /** The position that `tail` must replay from: the `upTo` of the last checkpoint, 0 before the first. */
   checkpointed(): Position;
-  /** The runnable set as of the last checkpoint; the tail after it may add or remove. Ascending. */
+  /** The runnable set as of the last checkpoint, ascending. Transitions after that checkpoint may change it. */
   runnable(): Iterable<SessionKey>;
 
   /** Names with their keys, ascending by name, after `after` and starting with `prefix`. */
@@ -112,13 +119,29 @@ export interface Journal {
     readonly prefix?: string;
     readonly limit?: number;
   }): readonly (readonly [string, SessionKey])[];
-  /** Removes sessions: names, heads, readable entries and media. Atomic, durable with the next flush. */
-  remove(keys: readonly SessionKey[]): void;
+  /**
+   * Removes sessions: names, heads, blobs and media at once, and their entries for readers. Notes that the rows still
+   * have the entries' bytes (`erasures`). Atomic, durable with the next flush. `heirs`: for each key, the sessions that
+   * need what is stored of it outside the journal for as long as they exist.
+   */
+  remove(keys: readonly SessionKey[], heirs?: ReadonlyMap<SessionKey, readonly SessionKey[]>): void;
+  /** The removed sessions of which something may still be stored, after a crash as well. */
+  erasures(): ReadonlyMap<SessionKey, Erasure>;
+  /**
+   * Takes the entries of removed sessions out of a bounded number of rows, durable with the next flush. False: nothing
+   * can be done before a flush, or at all.
+   */
+  eraseSome(): boolean;
+  /** Those of them that are in no row any more, and have no heir. */
+  erasable(): readonly SessionKey[];
+  /** Forgets removed sessions that are in no row any more. Called when nothing else of them is stored either. */
+  erased(keys: Iterable<SessionKey>): void;
 
   /**
-   * Stores a text of JSON under its content address (SHA-256 of its stored form, hex); the same text is stored once.
-   * Durable with the next flush. `owner`: the session that the text belongs to. Its media are stored like those of the
-   * session's entries, so the text cannot be read after the session was removed. Missing: the text is stored whole.
+   * Stores a text of JSON under its content address (SHA-256 of its stored form, hex); the same text is stored once for
+   * each owner. Durable with the next flush. `owner`: the session that the text belongs to. The text is removed with
+   * that session, and its media are stored like those of the session's entries. Without an owner, the text is stored
+   * whole, until a checkpoint names it as outdated.
    */
   putBlob(text: string, owner?: SessionKey): string;
   blob(address: string): string | undefined;
@@ -146,8 +169,8 @@ export interface JournalOptions {
 }
 
 /**
- * Guards a transaction of this thread's script against the end of the thread: a transaction that began must not be
- * torn.
+ * Keeps the thread from being ended during a transaction of its script: a transaction that has begun must not be cut
+ * off.
  */
 export interface ThreadGate {
   /** True if the thread is ended only after the gate is closed. False if it may also end without that. */

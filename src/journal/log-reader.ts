@@ -1,7 +1,7 @@
 /**
  * Reads the log: for one session by its back pointers, for all sessions in order. Rows come from the engine or, while
- * they are not durable, from memory. A reader may pause between two entries for any time, since rows do not change and
- * no cursor is held.
+ * they are not durable, from memory. A reader may pause between two entries for any time. A row changes only where
+ * removed sessions are erased, and the reader holds no cursor of the database.
  */
 import { READ_HELD_CHARACTERS_MAX, SCAN_ROWS } from '../base/bounds.ts';
 import { StoreCorruptError } from '../base/errors.ts';
@@ -107,9 +107,9 @@ export function* readTail(source: LogSource, after: Position, end: Position): It
 }
 
 /**
- * The sessions with entries after `after`, including removed ones, in the order of their first entry there. Reads only
- * the tables of the rows, because an entry's data is read with its session. Ends with the row that has the session
- * number `limit`: then `lastRow` is that row. Throws `StoreCorruptError`.
+ * The sessions with entries after `after`, including removed sessions, in the order of their first entry there. Reads
+ * only the tables of the rows, because the data of an entry is read later, with its session. Ends with the row in which
+ * `limit` sessions are reached; `lastRow` is then that row. Throws `StoreCorruptError`.
  */
 export function tailSessions(
   source: LogSource,
@@ -129,7 +129,7 @@ export function tailSessions(
       next = number + 1;
     }
   }
-  // The last of these rows may still grow, so they are taken together.
+  // The last of these rows may still grow, so a page never ends at one of them.
   for (const row of source.unwrittenRows(next)) {
     for (const { key, turn } of row.entries) if (positionOf(row.number, turn) > after) found.add(key);
   }
@@ -178,8 +178,10 @@ function sliceOf(source: LogSource, row: number, key: SessionKey): RowSlice {
   return located(engine, () => {
     const bytes = engine.row(row);
     const slice = bytes === undefined ? undefined : sliceRow(bytes, row, key);
-    if (slice === undefined) throw corruptChain(key, row);
-    return slice;
+    if (slice !== undefined) return slice;
+    // The session was removed while it was read, and its entries are being erased.
+    if (!source.isVisible(key)) return { previousRow: 0, entries: [] };
+    throw corruptChain(key, row);
   });
 }
 
@@ -195,6 +197,6 @@ export function located<T>(engine: Engine, read: () => T): T {
 }
 
 function corruptChain(key: SessionKey, row: number): StoreCorruptError {
-  const reason = `the entries of session key ${key} lead to row ${row}, which has none of it`;
+  const reason = `the entries of session key ${key} lead to row ${row}, which has no entry of that session`;
   return new StoreCorruptError(`the journal cannot be read: ${reason}`, { data: { key, row, reason } });
 }

@@ -3,11 +3,12 @@
  * the journal on disk, over maps instead of a file.
  */
 import { StoreFullError, StoreLockedError } from '../base/errors.ts';
-import type { Engine, EngineState, WriteBatch } from './engine.ts';
+import { lowerBound } from '../base/lower-bound.ts';
+import type { Engine, EngineState, Erasure, WriteBatch } from './engine.ts';
 import { EngineJournal } from './engine-journal.ts';
 import type { Journal } from './journal.ts';
 import type { Head, SessionKey } from './position.ts';
-import { ownerOfMedium } from './rows/media-text.ts';
+import { mediaPrefix, ownerOfMedium } from './rows/media-text.ts';
 import { encodeRows } from './rows/row-codec.ts';
 import { encodeBlob } from './rows/stored-text.ts';
 
@@ -26,9 +27,10 @@ export class MemoryStore {
   readonly blobs: Map<string, string> = new Map();
   /** Media by address, for each session. */
   readonly media: Map<SessionKey, Map<string, Buffer>> = new Map();
-  state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0 };
+  readonly erasures: Map<SessionKey, Erasure> = new Map();
+  state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0, rewrites: 0 };
   /** Numbers of the stored rows, ascending. */
-  readonly rowNumbers: number[] = [];
+  rowNumbers: number[] = [];
   /** Names, ascending; `undefined` when they must be sorted again. */
   sortedNames: readonly string[] | undefined;
 }
@@ -41,10 +43,10 @@ export interface DeviceOperation {
   readonly kind: 'write' | 'reopen';
   /**
    * Stores rows where a later open looks for them, without making them valid. A crash in the middle of a write leaves
-   * this behind.
+   * such rows behind.
    */
   readonly tear: () => void;
-  /** Makes the operation take effect, all of it at once. Call it before the device resolves, or not at all. */
+  /** Makes the whole operation take effect at once. Call it before the device's promise resolves, or not at all. */
   readonly commit: () => void;
 }
 
@@ -63,8 +65,9 @@ export interface MemoryJournalOptions {
    */
   readonly device?: (operation: DeviceOperation) => Promise<void>;
   /**
-   * Calls `run` once, soon, never synchronously; starts each write. `setImmediate` when missing. A simulator may give
-   * its own scheduler. `queueMicrotask` would let sessions that wait for nothing else starve the event loop.
+   * Calls `run` once, soon, never synchronously. The journal starts each write through it. Missing: `setImmediate`. A
+   * simulator may give its own scheduler. `queueMicrotask` would let sessions that wait for nothing else starve the
+   * event loop.
    */
   readonly schedule?: (run: () => void) => void;
 }
@@ -75,8 +78,8 @@ export function createMemoryStore(): MemoryStore {
 }
 
 /**
- * Opens a journal in memory. `flushed()` resolves in a later tick, never in the call. What was appended but not flushed
- * is lost with the journal when another is opened over the same store, as in a crash.
+ * Opens a journal in memory. `flushed()` resolves in a later tick, never in the call. When another journal is opened
+ * over the same store, transitions that this one has not flushed are lost, as in a crash.
  */
 export function openMemoryJournal(options: MemoryJournalOptions = {}): Journal {
   const engine = new MemoryEngine(options.store ?? createMemoryStore(), options);
@@ -100,7 +103,7 @@ class MemoryEngine implements Engine {
     this.#cutTail();
   }
 
-  /** Removes the rows that a torn write left after the last valid row. They count as never written. */
+  /** Removes the rows that a torn write left after the last valid row. These rows count as never written. */
   #cutTail(): void {
     const { rowNumbers, rows, state } = this.#store;
     for (let last = rowNumbers.at(-1); last !== undefined && last > state.lastRow; last = rowNumbers.at(-1)) {
@@ -199,6 +202,15 @@ class MemoryEngine implements Engine {
     return [...(this.#store.media.get(key)?.keys() ?? [])];
   }
 
+  blobsOf(key: SessionKey): readonly string[] {
+    const prefix = mediaPrefix(key);
+    return [...this.#store.blobs.keys()].filter((address) => address.startsWith(prefix));
+  }
+
+  erasures(): ReadonlyMap<SessionKey, Erasure> {
+    return this.#store.erasures;
+  }
+
   async write(batch: WriteBatch): Promise<void> {
     this.#check();
     const commit = (): void => {
@@ -229,7 +241,12 @@ class MemoryEngine implements Engine {
     setAll(store.lastRows, batch.lastRows);
     setAll(store.blobs, batch.blobs);
     for (const [address, bytes] of batch.media) setMedium(store.media, address, bytes);
+    setAll(store.erasures, batch.erasures);
+    setAll(store.rows, batch.rewrittenRows);
+    const isRemoved = [...batch.rewrittenRows.values()].includes(undefined);
+    if (isRemoved) store.rowNumbers = store.rowNumbers.filter((number) => store.rows.has(number));
     store.state = {
+      rewrites: store.state.rewrites + (batch.rewrittenRows.size > 0 ? 1 : 0),
       lastRow: batch.rows.at(-1)?.number ?? store.state.lastRow,
       nextKey: batch.nextKey ?? store.state.nextKey,
       checkpointed: batch.checkpoint?.upTo ?? store.state.checkpointed,
@@ -278,17 +295,4 @@ function setAll<Key, Value>(target: Map<Key, Value>, changes: ReadonlyMap<Key, V
     if (value === undefined) target.delete(key);
     else target.set(key, value);
   }
-}
-
-/** Index of the first item that is not below `item`, in an ascending list. */
-function lowerBound<Item extends string | number>(items: readonly Item[], item: Item): number {
-  let low = 0;
-  let high = items.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    const found = items[middle];
-    if (found !== undefined && found < item) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

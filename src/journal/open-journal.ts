@@ -2,7 +2,7 @@
 import type { Journal, JournalOptions } from './journal.ts';
 import { openMemoryJournal } from './memory-journal.ts';
 
-/** Loads the code of the database on this thread: it takes as long as opening a store in memory. */
+/** Loads the code of the database on this thread. Loading takes as long as opening a store in memory. */
 export function loadDatabase(): Promise<typeof import('./lmdb/journal.ts')> {
   return import('./lmdb/journal.ts');
 }

@@ -3,7 +3,7 @@
 /** The number that a journal gave to a session's name: small, stable, never reused. */
 export type SessionKey = number;
 
-/** A position in the log: rising, not dense. */
+/** A position in the log. Positions rise in the order of the log, with gaps. */
 export type Position = number;
 
 /**

@@ -1,12 +1,13 @@
 /**
  * The log in pieces, in its stored form, for a follower on another thread. That thread unpacks the rows and blobs
- * (`shipped-rows.ts`). So a piece costs this thread only a copy of its bytes, whatever they contain.
+ * (`shipped-rows.ts`). So handing over a piece costs this thread only a copy of its bytes.
  *
  * Owns: one large value that is being handed over. Does not own: the store.
  *
  * Invariants:
- *  D1 only what is durable is handed over, and a durable row never changes;
- *  D2 a piece stays within its bounds: rows that fit whole, or a part of one row that does not fit into any piece.
+ *  D1 only what is durable is handed over. A durable row changes only where removed sessions are erased;
+ *  D2 a piece has at most `SEARCH_PAGE_ROWS` rows and `SEARCH_PAGE_BYTES` bytes. It holds whole rows, or a part of one
+ *     row that is larger than a piece.
  */
 import { SEARCH_CHAIN_ROWS, SEARCH_PAGE_BYTES, SEARCH_PAGE_ROWS } from '../base/bounds.ts';
 import { asError } from '../base/errors.ts';
@@ -26,8 +27,10 @@ export interface RowPiece {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** The number of bytes of the whole last row. */
   readonly total: number;
-  /** True when nothing follows the last requested row of this piece. */
+  /** True when no requested row, and no part of one, is left for another piece. */
   readonly isLast: boolean;
+  /** The number of writes so far that changed or removed stored rows. */
+  readonly rewrites: number;
 }
 
 /** The rows of a session from new to old, and the row to continue with, 0 for none. */
@@ -52,7 +55,8 @@ export interface StoredLog {
    */
   rowsAt(rows: readonly number[], offset: number): RowPiece;
   /**
-   * Rows above `until` with transitions of a session. `from` is the `next` of the previous answer; missing: the newest.
+   * Rows above `until` with transitions of a session. `from` is the `next` of the previous answer; if it is missing,
+   * the chain begins at the newest row.
    */
   chain(key: SessionKey, until: number, from?: number): RowChain;
   /** The bytes of a stored blob after `offset`; `undefined` if there is no such blob. */
@@ -64,7 +68,7 @@ export interface StoredLogParts {
   readonly engine: Engine;
   /** Newest row with transitions of a session, durable or not; 0: none. */
   readonly newestRow: (key: SessionKey) => number;
-  /** The previous row of a session whose given row is not durable yet. */
+  /** The row of a session before `row`, which is not durable yet; 0: none. */
   readonly unwrittenBefore: (row: number, key: SessionKey) => number;
 }
 
@@ -156,6 +160,7 @@ class EngineStoredLog implements StoredLog {
       bytes: new Uint8Array(bytes.subarray(0, used)),
       total,
       isLast: numbers.length === rows.length && isWhole,
+      rewrites: this.#engine.state().rewrites,
     };
   }
 

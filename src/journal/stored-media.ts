@@ -2,12 +2,12 @@
  * The media of a journal's texts: taken out of a text before it is stored, and filled in when it is read. The form of a
  * reference is in `rows/media-text.ts`.
  *
- * Owns: base64 of media that were read lately. Does not own: the batches, which hold the media that are not durable yet,
- * and the engine, which has the others.
+ * Owns: base64 of media that were read recently. Does not own: the media themselves. Those that are not durable yet are
+ * in the batches, the others in the engine.
  *
  * Invariants:
- *  D1 a medium is put into the batch of the first text that refers to it, or into an earlier one. Batches become durable
- *     in order, and a refused batch takes those behind it along, so no durable text lacks a medium;
+ *  D1 a medium is put into the batch of the first text that refers to it, or into an earlier batch. Batches become
+ *     durable in order, and all batches after a refused batch are dropped. So no durable text lacks a medium;
  *  D2 a medium belongs to one session and is removed with it, in the same batch. So a text can be filled for as long as
  *     its session has a name, and a removed session leaves no media.
  */
@@ -55,7 +55,7 @@ export class StoredMedia {
     });
   }
 
-  /** Removes all media of a session in a batch, those that are not durable yet included (D2). */
+  /** Removes all media of a session in a batch, including media that are not durable yet (D2). */
   removeAll(key: SessionKey, batch: WriteBatch): void {
     const addresses = new Set(this.#engine.mediaOf(key));
     this.#gate.each(({ media }) => {

@@ -1,8 +1,8 @@
 /**
  * The JSON Schema of a structured answer, in the part of JSON Schema that the Messages API compiles to a grammar (R57).
- * The original schema judges the answer, so a keyword that the API refuses is only moved: it stays readable for the
- * model in the description. The same schema gives the same bytes. Source: the vendor's page on structured outputs, as
- * of 2026-11-22. Pure.
+ * A keyword that the API refuses moves into the description, where the model can read it. The answer is judged by the
+ * original schema. Equal schemas give equal bytes. Source: the vendor's page on structured outputs, as of 2026-11-22.
+ * Pure.
  */
 import { ANSWER_SCHEMA_DEPTH_MAX } from '../base/bounds.ts';
 import { ConfigError } from '../base/errors.ts';
@@ -64,7 +64,7 @@ function rewrite(schema: PlainSchema, path: string, depth: number, label: string
     if (isSilent(key, value) || key === 'description' || key === 'additionalProperties') continue;
     if (KEPT.has(key)) sent[key] = value;
     else if (LISTS.has(key) && Array.isArray(value)) {
-      // An answer that fits one of several forms fits any of them; whether it fits exactly one is judged later.
+      // `anyOf` is sent in place of `oneOf`. The original schema judges later whether exactly one form fits.
       const name = key === 'oneOf' ? 'anyOf' : key;
       const parts = value.map((part: Json, index) => within(part, `${key}[${index}]`));
       // A schema with both keywords keeps the first one. The original judges the answer by both.
@@ -83,13 +83,13 @@ function rewrite(schema: PlainSchema, path: string, depth: number, label: string
   return sent;
 }
 
-/** True for a keyword that says nothing: bounds of exact integers are those of every number in JSON's own readers. */
+/** True for a keyword that excludes no answer, such as the bounds of exact integers: JSON readers have these anyway. */
 function isSilent(key: string, value: Json): boolean {
   if (SILENT.has(key)) return true;
   return (key === 'minimum' || key === 'maximum') && Math.abs(Number(value)) === Number.MAX_SAFE_INTEGER;
 }
 
-/** An object may have no other properties than those listed: a grammar cannot hold an open list of names. */
+/** Allows an object only the listed properties, because a grammar cannot describe an open list of names. */
 function closeObject(
   schema: PlainSchema,
   sent: Record<string, Json>,
@@ -107,7 +107,7 @@ function closeObject(
   sent['additionalProperties'] = false;
 }
 
-/** The description, followed by what cannot be sent in another way. */
+/** Sets the description, followed by the keywords that cannot be sent otherwise. */
 function describe(schema: PlainSchema, sent: Record<string, Json>, moved: Readonly<Record<string, Json>>): void {
   const { description } = schema;
   const rest = Object.keys(moved).length === 0 ? undefined : JSON.stringify(moved);
@@ -116,7 +116,7 @@ function describe(schema: PlainSchema, sent: Record<string, Json>, moved: Readon
   if (text !== '') sent['description'] = text;
 }
 
-/** True for a keyword that the API accepts with this value, and with some others not. */
+/** True if the API accepts this value of the keyword. It refuses some other values of the same keyword. */
 function isSendable(key: string, value: Json): boolean {
   switch (key) {
     case 'enum':
@@ -143,8 +143,8 @@ function isPlainSchema(value: unknown): value is PlainSchema {
 }
 
 /**
- * The value with the letters of the schema where it has a word of an `enum` or a `const` in other letters: the API may
- * answer so. Everything else stays as it is, also where it does not fit.
+ * The value with each `enum` or `const` word in the letter case of the schema, because the API may answer in another
+ * case. Everything else stays as it is, even if it does not fit the schema.
  */
 export function withSchemaLetters(schema: PlainSchema, value: Json): Json {
   return lettered(schema, value, { root: schema, depth: 0 });

@@ -16,7 +16,7 @@ const plain = new WeakMap<RequestMessage, RequestMessage>();
 
 /**
  * The messages with their newest `marksMax` marks, such that no one-hour mark follows a five-minute mark (R18). Returns
- * the same list if no mark is left out. `endsLong`: a one-hour mark follows them.
+ * the same list if no mark is left out. `endsLong`: a one-hour mark follows these messages.
  */
 export function withNewestMarks(
   messages: readonly RequestMessage[],

@@ -3,8 +3,8 @@
  * Owns: one timer. Does not own: the call.
  *
  * - D1 `expired` is called at most once, and never after `end`.
- * - D2 Any byte from the server counts as life, pings included: a model that thinks long is not silent.
- * - D3 There is one timer, whatever the number of chunks: a chunk costs one read of the clock.
+ * - D2 Any byte from the server ends a silence, pings included: a model that thinks for long is not silent.
+ * - D3 There is one timer for all chunks. A chunk costs one read of the clock.
  */
 import type { Clock } from '../base/clock.ts';
 

@@ -4,9 +4,9 @@ import type { ErrorShape } from '../base/errors.ts';
 /** See `outcomeOf`. */
 export interface CallOutcome {
   /**
-   * `credentials`: refused for all sessions. `model`: not found, for every session that asks for it. `busy`: too many
-   * calls. `down`: a lost connection, a timeout or a server error. `answered`: only this request was refused; the
-   * provider works. `nothing`: shows nothing about the provider, for example a cancelled call.
+   * `credentials`: refused, so all sessions fail. `model`: not found, so every session that asks for this model fails.
+   * `busy`: too many calls. `down`: a lost connection, a timeout or a server error. `answered`: only this request was
+   * refused; the provider works. `nothing`: the failure shows nothing about the provider, for example a cancelled call.
    */
   readonly kind: 'credentials' | 'model' | 'busy' | 'down' | 'answered' | 'nothing';
   /** The milliseconds that the provider asked all callers to wait; 0 asks for no pause. Finite. */
@@ -24,7 +24,7 @@ export function outcomeOf(error: ErrorShape): CallOutcome {
   const asked = error.data?.['retryAfterMs'];
   const isAsked = typeof asked === 'number' && asked >= 0 && Number.isFinite(asked);
   const kind = kindOf(error, status);
-  // This includes server errors: a 503 may say how long it lasts.
+  // Server errors are included, because a 503 may say how long the outage lasts.
   return isAsked && (kind === 'busy' || kind === 'down') ? { kind, retryAfterMs: asked } : { kind };
 }
 

@@ -13,7 +13,7 @@ const RETRY: ReadonlySet<string> = new Set([
   ...['ramp_limit_exceeded', 'cmek_key_unreachable', 'cmek_context_unavailable'],
   ...['request_body_timeout', 'compaction_unavailable'],
 ]);
-/** Codes that name a limit, which may end at a time that the server knows. */
+/** Codes of a spending limit. The server may say when the limit ends. */
 const SPEND_LIMITS: ReadonlySet<string> = new Set([
   ...['enforced_spend_limit_reached', 'contract_spend_limit_reached', 'linked_organization_spend_limit_reached'],
 ]);

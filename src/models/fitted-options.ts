@@ -1,14 +1,14 @@
 /**
- * The options of an agent as its model accepts them. `open` refuses what the dated table knows to be refused. A model
- * that only the vendor's list describes may refuse more, and the list may come after the start: then the request has
- * the nearest value that the model accepts. Pure.
+ * The options of an agent as its model accepts them. `open` refuses options that the model refuses according to the
+ * dated table of this library (`model-traits.ts`). A model may refuse more according to the vendor's list, and that
+ * list may arrive after the start. Then the request has the nearest value that the model accepts. Pure.
  */
 import { EFFORTS, type Effort } from '../context/model-traits.ts';
 import type { RequestTraits } from '../context/request-traits.ts';
 import { BETWEEN_TOOLS_EFFORTS, type CheckedModelOptions, refusedOption } from './model-option-checks.ts';
 import type { Thinking } from './provider.ts';
 
-/** The members that are made to fit. Each is missing if it is not sent. */
+/** The members that are made to fit. A missing member is not sent. */
 export type FittedOptions = Pick<CheckedModelOptions, 'effort' | 'maxTokens' | 'thinking'>;
 
 /** These options with the values that a model with these traits accepts. */
@@ -25,7 +25,7 @@ export function fittedOptions<T extends FittedOptions>(options: T, traits: Reque
   } as T;
 }
 
-/** These options without those that a model with these traits refuses and that cannot be made to fit. */
+/** The options, made to fit the traits. An option that a model with these traits refuses even then is left out. */
 export function withoutRefused<T extends CheckedModelOptions>(options: T, traits: RequestTraits): T {
   let kept: T = options;
   for (;;) {
@@ -62,7 +62,10 @@ function fittedEffort(
   return nearest(effort, own === undefined ? efforts : own.filter((each) => efforts?.includes(each) !== false));
 }
 
-/** The highest accepted effort that is not above this one; if all are above, the lowest; if none is accepted, none. */
+/**
+ * The highest accepted effort that is not above `effort`. If all accepted efforts are above it, the lowest of them.
+ * Undefined if no effort is accepted.
+ */
 function nearest(effort: Effort | undefined, accepted: readonly Effort[] | undefined): Effort | undefined {
   if (effort === undefined || accepted === undefined || accepted.includes(effort)) return effort;
   const highest = EFFORTS.indexOf(effort);

@@ -67,7 +67,7 @@ export function errorTypeOf(status: number): string {
   return status >= 500 ? 'api_error' : 'invalid_request_error';
 }
 
-/** The HTTP status of a failure: its own, or that of its type or its code; undefined if none of them has one. */
+/** The HTTP status of a failure: given, or derived from its type or its code; undefined if that is not possible. */
 export function statusOf(failure: Pick<ModelFailure, 'status' | 'type' | 'code'>): number | undefined {
   if (failure.status !== undefined) return failure.status;
   const byType = failure.type === undefined ? undefined : STATUS_BY_TYPE.get(failure.type);
@@ -104,7 +104,7 @@ export function modelErrorOf(failure: ModelFailure): ModelError {
   });
 }
 
-/** Statuses below 500 after which the same request may succeed: a conflict, a request the server gave up. */
+/** Statuses below 500 after which the same request may succeed: a conflict, or a request that the server gave up. */
 const RETRYABLE_REFUSALS: ReadonlySet<number> = new Set([409, 499]);
 
 const OVERFLOW_STATUS = 400;
@@ -140,7 +140,7 @@ export function withData(
   return copy;
 }
 
-/** The code of a failure: by what it calls for, otherwise by its status. */
+/** The code of a failure: by its remedy, otherwise by its status. */
 function codeFor(remedy: Remedy | undefined, status: number | undefined): ModelErrorCode {
   if (remedy === 'stop') return 'model_authentication';
   if (remedy === 'fix') return 'model_invalid_request';

@@ -14,8 +14,8 @@ export interface ModelListing {
 /** Asks a vendor which models it offers. Called on the host thread. */
 export interface ModelList {
   /**
-   * The address of the list; a stored list of another address is not used. Undefined without credentials, and then
-   * nothing is asked.
+   * The address of the list. A stored list from another address is not used. Undefined without credentials; the list is
+   * not requested then.
    */
   source(): string | undefined;
   /** Rejects with `ModelError`, or with `CancelledError` after the signal. It must not retry. */

@@ -1,6 +1,6 @@
 /**
- * The name of a model as an agent, a setting or an enricher gives it: `gpt/gpt-5.5` is the model `gpt-5.5` of the
- * provider that `open` knows as `gpt`. A prefix counts only if it is the name of a provider, since models of some
+ * The name of a model in the options of an agent, a setting or an enricher. `gpt/gpt-5.5` is the model `gpt-5.5` of the
+ * provider that `open` knows as `gpt`. A prefix counts only if it is the name of a provider, because models of some
  * vendors have slashes in their names. Pure.
  */
 

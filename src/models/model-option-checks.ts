@@ -1,6 +1,6 @@
 /**
- * Which options of an agent its model refuses, by the model's traits. Only what the traits know to be refused is
- * refused here: for a model of which nothing is known, the API decides. Pure.
+ * Finds the options of an agent that its model refuses, by the model's traits. An option is refused here only if the
+ * traits say so. For an unknown model the API decides. Pure.
  */
 import { isRecord } from '../base/json.ts';
 import { BODY_FIELDS } from '../context/legality/fields.ts';
@@ -57,7 +57,7 @@ function refusedServerTools(
   return undefined;
 }
 
-/** Why a model with these traits refuses a tool that the provider runs; undefined if it may have it (R60). */
+/** Why a model with these traits refuses a tool that the provider runs; undefined if the tool is allowed (R60). */
 export function refusedServerTool(tool: CheckedServerTool, traits: RequestTraits): OptionRefusal | undefined {
   const refusal = { key: 'tools', value: tool.type, rule: 'R60' };
   const isMissing =
@@ -122,7 +122,7 @@ function refusedToolChoice({ toolChoice, thinking }: ModelOptions, traits: Reque
     return { key: 'toolChoice', value: toolChoice, rule: 'R48', remedy };
   }
   const thinks = thinking !== undefined && thinking.type !== 'disabled';
-  // No model takes a forced tool beside a budget for thoughts.
+  // No model accepts a forced tool together with a budget for thoughts.
   if (thinking?.type === 'enabled' || (thinks && traits.forcedToolWithThinking === false)) {
     const remedy = "leave thinking out, or use toolChoice 'auto'";
     return { key: 'toolChoice', value: toolChoice, rule: 'R28', remedy };

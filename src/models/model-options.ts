@@ -22,8 +22,8 @@ export interface ModelOptions {
   /** How much the model thinks and writes. Default: the model's own. */
   readonly effort?: Effort;
   /**
-   * Default `auto`. It holds for every call: with `any` or a tool, a turn ends only by `maxSteps`, `toolRounds` or an
-   * interrupt. A sub-agent without the named tool has `auto`.
+   * Default `auto`. The choice holds for every call: with `any` or a tool, a turn ends only by `maxSteps`, `toolRounds`
+   * or an interrupt. A sub-agent without the named tool has `auto`.
    */
   readonly toolChoice?: ToolChoice;
   /** False if an answer may call at most one tool. */
@@ -41,19 +41,17 @@ export interface ModelOptions {
   readonly request?: Readonly<Record<string, Json>>;
 }
 
-/** The facts of a call that are no option of the agent. */
+/** The facts of a call that are not options of the agent. */
 export interface CallFacts {
   /** `settings.llm.threads`. */
   readonly threads: boolean;
   /** The provider of the model; missing: the first one. */
   readonly provider?: string | undefined;
-  /** True if the agent's options are for another model. */
+  /** True if the agent's options were written for another model of its list. */
   readonly fits?: true | undefined;
 }
 
-/**
- * The fields of these options in a request for a model with these traits and these tools. Empty without options.
- *  */
+/** The fields of these options in a request for a model with these traits and these tools. Empty without options. */
 export function requestFields(
   options: ModelOptions,
   traits: RequestTraits,
@@ -80,7 +78,7 @@ export function requestFields(
   };
 }
 
-/** A request without tools has no `tool_choice`, and one without the named tool has `auto`. */
+/** A request without tools has no `tool_choice`. A request without the named tool has `auto`, the API's default. */
 function toolChoiceField(
   { toolChoice, parallelToolCalls }: ModelOptions,
   toolNames: readonly string[],
@@ -121,8 +119,8 @@ const UNCACHED_FIELDS: ReadonlySet<string> = new Set(['stop_sequences', 'service
 const ANY_MAX_TOKENS = 8_192;
 
 /**
- * The members of a header that the vendor's cache depends on. A change of one of them opens an epoch. `max_tokens` is
- * none of them, so it has the same value for every header.
+ * The members of a header that the vendor's cache depends on. A change of one of them opens an epoch. The cache does
+ * not depend on `max_tokens`, so that member has the same value for every header.
  */
 export function cachedFields(header: RequestHeader): object {
   const { transport, output_config: config, ...rest } = header;
@@ -137,7 +135,7 @@ export function cachedFields(header: RequestHeader): object {
 
 /**
  * The header of a request for a summary: without fields that would keep the answer from being a whole text. Undefined
- * if there are no such fields.
+ * if the header has no such fields.
  */
 export function summaryHeader(header: RequestHeader): RequestHeader | undefined {
   const { tool_choice: choice, stop_sequences: stops, output_config: config, ...rest } = header;

@@ -1,6 +1,6 @@
 /**
- * Calls a provider of an embedder's own: judges its answer, and describes what it throws. The providers of this library
- * are called without it. Owns nothing.
+ * Calls a provider that an embedder wrote: checks its answer, and describes the errors it throws. The providers of this
+ * library are called directly. Owns nothing.
  */
 import { ERROR_CAUSES_MAX } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
@@ -18,14 +18,15 @@ import { withData } from './model-error.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from './provider.ts';
 
 /**
- * Marks a provider whose answers stand for those of the Messages API, which may have types and counts that this library
- * does not know (F38). A registered symbol, since `troupe` and `troupe/testing` may be loaded as separate copies.
+ * Marks a provider that imitates the Messages API. Its answers may have types and counts that this library does not
+ * know (F38). The symbol is registered, because `troupe` and `troupe/testing` may be loaded as separate copies.
  */
 export const API_ANSWERS: unique symbol = Symbol.for('troupe.apiAnswers');
 
 /**
- * The provider's checked answer. Rejects with `model_protocol` for another value. Rejects with `internal` for an error
- * that is not of this library, which becomes its cause; the text names the provider.
+ * The provider's checked answer. Rejects with `model_protocol` for any other value. If the provider throws an error
+ * that is not of this library, rejects with `internal`. That error has the thrown one as its cause, and names the
+ * provider.
  */
 export async function callOwnProvider(
   provider: ModelProvider,
@@ -41,12 +42,12 @@ export async function callOwnProvider(
   return API_ANSWERS in provider ? checkResponse(answer) : checkOwnResponse(answer);
 }
 
-/** A provider that is a value, on the thread that calls it. `open` has asked it what it refuses. */
+/** A provider given as a value, for the thread that calls it. `open` has already asked which options it refuses. */
 export function valueProvider(provider: ModelProvider): ModelProvider {
   return { name: provider.name, generate: (request, context) => callOwnProvider(provider, request, context) };
 }
 
-/** A provider of a module. `open` cannot ask it what it refuses, so each call does. */
+/** A provider from a module. `open` cannot ask which options it refuses, so each call asks. */
 export function moduleProvider(provider: ModelProvider): ModelProvider {
   return {
     name: provider.name,
@@ -65,7 +66,7 @@ export function moduleProvider(provider: ModelProvider): ModelProvider {
 }
 
 function describeThrown(name: string, thrown: unknown, signal: AbortSignal): unknown {
-  // The call has ended already, and what its provider throws then is not read.
+  // The call has already ended, so nothing reads the error that its provider throws now.
   if (signal.aborted) return thrown;
   if (!(thrown instanceof TroupeError)) {
     const { name: kind, message } = asError(thrown);

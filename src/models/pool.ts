@@ -22,7 +22,7 @@ export interface ContextDelta {
   readonly container?: string;
 }
 
-/** One model call. `id` is unique within the shard's life. */
+/** One model call. `id` is unique among all calls of the shard. */
 export interface ModelCall {
   readonly id: number;
   readonly session: string;
@@ -35,13 +35,13 @@ export interface ModelCall {
   /** The milliseconds that the call may take in total. */
   readonly timeoutMs: number;
   /**
-   * True: while the provider's credentials are refused, the call waits for `resume`, since a conversation turn depends
-   * on it. False: it ends at once as cancelled.
+   * True: while the provider's credentials are refused, the call waits for `resume`, because a turn depends on it.
+   * False: the call then ends at once as cancelled.
    */
   readonly waitsForResume: boolean;
   /**
-   * Present if another model can take the call's place: a call that would wait longer than this, in milliseconds, ends
-   * at once with a retryable error, and a stop for refused credentials ends it with their error.
+   * Present if another model can take the call's place. If the call would wait longer than these milliseconds, it ends
+   * at once with a retryable error. If credentials are refused, it ends with the error that refused them.
    */
   readonly fallbackAfterMs?: number;
 }
@@ -61,15 +61,15 @@ export type ModelCompletion =
       readonly id: number;
       readonly error: ErrorShape;
       readonly ms: number;
-      /** The stack of what a faulty provider threw, for the log. */
+      /** The stack of the error that a faulty provider threw, for the log. */
       readonly stack?: string;
     };
 
 /** A delta as a pool reports it. Its text may be empty if it has `before`. */
 export interface StreamedDelta extends ModelDelta {
   /**
-   * The whole text of the call before this delta: none with the first delta of a call, and all of it after
-   * `wantsDeltas` with `fromStart`. Missing: the text before was reported as deltas.
+   * The whole text of the call before this delta. The first delta of a call has an empty one. After `wantsDeltas` with
+   * `fromStart`, the next delta has the text so far. Missing: the earlier text was reported as deltas.
    */
   readonly before?: readonly ModelDelta[];
 }
@@ -88,7 +88,8 @@ export interface ModelPoolListener {
 export interface ModelPool {
   /**
    * Starts a call. Never throws: a failure is a completion. `whole` gives the same request with its whole context. A
-   * pool that lets calls wait asks for it when the delta no longer fits: at most once, and before the completion.
+   * pool in which calls wait calls `whole` when the delta no longer fits the mirror: at most once, before the
+   * completion.
    */
   call(call: ModelCall, whole?: () => ContextDelta): void;
   /**
@@ -97,8 +98,8 @@ export interface ModelPool {
    */
   holds(session: string, epoch: number, keep: number): boolean;
   /**
-   * Starts or stops the deltas of a running call. `fromStart`: the text that the call has streamed so far is reported too
-   * (`StreamedDelta.before`), for a reader that begins now. Unknown ids are ignored.
+   * Starts or stops the deltas of a running call. `fromStart`: the text that the call has streamed so far is also
+   * reported (`StreamedDelta.before`), for a reader that begins now. Unknown ids are ignored.
    */
   wantsDeltas(id: number, isWanted: boolean, fromStart?: boolean): void;
   /** Aborts a running call; its completion comes as `cancelled`. Unknown ids are ignored. */

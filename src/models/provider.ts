@@ -51,20 +51,20 @@ export interface OutputConfig {
 
 /**
  * How a request uses a message thread, a conversation that the API keeps for some minutes. `create`: the whole request
- * is sent, and the API keeps it. `continue`: the API has the conversation up to the answer `previousMessageId`, and only
- * the messages from the index `messagesFrom` are sent.
+ * is sent, and the API keeps it. `continue`: the API has the conversation up to the answer `previousMessageId`, and
+ * only the messages from the index `messagesFrom` are sent.
  */
 export type ThreadStep =
   | { readonly kind: 'create' }
   | { readonly kind: 'continue'; readonly previousMessageId: string; readonly messagesFrom: number };
 
-/** The parts of a call that are not in its body. A provider never sends it as a field. */
+/** The facts of a call that are not fields of its body. A provider never sends `transport` itself. */
 export interface RequestTransport {
   /** The provider of the call, by its name in the option `providers`. Missing: the first one. */
   readonly provider?: string;
   /**
-   * True if the agent's options are for another model of its list. Options that the provider has no place for are then
-   * left out, and not refused.
+   * True if the agent's options were written for another model of its list. Options that the provider cannot send are
+   * then left out instead of refused.
    */
   readonly fits?: true;
   /** Values of the header `anthropic-beta`. */
@@ -78,7 +78,7 @@ export interface RequestTransport {
   readonly sharedSystem?: number;
   /** True: the provider may keep the conversation in a message thread (`settings.llm.threads`). */
   readonly threads?: true;
-  /** The thread of this call. The request is whole even so; `wireBody` leaves out what the API has. */
+  /** The thread of this call. The request is still complete; `wireBody` leaves out the part that the API has. */
   readonly thread?: ThreadStep;
 }
 
@@ -116,7 +116,7 @@ export interface RequestRefusal {
   readonly remedy: string;
 }
 
-/** The reasons that a provider of one's own may give. */
+/** The stop reasons that an embedder's own provider may give. */
 export const KNOWN_STOP_REASONS = [
   'end_turn',
   'max_tokens',
@@ -127,14 +127,14 @@ export const KNOWN_STOP_REASONS = [
   'model_context_window_exceeded',
 ] as const;
 
-/** Why a model stopped. Open for the Messages API, which may add reasons; another provider gives one of the list. */
+/** Why a model stopped. The Messages API may add reasons; every other provider gives one of the list. */
 export type StopReason = (typeof KNOWN_STOP_REASONS)[number] | (string & {});
 
 /** One rate limit, as the provider counted it when it took the call. */
 export interface RateLimit {
   readonly limit: number;
   readonly remaining: number;
-  /** Milliseconds until the limit is whole again. */
+  /** Milliseconds until the full limit is available again. */
   readonly resetMs?: number;
 }
 
@@ -197,29 +197,37 @@ export interface ModelDelta {
 export interface GenerateContext {
   /** Aborted on interrupt and close, and when the call exceeds `settings.timeouts.api` (300 s by default). */
   readonly signal: AbortSignal;
-  /** May be called any number of times before the promise settles; never throws. */
+  /**
+   * Publishes a piece of the answer, as `text.delta` or `thinking.delta`. May be called any number of times before the
+   * promise settles; never throws. A value of another form, such as a text that is `undefined`, ends the call: `signal`
+   * aborts, and the turn fails with `model_protocol`. After the end of its call it does nothing.
+   */
   readonly onDelta: (delta: ModelDelta) => void;
   /** The session's id, for logs and for scripted providers. */
   readonly session: string;
 }
 
 /**
- * A model. `generate` takes a request in the shape of the Messages API and resolves to an answer in that shape. It rejects
- * with `ModelError`, whose `retryable` decides whether the half-step waits and tries again; with
- * `ModelAuthenticationError`, after which every session of the provider waits for `resume()`; with
- * `ModelInvalidRequestError` if the same request would fail again. Any other error counts as not retryable. It must not
- * retry: the runtime's retries run on the runtime's clock and are shown to the user. Called on a model thread, or on the
- * host thread for a provider given by value.
+ * A model. `generate` takes a request in the shape of the Messages API and resolves to an answer in that shape. It must
+ * not retry: the runtime's retries run on the runtime's clock and are shown to the user. It is called on a model
+ * thread, or on the host thread for a provider given by value.
+ *
+ * `generate` rejects with:
+ * - `ModelError`: its `retryable` decides whether the half-step waits and tries again;
+ * - `ModelAuthenticationError`: every session of the provider then waits for `resume()`;
+ * - `ModelInvalidRequestError`, if the same request would fail again;
+ * - any other error, which counts as not retryable.
  */
 export interface ModelProvider {
   readonly name: string;
   generate(request: ModelRequest, context: GenerateContext): Promise<ModelResponse>;
   /**
-   * The first option of a request that this provider has no place for. `open` asks it about every agent if the provider
-   * is a value. For a provider in a module each call asks it, and fails with `model_invalid_request`. Missing: the provider sends the Messages API's fields.
+   * The first option of a request that this provider cannot send. If the provider is a value, `open` calls this
+   * function for every agent. For a provider in a module every call does, and a refused call fails with
+   * `model_invalid_request`. Missing: the provider sends the Messages API's fields.
    */
   readonly refuses?: (request: RequestShape) => RequestRefusal | undefined;
-  /** The models that the vendor offers; missing: only the dated table is used. */
+  /** The models that the vendor offers. Missing: only the dated table of this library (`model-traits.ts`) is used. */
   readonly models?: ModelList;
 }
 
@@ -256,6 +264,9 @@ export interface AnthropicData {
   readonly firstByteTimeoutMs?: number;
   /** Milliseconds of silence inside an answer; a ping ends a silence. */
   readonly idleTimeoutMs?: number;
-  /** False: `GET /v1/models` is never asked, and only the dated table says what a model accepts. Default true. */
+  /**
+   * False: `GET /v1/models` is never requested, and only this library's dated table of models says what a model
+   * accepts. Default true.
+   */
   readonly listModels?: boolean;
 }

@@ -6,7 +6,7 @@ import { tokenCount } from './usage.ts';
 
 const RATES = ['requests', 'tokens', 'inputTokens', 'outputTokens'] as const;
 
-/** The rate limits that a provider reports; a faulty one is left out. */
+/** The rate limits that a provider reports; a faulty limit is left out. */
 export function readRateLimits(value: unknown): RateLimits | undefined {
   if (!isRecord(value)) return undefined;
   const limits: Draft<RateLimits> = {};

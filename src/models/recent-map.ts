@@ -3,7 +3,7 @@
  *
  * Owns: the values, and the order in which they were last put. Does not own: their meaning.
  *
- * - O1 There are at most `sizeMax` values. Which one is dropped is a function of the puts and deletes alone.
+ * - O1 There are at most `sizeMax` values. Only the order of puts and deletes decides which value is dropped.
  * - O2 Putting an existing key again does not delete and add its map entry, because a map with constant deletes and
  *   adds is copied repeatedly. So a linked list keeps the order.
  */

@@ -1,17 +1,22 @@
 /**
- * Encodes a `ModelRequest` as the Messages API takes it, with cache marks.
+ * Encodes a `ModelRequest` as the body that the Messages API takes, with cache marks.
  *
- * Marks are set only in the wire body: on the last tool that is not loaded later, on the system prompt, and on the last markable block of the
- * last message. Where the system prompt begins with a part that all sessions of the agent share, that part has a mark in
- * place of the tools. Those are three of the four that the API allows (R16). The fourth is the newest mark that came with the
- * content; if it is a one-hour mark, the tool mark and the system mark are one-hour marks too (R18). With
- * `transport.cacheTtl` of an hour all marks are one-hour marks, and a given mark of five minutes is left out. A message
- * is encoded once while it lives: in a session of a thousand messages each call encodes only the new ones.
+ * The API allows four marks (R16). Three of them are set here, and exist only in the body:
+ * - on the last tool that is not loaded later. If the system prompt begins with a part that all sessions of the agent
+ *   share, that part has this mark instead;
+ * - on the end of the system prompt;
+ * - on the last block of the last message that can carry a mark.
+ *
+ * The fourth is the newest mark that came with the content. If that is a one-hour mark, the first two marks are
+ * one-hour marks too (R18). With `transport.cacheTtl` of an hour all marks are one-hour marks, and a five-minute mark
+ * of the content is left out.
+ *
+ * Each message is encoded once: in a session of a thousand messages a call encodes only the new ones.
  *
  * Thoughts, parts and metadata of other vendors' models are left out (`block-origin.ts`).
  *
- * A request with a message thread has at most three marks (R62), so marks that came with the content are left out. If it
- * continues a thread, its body has only what the API does not keep.
+ * A request with a message thread has at most three marks (R62), so marks that came with the content are left out. If
+ * the request continues a thread, its body has only the parts that the API does not keep.
  */
 import { withoutOrigins } from '../base/block-origin.ts';
 import type { Json } from '../base/json.ts';
@@ -39,8 +44,8 @@ export function bodyOf(request: ModelRequest): Omit<ModelRequest, 'transport'> {
 }
 
 /**
- * The body of a request as it is sent: with its message thread, and without the parts that the API has if the request
- * continues one.
+ * The body of a request as it is sent, with its message thread. If the request continues a thread, the parts that the
+ * API keeps are left out.
  */
 export function wireBody(request: ModelRequest): ReturnType<typeof bodyOf> & { readonly thread?: Json } {
   const step = request.transport?.thread;
@@ -64,7 +69,7 @@ export function encodeRequest(request: ModelRequest): string {
     const text = key === 'messages' ? undefined : encodeField(key, value, request, mark);
     if (text !== undefined) fields.push(`${JSON.stringify(key)}:${text}`);
   }
-  // Without a new message the mark is on the end of the thread: each request needs one, or the cache is not read.
+  // If there is no new message, the mark is on the end of the thread. A request without a mark does not read the cache.
   if (messages.length === 0) fields.push(`"cache_control":${JSON.stringify(lastMark)}`);
   fields.push(`"messages":[${encodeMessages(messages, lastMark)}]`, '"stream":true');
   return `{${fields.join(',')}}`;
@@ -75,7 +80,7 @@ function encodeField(key: string, value: unknown, request: ModelRequest, mark: C
     if (request.system.trim() === '') return undefined;
     return JSON.stringify(systemTexts(request).map((text) => ({ type: 'text', text, cache_control: mark })));
   }
-  // The mark of a shared part of the system prompt covers the tools before it, and there are four marks in all.
+  // The mark of a shared part of the system prompt also covers the tools before it. This saves one of the four marks.
   if (key === 'tools' && request.tools !== undefined) {
     return encodeTools(request.tools, systemTexts(request).length > 1 ? undefined : mark);
   }
@@ -128,7 +133,7 @@ function encodeMessage(message: RequestMessage): string {
 }
 
 /**
- * The message with a mark on its last block that can carry one. Text becomes a block, since only blocks carry marks.
+ * The message with a mark on its last block that can carry one. Text becomes a block, because only blocks carry marks.
  */
 function withMark(message: RequestMessage, mark: CacheControl): unknown {
   const blocks: readonly ContentBlock[] =
@@ -144,7 +149,7 @@ function hasLongMark(message: RequestMessage): boolean {
   return marksOf(message) > 0 && JSON.stringify(message.content).includes('"ttl":"1h"');
 }
 
-/** True if the block can carry a cache mark: empty text cannot (R17), nor can thinking (R43). */
+/** True if the block can carry a cache mark. Empty text (R17) and thinking (R43) cannot. */
 function canCarryMark(block: ContentBlock): boolean {
   return MARKABLE.has(block.type) && !(block.type === 'text' && block.text.trim() === '');
 }

@@ -1,4 +1,4 @@
-/** Builds the provider that provider data names, on the thread where it will run. */
+/** Builds a provider from provider data, on the thread where the provider will run. */
 import { defined } from '../base/defined.ts';
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { importModule } from '../threads/user-modules.ts';
@@ -10,8 +10,8 @@ import { checkScript } from './script/script.ts';
 
 /**
  * The provider of this data. A module is imported here: its default export is a provider, or provider data that names
- * no further module. Rejects with `ConfigError` that names the module or the option. A script's module is imported too,
- * so that a bad one is found before the first call.
+ * no further module. Rejects with `ConfigError` that names the module or the option. A script's module is also imported
+ * here, so that a bad script is found before the first call.
  */
 export async function resolveProvider(data: ProviderData): Promise<ModelProvider> {
   if (data.kind === 'module') return resolveModule(data.url);

@@ -4,8 +4,8 @@
  * Owns: the timer of the call and the signal that ends it. Does not own: the request, its answer, retries.
  *
  * - D1 The call settles at its deadline or at the caller's abort, even if the request ignores its signal.
- * - D2 An abort of the caller is `CancelledError`, whatever the request rejects with. A late answer is `model_timeout`
- *   with `data.phase`: `ttfb`, `idle`, `total`.
+ * - D2 After an abort of the caller the call rejects with `CancelledError`, whatever the request rejects with. If the
+ *   answer is late, the call rejects with `model_timeout` and `data.phase`: `ttfb`, `idle`, `total`.
  * - D3 If the answer is whole when a deadline expires, only the reading ends, and the call returns the answer.
  */
 import type { Clock } from '../base/clock.ts';
@@ -13,7 +13,7 @@ import { CancelledError, type ModelError } from '../base/errors.ts';
 import { CallDeadline, type DeadlineLimits, type DeadlinePhase } from './call-deadline.ts';
 import { modelErrorOf } from './model-error.ts';
 
-/** The parts of a call that the code which makes its request uses. */
+/** The parts of a call that its request function uses. */
 export interface TimedCall {
   /** Aborted by the caller and by the deadline. */
   readonly signal: AbortSignal;

@@ -16,7 +16,10 @@ const OPTIONAL_COUNTERS = ['cache_creation_input_tokens', 'cache_read_input_toke
 const LIFETIMES = ['ephemeral_5m_input_tokens', 'ephemeral_1h_input_tokens'] as const;
 const WORDS = ['service_tier', 'speed', 'inference_geo'] as const;
 
-/** The usage that a value describes; a counter that is not a token count becomes zero, other faulty members are left out. */
+/**
+ * The usage that a value describes. A missing or faulty `input_tokens` or `output_tokens` becomes zero; other faulty
+ * members are left out.
+ */
 export function readUsage(value: unknown): Usage {
   const fields = isRecord(value) ? value : NOTHING;
   const usage = readCounters(fields) as Draft<Usage>;

@@ -1,6 +1,6 @@
 /**
- * Every bound of the observer page, with unit and reason. Items beyond a bound leave, oldest first, and the page says
- * so.
+ * Every bound of the observer page, with unit and reason. Items beyond a bound leave, oldest first, and the page
+ * reports that.
  */
 
 /** Sessions kept in the tree: twice the largest number measured with a runtime. One costs about 400 bytes. */
@@ -45,7 +45,7 @@ export const DETAIL_REST_MS = 200;
 export const REPLAY_EVENTS_MAX = 8_000;
 /** Spans of the time line. Beyond this number the oldest leave. */
 export const SPANS_MAX = 4_000;
-/** Stretches of one span: a child with more changes between work and waiting is shown by its newest ones. */
+/** Stretches (times of work or waiting) of one span. Of a child with more changes the newest are shown. */
 export const STRETCHES_MAX = 64;
 /** Entries of the mailbox shown as separate rows. */
 export const WAITING_ROWS_MAX = 50;
@@ -61,7 +61,7 @@ export const STREAMED_CHARACTERS_MAX = 200_000;
 export const TEXT_CHARACTERS_MAX = 8_000;
 /** Waiting calls shown in the overview: more than a person decides before the list is read again. */
 export const WAITING_CALLS_SHOWN = 20;
-/** Levels of a schema for which an answer is prepared: deeper ones are written by hand. */
+/** Levels of a schema for which the draft of an answer is prepared. A person writes deeper levels by hand. */
 export const SKELETON_LEVELS_MAX = 4;
 /** Milliseconds between two readings of the counters. */
 export const METRICS_INTERVAL_MS = 1_000;

@@ -18,7 +18,7 @@ export interface ListedSession {
   readonly parent?: string;
   readonly name?: string;
   readonly state: SessionStateName;
-  /** Missing: the server says another word. */
+  /** Missing if the server sends a status that this page does not know. */
   readonly status?: SessionStatus;
   /** The message of the error with which the last turn failed. */
   readonly lastError?: string;
@@ -178,7 +178,7 @@ function readListed(value: WireRecord): ListedSession {
   };
 }
 
-/** One page of messages, ascending by `seq`. `isLast`: the server says that no more follow. */
+/** One page of messages, ascending by `seq`. `isLast`: no further page follows. */
 export function readMessages(body: unknown): { readonly messages: readonly Message[]; readonly isLast: boolean } {
   const page = recordOf(body, 'the messages');
   return { messages: listOf(page['messages'], 'messages').map(readMessage), isLast: page['next'] === undefined };
@@ -221,7 +221,7 @@ export interface ReadMetrics {
   readonly degraded?: string;
 }
 
-/** Counters: the members that are numbers, those of each provider, and the store's failure. */
+/** Reads the counters: the members that are numbers, the counters of each provider, and the store's failure. */
 export function readMetrics(body: unknown): ReadMetrics {
   const value = recordOf(body, 'the metrics');
   const counters = numbersOf(value);
@@ -246,7 +246,7 @@ export interface WaitingCall {
   readonly session: string;
   readonly callId: string;
   readonly toolName: string;
-  /** `approval`: whether the call may run; any other kind: an answer. */
+  /** `approval`: the person decides whether the call may run. Any other kind: the person gives an answer. */
   readonly kind: string;
   readonly input: unknown;
   /** The text of a question. */
@@ -295,12 +295,12 @@ export function readQuestion(value: object): Pick<WaitingCall, 'question' | 'sch
   };
 }
 
-/** Whether an answer holds. */
+/** Whether an answer to a question was accepted. */
 export function readAnswered(body: unknown): boolean {
   return recordOf(body, 'the answer')['answered'] !== false;
 }
 
-/** Whether a decision about a call took effect; true for an answer without this member. */
+/** Whether a decision about a call took effect; true if the body lacks this member. */
 export function readDecided(body: unknown): boolean {
   return recordOf(body, 'the decision')['decided'] !== false;
 }

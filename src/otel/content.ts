@@ -1,6 +1,6 @@
 /**
- * Converts messages and tool data to span attributes: JSON texts of bounded length. Pure; only used if content is
- * wanted.
+ * Converts messages and tool data to span attributes: JSON texts of bounded length. Pure. Used only with
+ * `captureContent`.
  */
 import { SPAN_CONTENT_CHARACTERS_MAX } from '../base/bounds.ts';
 import { type ContentBlock, type Message, textOf } from '../base/messages.ts';

@@ -10,10 +10,7 @@ export const CONVENTIONS_COMMIT = '004902b8cb70aa5ae6ca4ae07132b7daabcd3e10';
 /** The instrumentation scope. */
 export const SCOPE = 'troupe';
 
-/**
- * The environment variable by which a user chooses between conventions. The value below asks for the newest GenAI
- * conventions.
- */
+/** The environment variable by which a user chooses between conventions. */
 export const STABILITY_VARIABLE = 'OTEL_SEMCONV_STABILITY_OPT_IN';
 /** The value of `STABILITY_VARIABLE` that asks for the newest GenAI conventions. */
 const LATEST_EXPERIMENTAL = 'gen_ai_latest_experimental';
@@ -25,7 +22,7 @@ export const OPERATION = { agent: 'invoke_agent', chat: 'chat', tool: 'execute_t
 export const ATTRIBUTE = {
   operation: 'gen_ai.operation.name',
   provider: 'gen_ai.provider.name',
-  /** The name of `provider` up to version 1.36. */
+  /** The name of this attribute up to version 1.36 of the conventions. */
   formerProvider: 'gen_ai.system',
   requestModel: 'gen_ai.request.model',
   conversation: 'gen_ai.conversation.id',
@@ -151,7 +148,7 @@ export const INSTRUMENT = {
 } as const;
 
 /**
- * True unless the user asked for the newest attribute names alone; then those of version 1.36 are left out. `value`:
+ * False if the user asked for the newest attribute names only: the names of version 1.36 are then left out. `value`:
  * the value of `STABILITY_VARIABLE`, a list separated by commas.
  */
 export function wantsFormerNames(value: string | undefined): boolean {

@@ -42,11 +42,11 @@ export interface Instrumentation {
 
 /**
  * Produces traces and metrics of `runtime` from now on, until `stop`. Call it right after `open`: a turn that already
- * runs is recorded from its next half-step. Runs on the host thread, on the diagnostics that the runtime publishes
- * there.
+ * runs is recorded from its next half-step. The instrumentation runs on the host thread and reads the diagnostics that
+ * the runtime publishes there.
  *
  * `OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental` leaves out the attribute names of version 1.36
- * (`gen_ai.system`), which are otherwise set besides the newest ones.
+ * (`gen_ai.system`). Otherwise both these and the newest names are set.
  */
 export function instrument(runtime: Runtime, options: InstrumentOptions = {}): Instrumentation {
   const { tracerProvider = trace.getTracerProvider(), meterProvider = metrics.getMeterProvider() } = options;

@@ -3,8 +3,8 @@
  * turns of a child are below the turn of its parent that spawned it.
  *
  * Owns: the open spans, the parent context of each child. Does not own: the tracer, the export.
- * K1 A span that was started is ended: with its operation, or when the instrumentation is stopped.
- * K2 No content is set unless it was asked for.
+ * K1 Every started span is ended: with its operation, or when the instrumentation is stopped.
+ * K2 Content is set only if the option `captureContent` asks for it.
  */
 import {
   type Attributes,
@@ -59,8 +59,8 @@ export class SpanRecorder {
   /** The open spans by session. A session without open spans has no entry. */
   readonly #open = new Map<string, OpenSpans>();
   /**
-   * The context of a child's turns, by child. A child may have a turn after its exit, and the child's diagnostics may
-   * come later than its parent's.
+   * The parent context of a child's turns, by the child's id. An entry stays after the child's exit: the child may have
+   * another turn, and its diagnostics may come later than its parent's.
    */
   readonly #births = new RecentMap<Context>(DIAGNOSED_SESSIONS_MAX);
 
@@ -186,8 +186,8 @@ export class SpanRecorder {
   }
 
   /**
-   * The attributes of every span, set at its start, where a sampler sees them. The attributes are set one by one:
-   * spreading an object costs as much as a span.
+   * The attributes of every span. They are set at its start, because a sampler sees only those. They are assigned one
+   * by one: spreading an object costs as much as a span.
    */
   #facts({ session, agent, model, provider }: SessionFacts, operation: string): Attributes {
     const attributes: Attributes = {};
@@ -201,7 +201,7 @@ export class SpanRecorder {
   }
 }
 
-/** The open spans, those within a turn before the turn. */
+/** The open spans. Spans within a turn come before the span of the turn. */
 function spansOf({ turn, call, tools }: OpenSpans): readonly Span[] {
   return [...(tools?.values() ?? []), ...(call === undefined ? [] : [call]), ...(turn === undefined ? [] : [turn])];
 }

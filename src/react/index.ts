@@ -14,7 +14,7 @@ export type { PersonWait, SessionStatus, SessionView } from './session-store.ts'
 
 /** The state of a session, and what a person can do with it. */
 export interface UsedSession<Answer> extends SessionView {
-  /** These functions stay the same while the session's id does. Each rejects with `ClientError`. */
+  /** These functions keep their identity while the session's id is the same. Each rejects with `ClientError`. */
   readonly send: RemoteSession<Answer>['send'];
   readonly interrupt: RemoteSession<Answer>['interrupt'];
   readonly approve: RemoteSession<Answer>['approve'];
@@ -23,8 +23,9 @@ export interface UsedSession<Answer> extends SessionView {
 }
 
 /**
- * Follows a session while the component is shown: it reads its messages and then its events, also over a lost
- * connection. A new handle of the same id is the same session. On a server that renders the page, the state is empty.
+ * Follows a session while the component is mounted. The hook reads the session's messages and then its events, also
+ * over a lost connection. A new handle with the same id is the same session. While a server renders the page, the state
+ * is empty.
  */
 export function useSession<Answer>(session: RemoteSession<Answer>): UsedSession<Answer> {
   // A handle is only an address, so a new one for the same id must not start another store.

@@ -2,14 +2,14 @@
  * The state of one session for a view, folded from its events. Knows nothing of React.
  *
  * Owns: the newest view, and one reader of the session's events while it is open. Does not own: the session.
- *  U1 A view is a new object exactly when something in it changed, so that it can be compared by identity.
- *  U2 Messages are read once, and then kept by events; each is in the list once, by its number.
+ *  U1 A view is a new object exactly when something in it changed, so that views can be compared by identity.
+ *  U2 Messages are read once; afterwards events change the list. Each message number is in the list once.
  */
 import { ClientError, type RemoteSession } from '../client/index.ts';
 import type { Message, Pending, SessionEvent } from '../client/types.ts';
 
 /**
- * `connecting`: nothing is known yet. `idle`: the session waits for a message. `working`: a turn is at work. `waiting`:
+ * `connecting`: nothing is known yet. `idle`: the session waits for a message. `working`: a turn is running. `waiting`:
  * a person must decide or answer. `failed`: the session cannot be read; `error` says why.
  */
 export type SessionStatus = 'connecting' | 'idle' | 'working' | 'waiting' | 'failed';
@@ -37,7 +37,7 @@ export interface SessionView {
   readonly pending: readonly Pending[];
   /** The text of the answer that is being written; `''` between answers. */
   readonly text: string;
-  /** The thoughts before that answer. */
+  /** The thoughts that the model wrote before that answer. */
   readonly thinking: string;
   /** The calls that wait for a person, oldest first. */
   readonly waits: readonly PersonWait[];
@@ -65,7 +65,7 @@ export class SessionStore<Answer> {
   #view = EMPTY;
   /** Ends the reader; undefined: the store is closed. */
   #reading: AbortController | undefined;
-  /** Starts the reader of a session that did not exist when the store was opened. */
+  /** True if the session did not exist when it was read. `send` then starts the reader again. */
   #isMissing = false;
 
   constructor(session: RemoteSession<Answer>) {
@@ -119,7 +119,8 @@ export class SessionStore<Answer> {
 
   async #follow(signal: AbortSignal): Promise<void> {
     const session = this.#session;
-    // The number comes first: an event that is also in one of the lists changes nothing the second time.
+    // The event number is read before the lists. An event whose change is already in a list changes nothing the second
+    // time.
     const { seq, state, phase } = await session.state({ signal });
     const [messages, pending] = await Promise.all([session.messages({ signal }), session.pending({ signal })]);
     const waits = phase === 'approval' || phase === 'question' ? await this.#waits(signal) : [];
@@ -127,7 +128,7 @@ export class SessionStore<Answer> {
     for await (const event of session.events({ after: seq, signal })) this.#take(event);
   }
 
-  /** The calls that wait already, from the events that announced them. */
+  /** The calls that already wait for a person, read from the server's queue. */
   async #waits(signal: AbortSignal): Promise<readonly PersonWait[]> {
     const waiting = await this.#session.waiting({ signal });
     return waiting.map(({ callId, toolName, kind, input, question, choices, schema }) => ({
@@ -235,12 +236,12 @@ function statusOf(state: string, phase: string | undefined): SessionStatus {
   return state === 'idle' && phase !== 'preparing' ? 'idle' : 'working';
 }
 
-/** The same list if nothing waits under this id, so that the view does not change (U1). */
+/** Returns the same list if no call with this id waits, so that the view does not change (U1). */
 function without(waits: readonly PersonWait[], callId: string | undefined): readonly PersonWait[] {
   return waits.some((wait) => wait.callId === callId) ? waits.filter((wait) => wait.callId !== callId) : waits;
 }
 
-/** The messages with others at their places, ascending by number; one with the same number is replaced (U2). */
+/** Adds messages to a list that ascends by number. A message with the same number is replaced (U2). */
 function placed(messages: readonly Message[], added: readonly Message[]): readonly Message[] {
   if (added.length === 0) return messages;
   const last = messages.at(-1)?.seq ?? 0;

@@ -1,5 +1,6 @@
 /**
- * Keeps the candidates with the highest scores, best first. Candidates with equal scores are in the order of arrival.
+ * Keeps a bounded number of candidates, those with the highest scores, best first. Candidates with equal scores stay in
+ * the order in which they were added.
  */
 
 interface Scored {
@@ -15,7 +16,7 @@ export class Best<T extends Scored> {
     this.#max = max;
   }
 
-  /** Whether a candidate with this score would be kept. Callers ask this before they build the candidate. */
+  /** True if a candidate with this score would be kept. Callers check this before they build the candidate. */
   takes(score: number): boolean {
     return this.list.length < this.#max || score > (this.list.at(-1)?.score ?? 0);
   }

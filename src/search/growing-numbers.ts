@@ -1,4 +1,4 @@
-/** A growing list of 32-bit integers: four bytes each, where an array of numbers takes eight. */
+/** A growing list of unsigned 32-bit integers. Each takes four bytes, and in an array of numbers eight. */
 
 const LENGTH_AT_FIRST = 256;
 

@@ -1,9 +1,11 @@
-/** The newest documents of an index, held in memory until there are enough of them for a stored segment. */
+/** The newest documents of an index. They are in memory until there are enough of them for a stored segment. */
 import { GrowingNumbers } from './growing-numbers.ts';
 import { PostingList } from './posting-list.ts';
 import type { Segment, SegmentText } from './segment.ts';
 
-/** A new document. `length`: the number of its terms; `counts`: how often the document has each term. */
+/**
+ * A new document. `seconds`: epoch seconds. `length`: the number of its terms. `counts`: how often it has each term.
+ */
 export interface NewDocument extends SegmentText {
   readonly session: number;
   readonly seq: number;

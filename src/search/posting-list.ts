@@ -1,6 +1,6 @@
 /**
- * The documents that contain a term, and how often each contains it. Numbers take seven bits for each byte, and a
- * document is stored as its distance from the previous one. That is about two bytes for each document.
+ * The documents that contain a term, and how often each contains it. A number takes one byte for every seven bits, and
+ * a document is stored as the difference from the document before. That is about two bytes for each document.
  */
 
 const BYTES_AT_FIRST = 8;
@@ -12,12 +12,12 @@ export class PostingList {
   #bytes: Uint8Array;
   #length: number;
   #last = 0;
-  /** Documents in the list. */
+  /** The number of documents in the list. */
   count: number;
 
   /**
-   * An empty list, or a list read from `bytes` and `count` of another list. Nothing may be added to a list that was
-   * read.
+   * An empty list, or a list made from the `bytes` and the `count` of another list. Documents may be added only to a
+   * list that began empty.
    */
   constructor(bytes?: Uint8Array, count = 0) {
     this.#bytes = bytes ?? new Uint8Array(BYTES_AT_FIRST);
@@ -30,7 +30,7 @@ export class PostingList {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  /** Appends a document; its number must be above all others. */
+  /** Appends a document, whose number must be higher than all others. `times`: how often it has the term. */
   add(document: number, times: number): void {
     this.#put(document - this.#last);
     this.#put(times);
@@ -38,7 +38,7 @@ export class PostingList {
     this.count += 1;
   }
 
-  /** Calls `visit` for each document. */
+  /** Calls `visit` for each document, ascending. */
   each(visit: (document: number, times: number) => void): void {
     const bytes = this.#bytes;
     let at = 0;

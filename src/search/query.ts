@@ -1,23 +1,23 @@
 /**
- * Search queries. Any typed text is a query: a word stands for itself, and joined words (`sub-agents`, `agents:foo`)
- * are a phrase. Only AND, OR, NOT and NEAR in upper case are operators. Nothing throws. Pure.
+ * Search queries. Any text is a query: a word stands for itself, and joined words (`sub-agents`, `agents:foo`) are a
+ * phrase. Only AND, OR, NOT and NEAR in upper case are operators. No function throws. Pure.
  */
 import { SEARCH_NEAR_TERMS, SEARCH_QUERY_CHARACTERS_MAX, SEARCH_UNITS_MAX } from '../base/bounds.ts';
 import { termsOf } from './terms.ts';
 
-/** A phrase, that is terms in a row; or two phrases that are near each other. */
+/** A part of a query: a phrase, which is a sequence of terms, or two phrases near each other. */
 export type Unit =
   | { readonly type: 'phrase'; readonly terms: readonly string[] }
   | { readonly type: 'near'; readonly first: readonly string[]; readonly second: readonly string[] };
 
-/** The units that one text must have, and those it must not have. */
+/** The units that a text must have (`all`), and the units that it must not have (`none`). */
 export interface Alternative {
-  /** The units that a text must have. There is at least one. */
+  /** At least one unit. */
   readonly all: readonly Unit[];
   readonly none: readonly Unit[];
 }
 
-/** A text matches when it matches one of the alternatives. There is at least one. */
+/** At least one alternative. A text matches if it matches any of them. */
 export type Query = readonly Alternative[];
 
 type Token = { readonly operator: string } | { readonly terms: readonly string[] };
@@ -26,8 +26,8 @@ const OPERATORS: ReadonlySet<string> = new Set(['AND', 'OR', 'NOT', 'NEAR']);
 const PIECE = /"([^"]*)"|[^\s"]+/gu;
 
 /**
- * The query for a text; `undefined` when there is nothing to search for: the text is blank, or has only operators, or
- * only exclusions.
+ * The query for a text; `undefined` if there is nothing to search for, because the text is blank or has only operators
+ * or exclusions.
  */
 export function parseQuery(text: string): Query | undefined {
   const found: { all: Unit[]; none: Unit[] }[] = [{ all: [], none: [] }];
@@ -76,7 +76,7 @@ function tokensOf(text: string): readonly Token[] {
   return tokens;
 }
 
-/** A query's text with balanced quotes: an unclosed quote becomes a blank. */
+/** The text of a query with an unclosed quote replaced by a space. */
 function balanced(text: string): string {
   const quotes = text.split('"').length - 1;
   if (quotes % 2 === 0) return text;
@@ -84,13 +84,13 @@ function balanced(text: string): string {
   return `${text.slice(0, last)} ${text.slice(last + 1)}`;
 }
 
-/** The terms that every matching text has. */
+/** The terms that every text matching this alternative has. */
 export function termsNeeded({ all }: Alternative): readonly string[] {
   const terms = all.flatMap((unit) => (unit.type === 'phrase' ? unit.terms : [...unit.first, ...unit.second]));
   return [...new Set(terms)];
 }
 
-/** True when a text, given as its terms, matches the query. */
+/** True if a text, given as its terms in order, matches the query. */
 export function matches(query: Query, text: readonly string[]): boolean {
   return query.some(({ all, none }) => all.every((unit) => has(text, unit)) && !none.some((unit) => has(text, unit)));
 }
@@ -102,7 +102,7 @@ function has(text: readonly string[], unit: Unit): boolean {
   return first.some((a) => second.some((b) => Math.abs(a - b) <= SEARCH_NEAR_TERMS));
 }
 
-/** The positions at which these terms follow each other, at most `limit`. */
+/** The first positions, at most `limit`, at which these terms occur in sequence. */
 function placesOf(text: readonly string[], terms: readonly string[], limit = SEARCH_UNITS_MAX): readonly number[] {
   const places: number[] = [];
   for (let start = 0; start + terms.length <= text.length && places.length < limit; start += 1) {

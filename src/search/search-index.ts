@@ -1,16 +1,17 @@
 /**
- * A full-text index of messages: it finds the messages that fit a query best, and returns their location and text. New
- * documents are in memory. From some ten thousand documents on they become a segment on a `SegmentStore`, which has
- * only columns and a part of the terms in memory.
+ * A full-text index of messages: it finds the messages that match a query best, and returns their session, seq and
+ * text. New documents are in memory. Once there are `SEARCH_SEGMENT_DOCUMENTS`, they become a segment in a
+ * `SegmentStore`. Of a stored segment, only the columns and a part of the terms are in memory.
  *
- * Owns: the segments, the numbers of sessions. Does not own: the source of the messages, the time of a save.
+ * Owns: the segments, the numbers of sessions. Does not own: where the messages come from, when the index is saved.
  *
  * Invariants:
  *  X1 a document is one message of one session; removing a session removes all its documents at once;
- *  X2 a removed document is never a candidate. Its postings leave when segments are merged. At the latest this happens
- *     when more than half of all documents are removed, and more than the documents of one new segment;
- *  X3 beyond `SEARCH_DOCUMENTS_MAX` the oldest documents leave, a segment at a time;
- *  X4 the segments of the last saved state stay whole: those it names are removed only after the next state is saved.
+ *  X2 a removed document is never a candidate. Its postings (entries in the lists of terms) are deleted when segments
+ *     are merged. That happens at the latest when more than half of all documents are removed, and more removed
+ *     documents than a new segment has;
+ *  X3 beyond `SEARCH_DOCUMENTS_MAX` the oldest segments are removed, one at a time;
+ *  X4 segments that the last saved state names are removed only after the next state is saved.
  */
 import { z } from 'zod';
 import {
@@ -30,14 +31,17 @@ import { MemorySegmentStore, type SegmentStore } from './segment-store.ts';
 import { type SavedNumbers, SessionNumbers, savedNumbersSchema } from './session-numbers.ts';
 import { termsOf } from './terms.ts';
 
-/** The usual parameters of BM25: one for the saturation of repeated terms, one for the penalty on long texts. */
+/**
+ * The usual parameters of the ranking function BM25: for the saturation of repeated terms, for the penalty on long
+ * texts.
+ */
 const SATURATION = 1.2;
 const LENGTH_SHARE = 0.75;
 const YEAR_MS = 365.25 * 24 * 3_600_000;
 const SECOND_MS = 1_000;
 /**
- * An older segment is merged with the newer one when it has fewer than this many times its documents. So few segments
- * remain, and older segments are larger.
+ * An older segment is merged with a newer one if it has fewer than this many times the newer one's documents. So there
+ * are few segments, and older segments are larger.
  */
 const MERGE_RATIO = 2;
 /** A merged segment has at most this many times the documents of a new segment. */
@@ -48,7 +52,7 @@ export interface Candidate {
   readonly session: string;
   readonly seq: number;
   readonly score: number;
-  /** Returns the message's text as it was indexed. */
+  /** Reads the message's text, as it was indexed. Throws `DamagedSegmentError`. */
   readonly read: () => SegmentText;
 }
 
@@ -71,7 +75,7 @@ export interface IndexedMessage {
   readonly kind?: SearchableText['kind'];
 }
 
-/** The saved form of an index, beside its segments. */
+/** The saved form of an index, except its segments: their names, oldest first, and the session numbers. */
 export interface SavedIndex {
   readonly segments: readonly string[];
   readonly numbers: SavedNumbers;
@@ -101,7 +105,7 @@ export class SearchIndex {
   readonly #outdated: string[] = [];
   readonly #scores = new PartScores();
 
-  /** `saved`: the saved state. Throws for segments that are damaged or missing. */
+  /** `saved`: the last saved state; missing: the index is empty. Throws if a segment is damaged or missing. */
   constructor(
     documentsMax: number = SEARCH_DOCUMENTS_MAX,
     segments: SegmentStore = new MemorySegmentStore(),
@@ -125,12 +129,12 @@ export class SearchIndex {
     return this.#growing.count;
   }
 
-  /** The names of its segments in one text. The text changes exactly when the segments change. */
+  /** The names of the index's segments in one text. The text changes exactly when the segments change. */
   segmentNames(): string {
     return this.#stored.map(({ name }) => name).join(' ');
   }
 
-  /** The number of segments, their stored bytes, and the memory they take. */
+  /** The number of stored segments, their bytes in storage (`storedBytes`) and in memory (`heldBytes`). */
   statistics(): { readonly segments: number; readonly storedBytes: number; readonly heldBytes: number } {
     let storedBytes = 0;
     let heldBytes = 0;
@@ -148,8 +152,8 @@ export class SearchIndex {
   }
 
   /**
-   * Takes a message into memory. A message without a term cannot be found and is skipped. Does not touch the stored
-   * segments, never throws.
+   * Adds a message in memory. A message without a term cannot be found and is skipped. Never changes the stored
+   * segments and never throws.
    */
   put(session: string, message: IndexedMessage): void {
     const terms = termsOf(message.text);
@@ -163,14 +167,14 @@ export class SearchIndex {
     this.#numbers.count(number, 1, terms.length);
   }
 
-  /** Removes all messages of these sessions. Does not touch the stored segments, never throws. */
+  /** Removes all messages of these sessions. Never changes the stored segments and never throws. */
   removeSessions(sessions: Iterable<string>): void {
     for (const name of sessions) this.#numbers.remove(name);
   }
 
   /**
-   * Stores a segment once there are enough documents for it, and compacts stored segments when that is worth it. Throws
-   * the device's error. In that case nothing has changed, and the next call tries again.
+   * Stores the documents in memory as a segment once there are enough of them, and compacts stored segments with many
+   * removed documents. Throws the storage's error. Then nothing has changed, and the next call tries again.
    */
   makeRoom(): void {
     const { count, characters } = this.#growing;
@@ -178,18 +182,18 @@ export class SearchIndex {
     this.#packWhenWorthIt();
   }
 
-  /** Stores the documents in memory as a segment, and returns the state to save. */
+  /** Stores the documents in memory as a segment, and returns the state to save. Throws the storage's error. */
   save(): SavedIndex {
     if (this.#growing.count > 0) this.#seal();
     return { segments: this.#stored.map(({ name }) => name), numbers: this.#numbers.save() };
   }
 
-  /** Called once the state from `save` is saved: removes the segments that only earlier states named. */
+  /** Must be called once the state from `save` is saved. Removes the segments that only earlier states named. */
   saved(): void {
     for (const name of this.#outdated.splice(0)) this.#segments.remove(name);
   }
 
-  /** Finds the messages that may match, best first. Throws `DamagedSegmentError`. */
+  /** Finds the messages that have the terms of a query, best first. Throws `DamagedSegmentError`. */
   look(query: Query, options: LookOptions): readonly Candidate[] {
     const parts: readonly Segment[] = [...this.#stored.map(({ segment }) => segment), this.#growing];
     const looks = query.flatMap((alternative) => this.#prepare(parts, alternative) ?? []);
@@ -217,8 +221,8 @@ export class SearchIndex {
   }
 
   /**
-   * The lists of an alternative's terms, rarest first, for each part that has all these terms. `undefined` when some
-   * term is in no part.
+   * For each part of the index, the lists of an alternative's terms, rarest first; undefined for a part that lacks a
+   * term. `undefined` instead of all lists if a term is in no part.
    */
   #prepare(
     parts: readonly Segment[],
@@ -242,7 +246,7 @@ export class SearchIndex {
     };
   }
 
-  /** Adds the scores of documents that have every term of an alternative. */
+  /** Adds the scores of the documents that have every term of an alternative. */
   #score(part: Segment, lists: readonly PostingList[], weights: readonly number[], scores: PartScores): void {
     const average = Math.max(1, this.#numbers.length / Math.max(1, this.#numbers.documents));
     const fixed = SATURATION * (1 - LENGTH_SHARE);
@@ -257,7 +261,7 @@ export class SearchIndex {
     scores.end(lists.length);
   }
 
-  /** Stores the documents in memory as a segment, merged with small segments before it. */
+  /** Stores the documents in memory as a segment, merged with small older segments. */
   #seal(): void {
     const parts: Segment[] = [this.#growing];
     let { count } = this.#growing;
@@ -274,7 +278,7 @@ export class SearchIndex {
     while (this.#numbers.documents > this.#documentsMax && this.#stored.length > 0) this.#dropOldest();
   }
 
-  /** Replaces stored segments, starting at an index, by the remaining documents of some parts. */
+  /** Replaces stored segments, starting at `index`, by one segment with the remaining documents of `parts`. */
   #replace(replaced: readonly Shelved[], parts: readonly Segment[], index: number): void {
     const merged = new MergedSegment(
       parts,
@@ -303,34 +307,45 @@ export class SearchIndex {
     this.#outdated.push(name);
   }
 
+  /** Rewrites each segment that has removed documents. Throws the storage's error; the next call tries again. */
+  erase(): void {
+    this.#rewriteWhere((alive, count) => alive < count);
+    if (this.#growing.count > 0) this.#seal();
+  }
+
   /**
-   * If more than half of all documents are removed, writes each segment again that has lost more than half of its
-   * documents (X2).
+   * If more than half of all documents are removed, rewrites each segment that has lost more than half of its documents
+   * (X2).
    */
   #packWhenWorthIt(): void {
     const total = this.#stored.reduce((sum, { segment }) => sum + segment.count, this.#growing.count);
     if (total - this.#numbers.documents <= Math.max(this.#segmentDocuments, this.#numbers.documents)) return;
+    this.#rewriteWhere((alive, count) => count > 2 * alive);
+    if (this.#growing.count > 0) this.#seal();
+  }
+
+  /** Rewrites each stored segment for which `isDue` holds, given how many of its documents are not removed. */
+  #rewriteWhere(isDue: (alive: number, count: number) => boolean): void {
     for (const shelved of [...this.#stored]) {
       const { segment } = shelved;
       let alive = 0;
       for (let document = 0; document < segment.count; document += 1) {
         if (this.#numbers.isAlive(segment.sessionOf(document))) alive += 1;
       }
-      if (segment.count > 2 * alive) this.#replace([shelved], [segment], this.#stored.indexOf(shelved));
+      if (isDue(alive, segment.count)) this.#replace([shelved], [segment], this.#stored.indexOf(shelved));
     }
-    if (this.#growing.count > 0) this.#seal();
   }
 }
 
-/** The scores of one segment's documents. It is reused for each segment, so it needs the memory of the largest one. */
+/** The scores of one segment's documents. One object serves all segments, so it needs the memory of the largest one. */
 class PartScores {
   #totals = new Float64Array();
   #own = new Float64Array();
   #hits = new Uint16Array();
-  /** Documents that have a hit for the current alternative, each once. */
+  /** The documents with a hit for the current alternative, each once. */
   #touched = new Uint32Array();
   #touchedCount = 0;
-  /** Documents with a total, each once. */
+  /** The documents with a total, each once. */
   #scored = new Uint32Array();
   #scoredCount = 0;
 
@@ -344,7 +359,7 @@ class PartScores {
     this.#scored = new Uint32Array(documents);
   }
 
-  /** Whether a document was in every one of the first `lists` lists. */
+  /** True if a document was in each of the first `lists` lists. */
   has(document: number, lists: number): boolean {
     return this.#hits[document] === lists;
   }
@@ -359,7 +374,7 @@ class PartScores {
     this.#own[document] = (this.#own[document] ?? 0) + score;
   }
 
-  /** Adds the scores of the documents that were in all lists of an alternative to their totals. */
+  /** Ends an alternative: adds the scores of the documents that were in all its lists to their totals. */
   end(lists: number): void {
     for (let index = 0; index < this.#touchedCount; index += 1) {
       const document = this.#touched[index] ?? 0;
@@ -376,7 +391,7 @@ class PartScores {
     this.#touchedCount = 0;
   }
 
-  /** Passes the totals of the segment's documents to `visit`, and clears them. */
+  /** Passes the total of each document to `visit`, and clears it. */
   take(visit: (document: number, score: number) => void): void {
     for (let index = 0; index < this.#scoredCount; index += 1) {
       const document = this.#scored[index] ?? 0;

@@ -1,12 +1,12 @@
 /**
- * The searchable part of a message: conversation and reasoning, not the inputs and results of tools (contract §6.9).
- * `text-fold.ts` follows the same choice in the records of a log, without messages. Pure.
+ * The searchable text of a message: conversation and reasoning, but not inputs and results of tools (contract §6.9).
+ * `text-fold.ts` finds the same texts in the records of a log, without messages. Pure.
  */
 import { SEARCH_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
 import { type Message, textOf } from '../base/messages.ts';
 import { thoughtOf } from '../events/view-modes.ts';
 
-/** A message in the form that is indexed. `kind` is the label that a reader sees. */
+/** A message in the form that is indexed. `at`: epoch ms. `kind`: the label that a reader sees. */
 export interface SearchableText {
   readonly seq: number;
   readonly at: number;
@@ -14,7 +14,7 @@ export interface SearchableText {
   readonly text: string;
 }
 
-/** The searchable text of a message, or `undefined`. */
+/** The searchable text of a message; `undefined` if it has none. */
 export function searchableText(message: Message): SearchableText | undefined {
   const kind = kindOf(message);
   if (kind === undefined) return undefined;
@@ -22,7 +22,7 @@ export function searchableText(message: Message): SearchableText | undefined {
   return foundText({ seq: message.seq, at: message.at, kind, text });
 }
 
-/** The beginning of a text, which is its searchable part; `undefined` for a blank text. */
+/** The text, cut to its searchable beginning (`SEARCH_TEXT_CHARACTERS_MAX`); `undefined` if it is blank. */
 export function foundText(said: SearchableText): SearchableText | undefined {
   if (said.text.trim() === '') return undefined;
   return said.text.length <= SEARCH_TEXT_CHARACTERS_MAX

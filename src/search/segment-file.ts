@@ -1,21 +1,21 @@
 /**
- * A segment as bytes, and a segment read from them. The columns of the documents and a sparse list of terms are in
- * memory. Texts, terms and posting lists are read on demand.
+ * The stored form of a segment, and a segment that reads it. The columns of the documents and the first term of each
+ * block are in memory. Texts, terms and posting lists are read on demand.
  *
  * ```
- * columns   5 × u32 a document: session, seq, epoch seconds, length, end of its text; then u8: kind
- * texts     a document each: u32 CRC-32, UTF-8
- * postings  a term each: u32 CRC-32, the list's bytes
- * blocks    of 32 terms ascending: u32 CRC-32, then a term each: u16 bytes, UTF-8,
- *           u32 place and u32 bytes of its postings, u32 count
- * index     u32 place of each block and of their end; the first term of each, a line each
- * footer    JSON: the places of all of these; then u32 its bytes, u32 its CRC-32, u32 mark
+ * columns   5 × u32 for each document: session, seq, epoch seconds, length, end of its text; then u8: kind
+ * texts     for each document: u32 CRC-32, UTF-8
+ * postings  for each term: u32 CRC-32, the bytes of its posting list
+ * blocks    of 32 terms, ascending: u32 CRC-32, then for each term: u16 length, UTF-8,
+ *           u32 offset and u32 length of its postings, u32 number of its documents
+ * index     u32 offset of each block and of the end of the last one; the first term of each block, one on a line
+ * footer    JSON: the offsets of all these parts; then u32 length of the JSON, u32 its CRC-32, u32 magic number
  * ```
  *
- * All little-endian; places of texts, postings and blocks count from the beginning of their part.
+ * All numbers are little-endian. Offsets in texts, postings and blocks count from the beginning of their part.
  *
  * Invariants:
- *  D1 every byte that is used was checked against its checksum;
+ *  D1 every byte is checked against its checksum before it is used;
  *  D2 a segment does not change once it is written.
  */
 import { crc32 } from 'node:zlib';
@@ -24,14 +24,14 @@ import { PostingList } from './posting-list.ts';
 import type { SearchableText } from './searchable.ts';
 import type { Segment, SegmentText } from './segment.ts';
 
-/** The source of a segment's bytes. */
+/** The stored bytes of a segment. */
 export interface SegmentBytes {
   readonly length: number;
-  /** Throws for bytes that cannot be read. */
+  /** Reads `length` bytes from offset `at`. Throws if they cannot be read. */
   read(at: number, length: number): Buffer;
 }
 
-/** The error when the bytes of a segment differ from those that were written. */
+/** The bytes of a segment differ from those that were written. */
 export class DamagedSegmentError extends Error {
   override readonly name = 'DamagedSegmentError';
 }
@@ -54,7 +54,7 @@ const BLOCK_TERMS = 32;
 const COLUMNS = 5;
 const KINDS: readonly SearchableText['kind'][] = ['human', 'anima', 'system', 'thought'];
 
-/** The bytes of a segment, for `StoredSegment`. */
+/** The stored form of a segment, which `StoredSegment` reads. */
 export function encodeSegment(segment: Segment): readonly Buffer[] {
   const { columns, texts, textBytes } = encodeDocuments(segment);
   const { postings, postingBytes, blocks, blockBytes, index } = encodeTerms(segment);
@@ -156,7 +156,7 @@ function encodeTerms(segment: Segment): {
   };
 }
 
-/** Puts a checksum before bytes. */
+/** The bytes with their checksum before them. */
 function sealed(bytes: Uint8Array): Buffer {
   const found = Buffer.allocUnsafe(4 + bytes.length);
   found.writeUInt32LE(crc32(bytes), 0);
@@ -180,7 +180,7 @@ interface TermEntry {
 /** See the head of the file. */
 export class StoredSegment implements Segment {
   readonly count: number;
-  /** Bytes of memory that it takes. */
+  /** Bytes of memory that the segment takes. */
   readonly heldBytes: number;
   readonly #source: SegmentBytes;
   readonly #footer: Footer;
@@ -191,7 +191,7 @@ export class StoredSegment implements Segment {
   /** The first term of each block. */
   readonly #firsts: readonly string[];
 
-  /** Throws `DamagedSegmentError` for bytes that are not a segment. */
+  /** Throws `DamagedSegmentError` if the bytes are not a whole segment. */
   constructor(source: SegmentBytes) {
     this.#source = source;
     this.#footer = readFooter(source);
@@ -210,7 +210,7 @@ export class StoredSegment implements Segment {
     this.heldBytes = columns.length + listed.length * 2;
   }
 
-  /** The number of the segment's bytes on the storage medium. */
+  /** Bytes of storage that the segment takes. */
   get storedBytes(): number {
     return this.#source.length;
   }
@@ -298,7 +298,7 @@ function readFooter(source: SegmentBytes): Footer {
   if (crc32(text) !== tail.readUInt32LE(4)) throw new DamagedSegmentError('the footer differs from its checksum');
   const footer: unknown = JSON.parse(text.toString());
   if (!isRecord(footer) || footer['v'] !== FORMAT) throw new DamagedSegmentError('a format of another version');
-  // The checksum proves that the whole footer was written.
+  // The members need no check, because the checksum proves that the footer is as it was written.
   return footer as unknown as Footer;
 }
 
@@ -314,7 +314,7 @@ function readIndex(
   return { places, firsts: count === 0 ? [] : text.split('\n') };
 }
 
-/** Copies the numbers into a separate, aligned array, whatever the machine's byte order. */
+/** Copies little-endian numbers into an array of their own type, for any byte order of the machine. */
 function numbersOf(bytes: Buffer, count: number): Uint32Array {
   const numbers = new Uint32Array(count);
   for (let index = 0; index < count; index += 1) numbers[index] = bytes.readUInt32LE(4 * index);

@@ -1,14 +1,14 @@
 /**
- * The storage of an index's segments and state: a directory, or memory.
+ * The storage of an index's segments and its saved state: a directory, or memory.
  *
  * Owns: the files of its directory. Does not own: their contents.
  *
  * Invariants:
- *  H1 a state names only segments that are wholly on the device;
- *  H2 segments that no saved state names are removed at the next opening, so that a crash leaves nothing behind for
- *     good.
+ *  H1 a saved state names only segments that are completely on the device;
+ *  H2 segments that the saved state does not name are removed when the index is opened, so that a crash leaves no file
+ *     behind for good.
  *
- * Its methods are synchronous, because its thread has nothing else to do.
+ * The methods are synchronous, because the search thread has nothing else to do.
  */
 import {
   closeSync,
@@ -33,25 +33,25 @@ export interface SegmentEntry {
   readonly bytes: SegmentBytes;
 }
 
-/** See the head of the file. Methods throw the device's errors. */
+/** See the head of the file. The methods throw the errors of the device. */
 export interface SegmentStore {
-  /** Stores the bytes of a segment; durable when it returns. */
+  /** Stores the bytes of a segment. The segment is durable when the method returns. */
   put(chunks: readonly Buffer[]): SegmentEntry;
-  /** Throws when no segment has this name. */
+  /** Opens a stored segment. Throws if no segment has this name. */
   open(name: string): SegmentBytes;
   /** Removes a segment that no saved state names. */
   remove(name: string): void;
-  /** Replaces the state, whole or not at all. */
+  /** Replaces the saved state atomically. */
   saveState(text: string): void;
-  /** The last saved state. */
+  /** The last saved state; undefined if there is none. */
   loadState(): string | undefined;
   /** Removes all segments except the named ones. */
   keepOnly(names: ReadonlySet<string>): void;
-  /** Closes the open files; nothing may be called after it. */
+  /** Closes the open files. No method may be called afterwards. */
   close(): void;
 }
 
-/** Storage in memory, which is lost with its index. */
+/** Storage in memory, which ends with the index. */
 export class MemorySegmentStore implements SegmentStore {
   readonly #segments = new Map<string, Buffer>();
   #state: string | undefined;
@@ -94,10 +94,10 @@ const SEGMENT = /^segment-(\d+)$/u;
 /** Buffers passed to the system in one write. */
 const CHUNKS_MAX = 512;
 
-/** Storage in a directory. The directory is made when missing, and nothing else may use it. */
+/** Storage in a directory, which is created if it is missing. No other code may use the directory. */
 export class DirectorySegmentStore implements SegmentStore {
   readonly #directory: string;
-  /** Open files by name. */
+  /** Descriptors of the open files, by name. */
   readonly #files = new Map<string, number>();
   #last = 0;
 
@@ -172,7 +172,7 @@ export class DirectorySegmentStore implements SegmentStore {
     this.#sync();
   }
 
-  /** Makes the names durable. Windows cannot sync a directory and does not need it. */
+  /** Makes the file names durable by syncing the directory. Windows cannot do that and does not need it. */
   #sync(): void {
     if (process.platform === 'win32') return;
     const directory = openSync(this.#directory, 'r');

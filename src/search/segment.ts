@@ -1,4 +1,6 @@
-/** A part of an index: some documents, numbered from 0, and their terms. Types, and the merging of parts. Pure. */
+/**
+ * A segment, which is a part of an index: some documents, numbered from 0, and their terms. Also merges segments. Pure.
+ */
 import type { PostingList } from './posting-list.ts';
 import type { SearchableText } from './searchable.ts';
 
@@ -10,32 +12,32 @@ export interface SegmentText {
 
 /** See the head of the file. */
 export interface Segment {
-  /** The number of documents, including those removed since. */
+  /** The number of documents, including documents that were removed later. */
   readonly count: number;
-  /** Number of the document's session. */
+  /** The number of the document's session (`session-numbers.ts`). */
   sessionOf(document: number): number;
   seqOf(document: number): number;
   /** Epoch seconds. */
   secondsOf(document: number): number;
-  /** Terms of the document, repetitions included. */
+  /** The number of terms in the document, with repetitions. */
   lengthOf(document: number): number;
   textOf(document: number): SegmentText;
-  /** The documents with a term; `undefined` when there are none. */
+  /** The documents with a term; `undefined` if there are none. */
   list(term: string): PostingList | undefined;
   /** All terms with their documents, ascending by UTF-16 code units. */
   terms(): Iterable<readonly [term: string, list: PostingList]>;
 }
 
 /**
- * Several segments as one, without the documents of removed sessions. Terms that only those documents had are left out.
+ * Several segments as one, without documents of removed sessions, and without terms that only those documents had.
  */
 export class MergedSegment implements Segment {
   readonly count: number;
   readonly #parts: readonly Segment[];
-  /** For each document of the merged segment: the part it comes from, and its number in that part. */
+  /** For each document of the merged segment: the index of the segment that it comes from, and its number there. */
   readonly #partOf: Uint32Array;
   readonly #numberOf: Uint32Array;
-  /** For each part, and each number in it: the document's number in the merged segment, or `GONE`. */
+  /** For each segment and each document in it: the document's number in the merged segment, or `GONE`. */
   readonly #documents: readonly Uint32Array[];
   readonly #newList: () => PostingList;
 

@@ -1,14 +1,14 @@
 /**
- * The sessions of an index: a number for each, the count of its documents and their total length.
+ * The sessions of an index: for each its number, the number of its documents, and their total length in terms.
  *
  * Invariants:
- *  N1 a number is never given to another session, nor to the same one again after it was removed. So documents whose
- *     number has no session are removed.
+ *  N1 a number is never given to another session, nor to the same session again after its removal. So a document whose
+ *     number has no session counts as removed.
  */
 import { z } from 'zod';
 import { GrowingNumbers } from './growing-numbers.ts';
 
-/** The saved form: the next number, and for each session its number, name, documents and their length. */
+/** The saved form: the next number, and for each session its number, name, number of documents and their length. */
 export const savedNumbersSchema: z.ZodType<SavedNumbers> = z.object({
   next: z.number().int().positive(),
   sessions: z.array(z.tuple([z.number().int(), z.string(), z.number().int(), z.number().int()])).readonly(),
@@ -23,13 +23,13 @@ export interface SavedNumbers {
 /** See the head of the file. */
 export class SessionNumbers {
   readonly #numbers = new Map<string, number>();
-  /** Names by number; missing if the session is removed. */
+  /** Names by number. A removed session has none. */
   readonly #names = new Map<number, string>();
-  /** For each number: 1 while a session has it. */
+  /** For each number: 1 while a session has it, otherwise 0. */
   readonly #alive = new GrowingNumbers();
   readonly #documents = new GrowingNumbers();
   readonly #lengths = new GrowingNumbers();
-  /** Documents of all sessions, and the sum of their lengths. */
+  /** The number of documents of all sessions, and the sum of their lengths. */
   documents = 0;
   length = 0;
 
@@ -45,7 +45,7 @@ export class SessionNumbers {
     }
   }
 
-  /** The number of a session; a new number when the session has none. */
+  /** The number of a session, which is new if the session had none. */
   numberOf(name: string): number {
     const known = this.#numbers.get(name);
     if (known !== undefined) return known;
@@ -62,7 +62,7 @@ export class SessionNumbers {
     return this.#alive.at(number) === 1;
   }
 
-  /** Counts a document that was added (1), or that was removed while its session stays (-1). */
+  /** Counts a document that was added (`by` 1), or that was removed although its session stays (`by` -1). */
   count(number: number, by: 1 | -1, length: number): void {
     this.#documents.set(number, this.#documents.at(number) + by);
     this.#lengths.set(number, this.#lengths.at(number) + by * length);
@@ -70,7 +70,7 @@ export class SessionNumbers {
     this.length += by * length;
   }
 
-  /** Removes a session; false when there was none. */
+  /** Removes a session with its documents; false if there was none. */
   remove(name: string): boolean {
     const number = this.#numbers.get(name);
     if (number === undefined) return false;

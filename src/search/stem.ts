@@ -6,8 +6,8 @@
 type Rules = readonly (readonly [suffix: string, put: string])[];
 
 /**
- * Suffixes of step 2: removed from a stem with at least one vowel-consonant pair. If one suffix ends with another, the
- * longer suffix comes first.
+ * Suffixes of step 2, with their replacements. They are replaced if the rest of the word has at least one
+ * vowel-consonant pair. If one suffix ends with another, the longer suffix comes first.
  */
 const STEP_2: Rules = [
   ['ational', 'ate'],
@@ -40,7 +40,10 @@ const STEP_3: Rules = [
   ['ness', ''],
   ['ful', ''],
 ];
-/** Suffixes of step 4: removed from a stem with at least two vowel-consonant pairs; `ion` only after `s` or `t`. */
+/**
+ * Suffixes of step 4. They are removed if the rest of the word has at least two vowel-consonant pairs; `ion` only after
+ * `s` or `t`.
+ */
 const STEP_4: readonly string[] = [
   'ement',
   'ance',
@@ -64,7 +67,7 @@ const STEP_4: readonly string[] = [
 ];
 const PLAIN_WORD = /^[a-z]{3,}$/u;
 
-/** The stem of a folded word. Words with letters other than a to z, and words of one or two letters, stay unchanged. */
+/** The stem of a lower-case word. Words with letters other than a to z, or of one or two letters, stay unchanged. */
 export function stem(word: string): string {
   if (!PLAIN_WORD.test(word)) return word;
   const verb = withoutVerbEnding(withoutPlural(word));
@@ -141,7 +144,7 @@ function endsDouble(word: string): boolean {
   return last > 0 && word[last] === word[last - 1] && !isVowel(word, last);
 }
 
-/** True when the word ends in consonant, vowel, consonant, and the last letter is not w, x or y. */
+/** True if the word ends in consonant, vowel, consonant, and the last letter is not w, x or y. */
 function endsShort(word: string): boolean {
   const last = word.length - 1;
   if (last < 2 || /[wxy]$/u.test(word)) return false;

@@ -1,4 +1,6 @@
-/** Splits texts into terms: folded, without marks, stemmed. Pure except for a bounded cache of stems. */
+/**
+ * Splits texts into terms: words in lower case, without diacritics, stemmed. Pure except for a bounded cache of stems.
+ */
 import { SEARCH_STEMS_MAX, SEARCH_TERM_CHARACTERS_MAX, SEARCH_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
 import { stem } from './stem.ts';
 
@@ -6,13 +8,13 @@ const WORD = /[\p{L}\p{N}]+/gu;
 const MARK = /\p{M}+/gu;
 const ASCII = /^\p{ASCII}*$/u;
 
-/** The length from which the engine keeps a substring as a view of the whole text. */
+/** The length from which V8 stores a substring as a view of the whole text. */
 const SLICED_CHARACTERS_MIN = 13;
 
-/** The same words come again and again: their stems are cached up to a bound. */
+/** The stems of recent words. They are cached because the same words occur very often. */
 const stems = new Map<string, string>();
 
-/** The terms of a text in order; of a long text, those of its beginning. */
+/** The terms of a text, in order. Only the beginning of a long text counts (`SEARCH_TEXT_CHARACTERS_MAX`). */
 export function termsOf(text: string): readonly string[] {
   const terms: string[] = [];
   for (const [word] of folded(text.slice(0, SEARCH_TEXT_CHARACTERS_MAX)).matchAll(WORD)) {
@@ -21,7 +23,7 @@ export function termsOf(text: string): readonly string[] {
   return terms;
 }
 
-/** Lower case, and letters without their marks. */
+/** The text in lower case, without diacritics. */
 function folded(text: string): string {
   return ASCII.test(text) ? text.toLowerCase() : text.normalize('NFKD').replace(MARK, '').toLowerCase();
 }
@@ -36,7 +38,7 @@ function termOf(word: string): string {
   return term;
 }
 
-/** A copy of a word for the cache, since a long substring would keep the whole text in memory. */
+/** A copy of a word for the cache. A substring stored as a view would keep the whole text in memory. */
 function copied(word: string): string {
   return word.length < SLICED_CHARACTERS_MIN ? word : Buffer.from(word).toString();
 }

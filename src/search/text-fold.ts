@@ -1,12 +1,12 @@
 /**
  * Computes which searchable messages a session's records create, without the session's state. For a session that was
- * never edited, the number of its next message and its waiting entries are enough. So a log can be followed in the
- * order it was written, whatever the number and the length of its sessions. Pure.
+ * never edited, the seq of its next message and its waiting entries are enough. So the log of a shard can be followed
+ * in the order in which it was written, with any number of sessions of any length. Pure.
  *
  * Invariants:
- *  F1 a message has the same seq as in `apply` of the session's core, which this fold follows. Some records remove or
- *     change written messages. They are not followed: the session must then be read as a whole, and followed from
- *     there.
+ *  F1 a message has the same seq as in the state that `src/session/apply` makes of the same records. Records that
+ *     remove or change earlier messages are not followed: then the session must be read as a whole, and is followed
+ *     from there.
  */
 import { z } from 'zod';
 import type { HistoryMessage } from '../base/history-message.ts';
@@ -20,31 +20,33 @@ import type { Entry, SessionRecord, TransitionRecords } from '../session/state/r
 import type { SessionState } from '../session/state/state.ts';
 import { foundText, type SearchableText, searchableText } from './searchable.ts';
 
-/** Seqs of a phantom pair: the call and its answer. */
+/** Seqs of a phantom pair, the form in which the log has an entry that no user sent: a call and its result. */
 const PHANTOM_MESSAGES = 2;
 
-/** The known facts of a session between two transitions. The caller of the fold owns it. */
+/** The facts about a session between two transitions. The caller owns the object, and folding changes it. */
 export interface TextFold {
   nextSeq: number;
-  /** Waiting entries, by id. For an entry that a search cannot find, only the number of seqs it will take is kept. */
+  /**
+   * Waiting entries by id. For an entry that a search cannot find, only the number of seqs that it will take is kept.
+   */
   mailbox: Record<number, WaitingText>;
-  /** The session's own name, when it has one. */
+  /** The session's name; missing if it has none. */
   name?: string | undefined;
 }
 
-/** A waiting entry. `merges`: it becomes one message with adjacent entries that also merge. */
+/** A waiting entry. `merges`: adjacent entries that merge become one message. */
 export type WaitingText =
   | { readonly takes: 0 | 1 | 2 }
   | { readonly takes: 'text'; readonly content: Entry['content']; readonly merges: boolean };
 
-/** The saved form of a fold. */
+/** The schema of a saved fold. */
 export const textFoldSchema: z.ZodType<TextFold> = z.object({
   nextSeq: z.number().int().positive(),
   mailbox: z.record(
     z.coerce.number(),
     z.union([
       z.object({ takes: z.union([z.literal(0), z.literal(1), z.literal(2)]) }),
-      // The content was written by `foldTexts` from a record, and the file was checked when it was read.
+      // The blocks of a content are not checked, because `waitingOf` took them from a record that was checked before.
       z.object({ takes: z.literal('text'), content: z.custom<Entry['content']>(isContent), merges: z.boolean() }),
     ]),
   ),
@@ -61,8 +63,8 @@ export function newTextFold(): TextFold {
 }
 
 /**
- * The fold of a session whose state is known, from which folding continues. The state was folded in this thread, so all
- * contents are in memory.
+ * The fold of a session whose state is known; folding then continues from there. The state must have all contents of
+ * waiting entries in memory.
  */
 export function textFoldOf(state: SessionState): TextFold {
   const mailbox = Object.fromEntries(
@@ -72,8 +74,8 @@ export function textFoldOf(state: SessionState): TextFold {
 }
 
 /**
- * Folds the records of a transition. Returns the searchable messages it creates, or `undefined` when the session must
- * be read as a whole.
+ * Folds the records of a transition. Returns the searchable messages that they create, or `undefined` if the session
+ * must be read as a whole (F1).
  */
 export function foldTexts(fold: TextFold, { at, records }: TransitionRecords): readonly SearchableText[] | undefined {
   const found: SearchableText[] = [];
@@ -83,7 +85,7 @@ export function foldTexts(fold: TextFold, { at, records }: TransitionRecords): r
   return found;
 }
 
-/** Returns false for a record that is not followed. */
+/** Folds one record. Returns false for a record that is not followed (F1). */
 function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: SearchableText[]): boolean {
   const said = (kind: SearchableText['kind'], text: string): void => {
     const message = foundText({ seq: fold.nextSeq, at, kind, text });
@@ -126,7 +128,7 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
       return true;
     case 'compacted':
       said('anima', record.summary);
-      // Each result gets a message with its short form, which replaces the message with the whole result.
+      // Each shortened result is a new message, which replaces the message with the whole result.
       fold.nextSeq += record.cut?.length ?? 0;
       return true;
     case 'restarted':
@@ -186,13 +188,13 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
   }
 }
 
-/** True for a record after which a message may be gone or changed. */
+/** True for a record that may remove or change an earlier message. */
 export function takesBack(record: SessionRecord): boolean {
   if (record.type === 'failed') return record.bounced !== undefined;
   return record.type === 'edited' && (record.removed ?? []).length + (record.updated ?? []).length > 0;
 }
 
-/** Adds a message of the history, at whatever index: its parts take the next seqs. */
+/** Adds a history message. Its parts take the next seqs, wherever it is inserted. */
 function addMessage(fold: TextFold, message: HistoryMessage, at: number, found: SearchableText[]): void {
   for (const part of loggedForm(message)) {
     const text = searchableText({ ...part, seq: fold.nextSeq, at });
@@ -259,6 +261,6 @@ function foldAnswer(
     if (block.name === 'think') said('thought', thoughtOf(block).content);
     else fold.nextSeq += 1;
   }
-  // Blocks without text or call are one message; see `apply`.
+  // An answer without text and calls is one message, as in `src/session/apply/answer.ts`.
   if (fold.nextSeq === first && content.length > 0) fold.nextSeq += 1;
 }

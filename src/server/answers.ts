@@ -191,7 +191,7 @@ export const child: z.ZodType = z.strictObject({ id: z.string(), name: z.string(
 /** Whether the store takes writes. */
 export const health: z.ZodType = z.strictObject({ status: z.enum(['ok', 'degraded']) });
 
-/** Whether messages are taken. */
+/** Whether the server accepts messages. */
 export const readiness: z.ZodType = z.strictObject({ status: z.enum(['ready', 'not_ready']) });
 
 /** Facts about a runtime. */

@@ -1,9 +1,9 @@
 /**
- * The interface as one function from a request to its answer.
+ * The HTTP interface as one function from a request to its answer.
  *
  *  Z1  Every failure is an answer: a request never rejects.
- *  Z2  The guard checks the sender before routing, and the token before anything of the request is read.
- *  Z3  Clients must take every answer as its declared type (`nosniff`), and only files of the page may be cached.
+ *  Z2  The guard checks the sender before routing, and the token before the query and the body are read.
+ *  Z3  Clients must take every answer as its declared type (`nosniff`). Only files of the observer page may be cached.
  */
 import { Hono } from 'hono';
 import { SERVER_PAGES_UNDER_WAY_MAX } from '../base/bounds.ts';
@@ -68,7 +68,7 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
   const router = routerOf(server, guard, failed);
   const dispatch = async (request: Request, isHead: boolean): Promise<Response> => {
     try {
-      // Checked before the request is copied, because a bridge knows the peer of the original request only.
+      // Checked before the request is copied, because the peer address is known only for the original request.
       guard.checkSender(request);
       return await router.fetch(isHead ? new Request(request, { method: 'GET' }) : request);
     } catch (error) {
@@ -83,7 +83,7 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
       response.headers.set('cross-origin-resource-policy', 'same-origin');
       if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store');
       if (!isHead) return response;
-      // An unread body must be closed: an event stream counts against the limit of streams.
+      // An unread body must be closed, because an open event stream counts against the limit of streams.
       await response.body?.cancel();
       return new Response(null, response);
     },

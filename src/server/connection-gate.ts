@@ -1,12 +1,12 @@
 /**
  * Decides which clients may hold connections.
  *
- * Owns: the open connections, by address. Does not own: requests. Belongs to one server.
+ * Owns: the number of open connections of each address. Does not own: requests. Belongs to one server.
  *
  *  O1  One address holds at most its share of the connections: one client cannot take them all.
- *  O2  A connection beyond a bound is admitted for a short time and may only ask for health. If there are too many of
- *      those, the oldest is closed. A probe sends its request at once, so it is answered before its connection becomes
- *      the oldest.
+ *  O2  A connection beyond a bound is admitted for a short time and may only request `/healthz` and `/readyz`. If there
+ *      are too many such connections, the oldest is closed. A probe sends its request at once, so it is answered before
+ *      its connection becomes the oldest.
  *  O3  A refused request is answered with a problem.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';

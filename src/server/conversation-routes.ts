@@ -44,7 +44,7 @@ const send = route({
     replaces: z
       .union([z.strictObject({ id: z.string().min(1) }), z.strictObject({ key })])
       .optional()
-      .describe('The message whose place it takes: that one and all later ones leave the history in the same step'),
+      .describe('The message that this one replaces: it and all later messages leave the history in the same step'),
     output: z
       .record(z.string(), z.unknown())
       .optional()
@@ -67,7 +67,7 @@ const send = route({
     const blocks = said as string | readonly ContentBlock[];
     const options = defined(others);
     if (output === undefined) return accepted(await session.send(blocks, { ...options, ...defined({ deliver }) }));
-    // The session refuses a delivery that has no separate turn.
+    // The session refuses a `deliver` value that gives the message no separate turn.
     const alone = defined({ deliver: deliver as SeparateDeliver | undefined });
     return accepted(await session.send(blocks, { ...options, ...alone, output }));
   },
@@ -226,7 +226,7 @@ function lastEventId(request: Request): string | undefined {
 }
 
 /**
- * Settles as the promise does. Rejects as soon as the client disconnects, since then no client waits for the answer.
+ * Settles as the promise does. Rejects as soon as the client disconnects, because then no client waits for the answer.
  */
 function untilGone<T>(promise: Promise<T>, request: Request): Promise<T> {
   // Keeps the request referenced: its signal lives only as long as the request.

@@ -1,4 +1,6 @@
-/** The model's context before the conversation, as an entry for debug readers (contract §10.6). Pure. */
+/**
+ * The system prompt and the tools that precede a conversation, as an entry for debug readers (contract §10.6). Pure.
+ */
 import { BYTES_PER_TOKEN } from '../base/bounds.ts';
 import type { ModelRequest } from '../index.ts';
 

@@ -6,7 +6,7 @@
  *  K1  An event is rendered and encoded once for all readers of one mode that read it at about the same time. All of
  *      them get the same bytes.
  *  K2  The kept bytes are bounded and counted in the budget of the readers, which may reclaim them.
- *  K3  A large event is encoded in a tick that has room for it; the readers that wait for it then share its bytes.
+ *  K3  A large event is encoded in a tick that has room for it. The readers that wait for the event share its bytes.
  */
 import { ENCODED_EVENTS_BYTES_MAX, LOOP_PIECE_BYTES_MIN } from '../base/bounds.ts';
 import { type BudgetedReader, READERS } from '../events/reading/reader-budget.ts';
@@ -43,8 +43,8 @@ export class EncodedEvents implements BudgetedReader {
   }
 
   /**
-   * The result of `bytesOf`: at once, or for a large event that is not encoded yet, in a tick that has room for it
-   * (K3).
+   * Returns what `bytesOf` returns. For a large event that is not encoded yet, returns a promise that resolves in a
+   * tick with room for the event (K3).
    */
   inTick(event: SessionEvent, mode: ViewMode): Uint8Array | undefined | Promise<Uint8Array | undefined> {
     if (this.#kept.get(event)?.[mode] !== undefined) return this.bytesOf(event, mode);
@@ -83,7 +83,7 @@ export class EncodedEvents implements BudgetedReader {
   }
 }
 
-/** Most encodings kept, however small: readers that keep up are a few hundred events apart. */
+/** Maximum number of events whose encodings are kept. Readers that keep up are at most a few hundred events apart. */
 const EVENTS_KEPT_MAX = 4_096;
 
 /** One event on the wire. JSON contains no raw line breaks, so the data is one line. */

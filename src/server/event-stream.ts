@@ -4,12 +4,12 @@
  *
  * Owns: one reader's iteration, its timer. Does not own: the events, which wait in the reader's bounded queue.
  *
- *  X1  An event is taken from its reader when the client has room for it. Unread events wait in the queue, whose bounds
- *      hold, and become a `gap` there. Each event handed to the client is in the budget of the readers until the client
- *      has room for the next one.
+ *  X1  An event is taken from the reader's queue only when the client has room for it. Unread events stay in the queue;
+ *      beyond its bounds they become a `gap`. Each event handed to the client is in the budget of the readers until the
+ *      client has room for the next one.
  *  X2  When the stream ends, for any reason, the iteration is over and no timer is set.
- *  X3  A client that does not read is dropped when the budget requires it: the stream breaks. Each durable event
- *      carries its number, so the client resumes after the last one it read whole (`Last-Event-ID`), without loss.
+ *  X3  When the budget requires it, the stream of a client that does not read fails. Each durable event carries its
+ *      number, so the client resumes after the last one it read whole (`Last-Event-ID`), without loss.
  */
 import { SERVER_HEARTBEAT_MS, SERVER_RECONNECT_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
@@ -27,7 +27,7 @@ export interface EventStreamParts {
    */
   readonly encode: (event: SessionEvent) => Uint8Array | undefined | Promise<Uint8Array | undefined>;
   readonly clock: Clock;
-  /** The budget that counts this stream. Default: that of the process. */
+  /** The budget that counts this stream. Default: the budget of the process. */
   readonly budget?: ReaderBudget;
   /** Called once, when the stream is over. */
   readonly onClose: () => void;
@@ -87,7 +87,8 @@ export function eventStream(parts: EventStreamParts): EventStream {
     if (isOver) return;
     isOver = true;
     release();
-    // Readers of the hub never fail here. An iteration of another kind may be slow to end, and is not awaited.
+    // `return` of the runtime's own readers never rejects. Other iterators may be slow to end, so the call is not
+    // awaited.
     events.return?.().catch(onError);
     wake();
     onClose();

@@ -1,14 +1,14 @@
 /**
  * Decides which requests are allowed, before any other work on them:
  *
- *  G1  The `Host` is one of ours. A page of another origin whose name was pointed here sends its own name (DNS
- *      rebinding).
- *  G2  An `Origin`, which browsers send with every request that changes state, is the requested host.
- *  G3  If there is a token, it is required everywhere except at open doors. It is compared in constant time and never
- *      shown.
- *  G4 Without a token a loopback name is no proof, since any client may send one. A loopback name counts only for a
- *  peer known to
- *      be on this machine.
+ *  G1  The `Host` is a name of this server. A page of another origin whose name resolves to this server sends that name
+ *      (DNS rebinding).
+ *  G2  If a request has an `Origin`, its host is the requested host. Browsers send it with every request that changes
+ *      state.
+ *  G3  If there is a token, every route requires it except those with an open door. The token is compared in constant
+ *      time and never shown.
+ *  G4  A loopback name as `Host` proves nothing, because any client may send one. Without a token it is accepted only
+ *      from a peer known to be on this machine.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -17,7 +17,9 @@ import type { CheckedHandlerOptions } from './options.ts';
 import { peerOf } from './peer.ts';
 import { HttpProblem } from './problem.ts';
 
-/** The check at a door: `token` requires the token, `stream` also takes it from the query, `open` requires none. */
+/**
+ * The check before a route: `token` requires the token, `stream` also accepts it in the query, `open` requires none.
+ */
 export type Door = 'token' | 'stream' | 'open';
 
 /** Checks requests of one server. */

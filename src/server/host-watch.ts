@@ -1,6 +1,7 @@
 /**
- * Delay of the host thread's event loop. It is measured from the first query on, so an unqueried server pays nothing.
- * It covers the last seconds only, since an hour of history would hide the present.
+ * Measures the delay of the host thread's event loop. Measuring begins with the first query, so a server that is never
+ * queried pays nothing. The figures cover only the last seconds, because an hour of history would hide the present
+ * delay.
  */
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import type { HostMetrics } from './prometheus.ts';
@@ -16,7 +17,7 @@ export class HostWatch {
   #histogram: IntervalHistogram | undefined;
   #begunMs = 0;
 
-  /** Figures since the last call that ended a window, or since the first call. */
+  /** The figures since the measuring window began. A call more than `WINDOW_MS` later ends the window. */
   metrics(eventStreams: number): HostMetrics {
     if (this.#histogram === undefined) {
       this.#histogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
@@ -43,7 +44,7 @@ export class HostWatch {
   }
 }
 
-/** A delay in ms, in excess of the interval; 0 for the mean of an empty histogram, which is not a number. */
+/** Returns a delay in ms beyond the sampling interval. The mean of an empty histogram is NaN and counts as 0. */
 function inExcess(nanoseconds: number): number {
   return Number.isFinite(nanoseconds) ? Math.max(0, nanoseconds / NANOSECONDS - RESOLUTION_MS) : 0;
 }

@@ -1,7 +1,7 @@
 /** Names and addresses of a service. Pure. */
 import { isIP } from 'node:net';
 
-/** True for an address only this machine can reach. */
+/** True for a name or address that only this machine can reach. */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase();
   if (name === 'localhost') return true;

@@ -12,7 +12,7 @@ export { type RunningServer, serve } from './serve.ts';
 
 /**
  * A runtime as one function from a `Request` to its `Response`, for any framework that uses them. Throws `ConfigError`
- * for a bad option; the function itself never rejects.
+ * for a bad option; the returned function never rejects.
  *
  * ```ts
  * app.mount('/agents', handler(runtime, { token }));                  // Hono
@@ -20,9 +20,9 @@ export { type RunningServer, serve } from './serve.ts';
  * await app.register(fastifyPlugin(handler(runtime)), { prefix: '/agents' }); // Fastify
  * ```
  *
- * Without `token` and `hosts` it answers only requests from this machine, and only if `serve` or `nodeListener`
- * accepted the connection. It answers any other request with 403. A framework that makes the `Request` itself, such as
- * Hono, needs one of the two options.
+ * Without `token` and `hosts` the function answers only requests from this machine, and only if `serve` or
+ * `nodeListener` accepted the connection. It answers any other request with 403. A framework that makes the `Request`
+ * itself, such as Hono, needs one of the two options.
  */
 export function handler(runtime: Runtime, options: HandlerOptions = {}): FetchHandler {
   return createApplication(runtime, checkHandlerOptions(options)).fetch;

@@ -14,7 +14,7 @@ export class Intake {
     this.#isOpen = false;
   }
 
-  /** Throws `CancelledError` (503) once it is closed. */
+  /** Throws `CancelledError` (503) if the server takes no new work. */
   check(): void {
     if (this.#isOpen) return;
     throw new CancelledError('the server is closing: it accepts nothing new', {

@@ -5,11 +5,11 @@
  *
  * Owns: the bytes left in this tick, and the requests that wait for a later one. Does not own: the work, the loop.
  * Answers and request bodies have separate budgets.
- *  B1 at most `LOOP_BYTES_MAX` are granted in one tick, or one piece alone; small work does not ask;
- *  B2 waiting requests are granted in the order they were made, and a later request never overtakes them;
- *  B3 nothing is scheduled while nothing was granted and nothing waits;
- *  B4 a tick that accepted a connection grants nothing. libuv accepts one connection per tick, so each connection waits
- *     one tick for every connection before it, and a health check behind fifty of them would wait for fifty grants.
+ *  B1 One tick grants at most `LOOP_BYTES_MAX`, or a single larger piece. Small work does not ask.
+ *  B2 Waiting requests are granted in the order they were made; a later request never overtakes them.
+ *  B3 Nothing is scheduled while nothing was granted and nothing waits.
+ *  B4 A tick that accepted a connection grants nothing. libuv accepts one connection per tick, so each connection waits
+ *     one tick for every connection before it. A health check behind fifty connections would wait for fifty grants.
  *     After `LOOP_YIELDS_MAX` such ticks in a row, one tick grants again, so that a flood of connections cannot stop
  *     all answers.
  */

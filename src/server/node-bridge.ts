@@ -3,13 +3,12 @@
  *
  * Owns: one exchange at a time of each connection. Does not own: the server, the content of answers.
  *
- *  J1 Writes wait for the socket: a piece of an answer is read when the previous piece has left. A body that fails
- *  breaks
- *      the connection at once, also while a piece waits for the socket. A large piece also waits for a tick that has
- *      room for it.
+ *  J1  Writes wait for the socket: a piece of an answer is read when the previous piece has left. A large piece also
+ *      waits for a tick that has room for it. If the body fails, the connection is closed at once, even while a piece
+ *      waits.
  *  J2  When the client disconnects, the request's signal fires and the answer's body is cancelled.
- *  J3  An unread body is discarded within a bound; beyond it, the connection is closed too.
- *  J4  A body is bounded, also one that does not say its length: reading it fails beyond the bound.
+ *  J3  The unread rest of a body is discarded. Beyond a bound the connection is closed instead.
+ *  J4  Every body is bounded, even if its length is not declared: reading beyond the bound fails.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { LOOP_PIECE_BYTES_MIN, SERVER_BODY_BYTES_MAX, SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
@@ -34,8 +33,9 @@ const FORBIDDEN_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRA
 /**
  * A listener that answers with `handler`: for `node:http`, and for frameworks that pass on its requests and responses,
  * such as Express (`app.use('/agents', nodeListener(handler(runtime)))`). `onError` receives failures of the handler
- * itself and broken answers. Reading a body of more than 8 MB rejects with an error that `statusOf` knows, and
- * that is answered with 413 if the handler rejects with it. `bodyBytesMax`: another bound, for a handler of your own.
+ * itself and broken answers. Reading a body of more than 8 MB rejects with an error for which `statusOf` returns 413.
+ * If the handler rejects with that error, the listener answers 413. `bodyBytesMax`: another bound, for a handler of
+ * your own.
  */
 export function nodeListener(
   handler: FetchHandler,
@@ -45,7 +45,7 @@ export function nodeListener(
   // The platform loads its fetch on first use, which takes 30 ms. This line loads it now rather than during the first
   // request.
   void globalThis.Request;
-  // Requests are held until their answers have left: a request's signal lives no longer than the request.
+  // Requests are kept until their handler has answered, because a request's signal lives no longer than the request.
   const underWay = new Set<Request>();
   const answerTo = async (incoming: IncomingMessage, signal: AbortSignal): Promise<Response> => {
     let request: Request | undefined;
@@ -169,7 +169,7 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
     // A client must see at once that its stream is open, so the headers are sent now. An answer of known length leaves
     // together with its headers.
     if (!response.headers.has('content-length')) outgoing.flushHeaders();
-    // One reaction for the whole answer: a stream waits for its socket thousands of times.
+    // One listener for the whole answer, not one for each wait: a stream waits for its socket thousands of times.
     const failed = new AbortController();
     reader.closed.catch(() => failed.abort());
     for (;;) {
@@ -190,7 +190,7 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
 }
 
 /**
- * Resolves when the socket has drained, the client has disconnected, or the body failed; the next read reports the
+ * Resolves when the socket has drained, the client has disconnected, or the body failed. The next read then reports the
  * failure.
  */
 function drained(outgoing: ServerResponse, ...ends: readonly AbortSignal[]): Promise<void> {
@@ -207,8 +207,8 @@ function drained(outgoing: ServerResponse, ...ends: readonly AbortSignal[]): Pro
 }
 
 /**
- * Discards the rest of a request's body (J3). A client that is still writing would not read its answer, and the rest of
- * the body could not be distinguished from the next request.
+ * Discards the rest of a request's body (J3). A client that is still writing would not read its answer. The rest of the
+ * body could also be mistaken for the next request.
  */
 function discardRest(incoming: IncomingMessage): void {
   if (incoming.complete || incoming.destroyed) return;

@@ -15,9 +15,10 @@ export interface HandlerOptions {
   readonly token?: string;
   /**
    * Names of the service, with or without a port (`'agents.example.com'`). A request with any other `Host` is refused,
-   * since a foreign page's name may resolve to this server (DNS rebinding). With a `token`, loopback names are accepted
+   * because another site's name may resolve to this server (DNS rebinding). With a `token`, loopback names are accepted
    * as well. Without one they are accepted only if `hosts` is empty, and only for requests known to come from this
-   * machine. Such a request came by `serve` or `nodeListener`, over a loopback connection, forwarded by no proxy.
+   * machine. That is a request that `serve` or `nodeListener` received over a loopback connection and that no proxy
+   * forwarded.
    */
   readonly hosts?: readonly string[];
   /** Receives each failure that is answered as an internal error. Must not throw. Default: none. */
@@ -30,11 +31,11 @@ export interface HandlerOptions {
 
 /** Options of `serve`. */
 export interface ServeOptions extends HandlerOptions {
-  /** The port to listen at. 0: any free port; see `url`. */
+  /** The port to listen on. 0: any free port; see `url`. */
   readonly port: number;
-  /** Address to listen at; default `127.0.0.1`. Any but a loopback one needs a `token`. */
+  /** Address to listen on; default `127.0.0.1`. An address that is not a loopback address needs a `token`. */
   readonly host?: string;
-  /** Connections at once; default 4,096. A further connection may only ask for health. */
+  /** Connections at once; default 4,096. A further connection may only request `/healthz` and `/readyz`. */
   readonly connections?: number;
   /**
    * Connections of one address at once; default 1,024. Behind a proxy all clients have one address, so set this option
@@ -47,9 +48,9 @@ export interface ServeOptions extends HandlerOptions {
 export interface CheckedHandlerOptions {
   readonly token: string | undefined;
   readonly hosts: readonly string[];
-  /** True if any IP address is accepted as `Host`, because DNS rebinding needs a name. */
+  /** True if any IP address is accepted as `Host`. That is safe, because DNS rebinding needs a name. */
   readonly takesAddresses: boolean;
-  /** Whether a loopback name as `Host` is enough: `fromLoopback` for a peer on this machine only. */
+  /** When a loopback name is accepted as `Host`. `fromLoopback`: only from a peer on this machine. */
   readonly loopbackNames: 'always' | 'fromLoopback' | 'never';
   readonly onError: (error: unknown) => void;
   readonly observerDirectory: string | undefined;
@@ -87,12 +88,12 @@ const serveSchema = z.strictObject({
   connectionsPerAddress: z.number().int().min(1).optional(),
 });
 
-/** Throws `ConfigError` naming the option; never shows the token. */
+/** Throws a `ConfigError` that names the option and never shows the token. */
 export function checkHandlerOptions(options: unknown): CheckedHandlerOptions {
   return withDefaults(parseOption(handlerSchema, 'handler', hideToken(options, 'handler')));
 }
 
-/** Throws `ConfigError` naming the option, and for an address that others can reach without a token. */
+/** Throws a `ConfigError` that names the option. An address that other machines can reach needs a token. */
 export function checkServeOptions(options: unknown): CheckedServeOptions {
   const given = parseOption(serveSchema, 'serve', hideToken(options, 'serve'));
   const host = bare(given.host ?? HOST_DEFAULT);

@@ -30,7 +30,7 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.txt': 'text/plain; charset=utf-8',
 };
 
-/** The page may run its own files and query its own server only, and no other page may frame it. */
+/** The page may only run its own files and query its own server. No other page may frame it. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -91,7 +91,7 @@ function missing(path: string): HttpProblem {
   return new HttpProblem('not_found', why);
 }
 
-/** The page beside the built package, or below its sources. */
+/** The directory of the page: beside the built package, or in `dist` if this runs from the sources. */
 async function builtPage(): Promise<string | undefined> {
   for (const place of ['./observer', '../../dist/observer']) {
     const directory = fileURLToPath(new URL(place, import.meta.url));
@@ -101,7 +101,10 @@ async function builtPage(): Promise<string | undefined> {
   return undefined;
 }
 
-/** The bytes of a file below `directory`; links may not lead out of it. Undefined if there is none. */
+/**
+ * The bytes of a file below `directory`. Links may not lead out of the directory. Undefined if there is no such file,
+ * or if the file is larger than `SERVER_FILE_BYTES_MAX`.
+ */
 async function fileIn(directory: string, path: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
   if (!FILE_PATH.test(path)) return undefined;
   try {

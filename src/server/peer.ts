@@ -1,16 +1,16 @@
 /**
- * The address a request came from, if a bridge knows it. A `Request` has no member for the address, and a header could
- * be sent by any client.
+ * The address from which a request came, if a bridge knows the address. A `Request` has no member for it, and any
+ * client could forge a header.
  */
 
 const peers = new WeakMap<Request, string>();
 
-/** Stores the origin of a request: the other end of its connection. */
+/** Stores the address of the other end of a request's connection. */
 export function setPeer(request: Request, address: string): void {
   peers.set(request, address);
 }
 
-/** The origin of a request. Undefined for a request that no bridge of ours made. */
+/** The address from which a request came. Undefined for a request that no bridge of this library made. */
 export function peerOf(request: Request): string | undefined {
   return peers.get(request);
 }

@@ -1,6 +1,6 @@
 /**
- * Failures as `application/problem+json` (RFC 9457): one table from codes to statuses. A client sees the message of our
- * own errors, which are written for users. Of any other error it sees only that it happened.
+ * Failures as `application/problem+json` (RFC 9457): one table from codes to statuses. A client sees the messages of
+ * this library's errors, which are written for users. Of any other error a client sees only that it happened.
  */
 import { GOVERNOR_FULL_RETRY_MS, PROBLEM_ISSUES_BYTES_MAX, SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
 import { boundedText } from '../base/errors.ts';
@@ -87,7 +87,7 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   request_timeout: [408, 'The request was not complete in time'],
 };
 
-/** A request that cannot be answered; thrown on the way to its answer. */
+/** The failure of a request, with a code that only HTTP has. Thrown while the request is handled. */
 export class HttpProblem extends Error {
   override readonly name: string = 'HttpProblem';
   readonly code: HttpCode;
@@ -138,7 +138,7 @@ export function problemOf(thrown: unknown): Problem {
   if (!(thrown instanceof TroupeError) || thrown.code === 'internal') {
     return problem('internal', 'The request failed inside the server, which reported the reason', false);
   }
-  // A code that this table lacks, from a newer library, counts as an internal failure.
+  // A newer library may have a code that this table lacks. Such a code counts as an internal failure.
   if (!Object.hasOwn(TABLE, thrown.code)) return problem('internal', thrown.message, thrown.retryable);
   const found = problem(thrown.code, thrown.message, thrown.retryable, statusOfError(thrown));
   const { issues } = thrown.data;
@@ -168,14 +168,14 @@ function problem(code: ProblemCode, detail: string, retryable: boolean, status: 
 }
 
 /**
- * The status with which the server answers an error: for a route of your own. 500 for an error that is not a
- * `TroupeError`, whose message a client must not see.
+ * The HTTP status with which the server answers an error. Use it in your own routes. 500: the error is not a
+ * `TroupeError`, and a client must not see its message.
  */
 export function statusOf(error: unknown): number {
   return problemOf(error).status;
 }
 
-/** If one code has several meanings, the error's data decides. */
+/** The status of a code. If the code has several meanings, the error's data decides. */
 function statusOfError({ code, retryable, data }: TroupeError): number {
   if (code === 'limit' && data['limit'] === 'messageBytes') return 413;
   if (code === 'limit' && retryable) return 503;

@@ -11,7 +11,9 @@ import { defined } from '../base/defined.ts';
 import { SESSION_STATUSES } from '../events/event.ts';
 import type { SessionStatus, ViewMode } from '../index.ts';
 
-/** The token, which every query may have because an event source cannot send a header. The guard checks it. */
+/**
+ * The token of the server. Every query may have it, because an event source cannot send a header. The guard checks it.
+ */
 export const token: z.ZodType<string | undefined> = z.string().optional();
 
 /** An empty query. */
@@ -98,7 +100,7 @@ export function timeOf(text: string | undefined): number | undefined {
   return /^\d{1,16}$/.test(text) ? Number(text) : Date.parse(text);
 }
 
-/** The number of sessions of a list with their children. */
+/** The page size of a list of sessions with their children. */
 export function familySizeOf(limit: string | undefined): number {
   return limit === undefined ? LIST_FAMILIES_DEFAULT : Math.min(Number(limit), LIST_FAMILIES_MAX);
 }

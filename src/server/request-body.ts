@@ -13,7 +13,7 @@ import { LimitError } from '../index.ts';
 import { BODIES } from './loop-budget.ts';
 import { bodyTooLarge, HttpProblem, unreadable } from './problem.ts';
 
-/** Most characters of a message about a bad value: it may contain a name from outside. */
+/** Maximum characters of a message about a bad value, because the message may contain a name from outside. */
 const MESSAGE_CHARACTERS_MAX = 300;
 
 /** The use of a body: by its value, or by the bytes of a large one. */
@@ -25,9 +25,9 @@ export interface BodyUse<T> {
 }
 
 /**
- * Reads a body, checks it by `schema` (`{}` if there is none), and uses it. Rejects with `HttpProblem` (400, 413, 415),
- * and as the use does. The bytes of a large body count until its use is over: it may have to wait for other requests
- * first.
+ * Reads a body, checks it by `schema`, and calls `use` or `useLarge`. An empty body counts as `{}`. Rejects with
+ * `HttpProblem` (400, 413, 415), with `LimitError` if too many bodies are being read, and as the called function does.
+ * The bytes of a large body count until that function is done, because it may have to wait for other requests.
  */
 export async function withBody<T>(request: Request, { schema, use, useLarge }: BodyUse<T>): Promise<Response> {
   const kind = request.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase();
@@ -69,7 +69,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
       });
       if (done && isRefused) throw tooMany();
       if (done) {
-        // Joining, passing on and parsing a large body is the work of one tick.
+        // A large body is joined, passed on and parsed in one tick, so that tick must have room for it.
         if (size >= LOOP_PIECE_BYTES_MIN) await BODIES.take(size);
         return Buffer.concat(pieces, size);
       }
@@ -119,7 +119,7 @@ function parse(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (error) {
-    // No parser message is passed on, since it would show the body.
+    // The parser's message is not passed on, because it would show the body.
     throw unreadable('the body is not JSON in UTF-8', error);
   }
 }

@@ -49,7 +49,7 @@ export interface RouteAnswer {
   readonly mediaType?: string;
 }
 
-/** See the file header. `path` has its parts as `:name`, and `*` for the rest. */
+/** See the file header. In `path`, `:name` stands for one part and `*` for the rest. */
 export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
@@ -66,7 +66,7 @@ export interface Route {
 
 /** A route as it is written: `handle` receives the checked query and body. */
 export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 'summary' | 'answers'> {
-  /** The check at the door; default `token`. */
+  /** The check before the route; default `token`. */
   readonly door?: Door;
   /** Whether the route starts work. Default: false, but true for a stream. */
   readonly isNewWork?: boolean;
@@ -80,7 +80,7 @@ export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 
   readonly handleLarge?: (call: Call & { readonly query: Query; readonly json: Uint8Array }) => Promise<Response>;
 }
 
-/** The route of a specification. */
+/** Makes a route from its specification. */
 export function route<Query, Body = undefined>(spec: RouteSpec<Query, Body>): Route {
   const { method, path, summary, answers, door = 'token', query, body, handle, handleLarge } = spec;
   return {

@@ -28,7 +28,7 @@ const metricsJson = route({
 const metrics = route({
   method: 'GET',
   path: '/metrics',
-  summary: 'The same for Prometheus',
+  summary: 'The counters and the load in the text format of Prometheus',
   query: noQuery,
   answers: [{ status: 200, description: 'The counters', mediaType: PROMETHEUS_TYPE }],
   handle: ({ server: { runtime, watch, streams } }) =>

@@ -41,8 +41,8 @@ export interface RunningServer {
 }
 
 /**
- * Serves a runtime over HTTP. Resolves once it listens. Rejects with `ConfigError` for a bad option, an address others
- * can reach without a token, and an address that cannot be listened at.
+ * Serves a runtime over HTTP. Resolves once the server listens. Rejects with `ConfigError` for a bad option, and for an
+ * address on which the server cannot listen. An address that other machines can reach needs a token.
  */
 export async function serve(runtime: Runtime, options: ServeOptions): Promise<RunningServer> {
   const checked = checkServeOptions(options);
@@ -104,8 +104,8 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
 }
 
 /**
- * Names the server in the lock of the store, so that the commands find it. A lock that cannot be written is no reason
- * not to serve. Neither the promise nor the returned function rejects.
+ * Writes the server's address into the lock of the store, so that commands find the server. The server also runs if the
+ * lock cannot be written. Neither the promise nor the returned function rejects.
  */
 async function announced(
   runtime: Runtime,
@@ -133,7 +133,9 @@ class OpenExchanges {
     });
   }
 
-  /** Announces to the clients that their connections end with these answers; calls `done` when all have left. */
+  /**
+   * Announces to the clients that their connections end with these answers. Calls `done` when all answers have left.
+   */
   finish(done: () => void): void {
     for (const answer of this.#answers) if (!answer.headersSent) answer.setHeader('connection', 'close');
     if (this.#answers.size === 0) done();
@@ -177,7 +179,9 @@ function listen(server: Server, { host, port }: CheckedServeOptions): Promise<vo
   });
 }
 
-/** Input that is not HTTP, or comes too late, is answered as far as possible, and the connection is closed. */
+/**
+ * Answers input that is not HTTP or that comes too late, if the socket can still be written, and closes the connection.
+ */
 function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const [code, detail] = REFUSALS[error.code ?? ''] ?? (['bad_request', 'this is not a request'] as const);

@@ -61,7 +61,7 @@ const list = route({
       ...(parent === undefined ? {} : { parent: parent === '' ? null : parent }),
       ...(children ? { children } : {}),
       order,
-      // A list with children has at most as many sessions as one page.
+      // A list with children has a bound of its sessions, so it cannot ask for one more than the page.
       limit: children ? limit : limit + 1,
     });
     const sessions = found.slice(0, limit);
@@ -92,11 +92,11 @@ const create = route({
   async handle({ body, server: { runtime } }) {
     const session = runtime.session(body.id, body.agent);
     const isNew = (await runtime.sessions.get(body.id)) === undefined;
-    // A session that did not exist has nothing paused, so `resume` creates it and starts nothing.
+    // A new session is not paused, so `resume` creates the session and starts nothing.
     if (isNew) await session.resume();
-    // A request to an existing session is refused if it names another agent than the session has.
+    // The session exists: `state` rejects if the request names another agent than the session has.
     else if (body.agent !== undefined) await session.state();
-    // The location is relative to the requested path, since this handler may be mounted below another path.
+    // The location is relative to the requested path, because this handler may be mounted below another path.
     const headers = { location: `sessions/${encodeURIComponent(body.id)}` };
     return json(await whole(runtime, body.id), isNew ? 201 : 200, headers);
   },
@@ -313,7 +313,7 @@ const request = route({
   method: 'GET',
   path: '/sessions/:id/request',
   summary:
-    'The whole request body a model is sent now, byte-stable, its messages in pages, and in `violations` the first rules of the Messages API it breaks. What is not a message stands on the first page. R12 of an idle session is to be expected: its last message is an answer until the next one is sent',
+    'The request body that the model would be sent now, byte-stable. Its messages come in pages, all else on the first page. `violations` has the first rules of the Messages API that the request breaks. An idle session breaks R12, because its last message is an answer',
   query: z.strictObject({
     mode: viewMode.optional().describe('debug: with the system prompt as a separate entry, in `context`'),
     after: place.optional(),

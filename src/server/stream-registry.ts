@@ -1,8 +1,8 @@
 /**
  * The open event streams of a server.
  *
- *  Y1  Never more than `SERVER_STREAMS_MAX`; a further one is refused with a named limit.
- *  Y2  Once they were ended, no stream is opened any more.
+ *  Y1  At most `SERVER_STREAMS_MAX` streams are open. A further stream is refused with a `LimitError`.
+ *  Y2  After `end` no stream is opened.
  */
 import { SERVER_FULL_RETRY_MS, SERVER_STREAMS_MAX } from '../base/bounds.ts';
 import { CancelledError, LimitError, type SessionEvent, type ViewMode } from '../index.ts';

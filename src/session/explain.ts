@@ -1,4 +1,4 @@
-/** Why a session is not running: exactly one reason for each state. Pure. */
+/** Explains what a session is doing, or why it does nothing: exactly one reason for each state. Pure. */
 import type { ErrorShape } from '../base/errors.ts';
 import { isPreparing } from './rules/memory.ts';
 import { approvalsExpireAt, isRefusedRequest, waitingPhase, waitsForApprovalOnly } from './rules/run-loop.ts';
@@ -25,8 +25,8 @@ export interface Explanation {
     | 'starting';
   readonly detail: string;
   /**
-   * The shape of the refused request that blocks the session, as the request would be sent now, without its texts;
-   * missing for any other session.
+   * Only for a session that is blocked by a refused request: the shape of that request, as it would be sent now,
+   * without its texts.
    */
   readonly request?: RequestShape;
 }
@@ -36,7 +36,7 @@ export interface RequestShape {
   readonly model: string;
   /** Names of the tools. */
   readonly tools: readonly string[];
-  /** The number of messages in the request; `messages` holds the last of them. */
+  /** The number of messages in the request. `messages` has only the last ones. */
   readonly messageCount: number;
   /** Each message as its role and its blocks with their sizes; `index`: its position in the request, from 0. */
   readonly messages: readonly { readonly index: number; readonly shape: string }[];
@@ -47,9 +47,12 @@ export interface Surroundings {
   readonly now: number;
   readonly isAgentDefined: boolean;
   readonly isQueued: boolean;
-  /** Why the governor holds back the session's model call; missing: it does not. */
+  /** Why the governor (the queue of model calls) holds back the session's call; missing: it does not. */
   readonly governorWait?: string | undefined;
-  /** Milliseconds a call waits for a person before it is denied (`agent({ approvals })`, `settings.approvals`); null or missing: forever. */
+  /**
+   * Milliseconds a call waits for a person before it is denied (`agent({ approvals })`, `settings.approvals`); null or
+   * missing: forever.
+   */
   readonly approvalsMs?: number | null;
 }
 
@@ -117,13 +120,13 @@ function explainAwaiting(state: SessionState, { now, governorWait }: Surrounding
   return { reason: 'waiting_for_model', detail: 'a model call is in flight' };
 }
 
-/** Background entries, such as a goal, begin no turn: they join the next message. */
+/** The detail for a session without active entries. Background entries, such as goals, begin no turn. */
 function atRest(accompanying: number): string {
   if (accompanying === 0) return 'the mailbox is empty';
   return `${accompanying} ${accompanying === 1 ? 'entry goes' : 'entries go'} along with the next message`;
 }
 
-/** The waiting calls, each with what it waits for. */
+/** The waiting calls, grouped by the method that decides or answers them. */
 function waitingDetails(state: SessionState): string {
   const waiting = waitingCalls(state);
   const calls = (what: string, of: readonly WaitingCall[]): readonly string[] =>
@@ -144,7 +147,7 @@ function waitingDetails(state: SessionState): string {
   ].join('; ');
 }
 
-/** The time at which undecided calls are denied, and the messages that wait for it. */
+/** The time at which undecided calls are denied, and the number of users' messages that wait for the decision. */
 function approvalDetails(state: SessionState, expiresMs: number | null): string {
   const expiresAt = approvalsExpireAt(state, expiresMs);
   const expiry = expiresAt === undefined ? '' : `; denied at ${new Date(expiresAt).toISOString()} if undecided`;

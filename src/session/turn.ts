@@ -1,4 +1,6 @@
-/** One transition of one session: inputs until no further one follows; all records are folded in order. Pure. */
+/**
+ * Runs one transition of one session: an input and the inputs that follow from it. Changes the state; otherwise pure.
+ */
 import { applyRecord } from './apply/apply.ts';
 import { Fold, type Observer } from './apply/fold.ts';
 import { decide } from './decide/decide.ts';
@@ -14,13 +16,13 @@ export interface TurnOutcome {
   readonly effects: readonly Effect[];
 }
 
-/** An input may lead to another. A chain longer than this is an endless loop in our own code. */
+/** Most inputs of one transition. A longer chain of inputs is an endless loop in our own code. */
 const STEPS_MAX = 100_000;
 
 /**
- * Runs an input and every input that follows from it. The state is consumed (see `apply`). Environment and observer are
- * read during the call only, so one object of each may serve every transition of a shard. Throws only for broken
- * invariants: the actor is then reloaded from its log.
+ * Runs an input and every input that follows from it, and folds all records in order. The given state is changed in
+ * place (see `apply`). Environment and observer are used only during the call, so all transitions of a shard may share
+ * one object of each. Throws only for broken invariants: the actor is then reloaded from its log.
  */
 export function runTurn(state: SessionState, input: Input, environment: Environment, observer?: Observer): TurnOutcome {
   const fold = new Fold(state, environment.now, observer, environment.readContent);
@@ -30,7 +32,7 @@ export function runTurn(state: SessionState, input: Input, environment: Environm
   const later: Input[] = [];
   let next: Input | undefined = input;
   for (let step = 0; next !== undefined; step += 1) {
-    if (step === STEPS_MAX) throw new Error(`a turn of ${state.id} took more than ${STEPS_MAX} steps`);
+    if (step === STEPS_MAX) throw new Error(`a transition of ${state.id} took more than ${STEPS_MAX} steps`);
     const decision = decide(state, next, environment);
     const acceptedSeq = foldStep(fold, state, decision);
     records = joined(records, decision.records);
@@ -50,18 +52,18 @@ export function runTurn(state: SessionState, input: Input, environment: Environm
   return { records, effects: effects ?? NO_EFFECTS };
 }
 
-/** Folds the records of a decision. Returns the seq of the event for the first message it accepted, or 0. */
+/** Folds the records of a decision. Returns the seq of the event for the first entry that it accepted, or 0. */
 function foldStep(fold: Fold, state: SessionState, { records }: Decision): number {
   let acceptedSeq = 0;
   for (const record of records) {
     applyRecord(fold, record);
-    // In the records of a decision, the accepted message precedes the answers of the calls that it interrupts.
+    // In the records of a decision, an accepted message comes before the results of the calls that it interrupts.
     if (acceptedSeq === 0 && record.type === 'accepted') acceptedSeq = state.eventSeq;
   }
   return acceptedSeq;
 }
 
-/** A receipt carries the number of its `pending.created` event, no matter what else the decision did. */
+/** Gives the effect `accepted` the number of its entry's `pending.created` event. */
 function numbered(effect: Effect, acceptedSeq: number): Effect {
   if (effect.type !== 'accepted' || effect.duplicate) return effect;
   return { type: 'accepted', pendingId: effect.pendingId, seq: acceptedSeq, duplicate: false };

@@ -1,8 +1,8 @@
 /**
  * The faults of the fake server: which call meets which fault, and the form of a broken stream. A faulted call takes no
  * reply from the script, so a client that retries gets the original answer. `slow_bytes` and `unknown_event` are not
- * failures: they deliver the answer. `truncated_input` is not a wire failure: it is an answer with a call that cannot
- * run.
+ * failures: they deliver the answer. `truncated_input` is not a wire failure: it is an answer with a tool call that
+ * cannot run.
  *
  * The fault of a call is a function of the seed and of its arrival number, not of time. A run with the same seed and
  * the same calls meets the same faults.
@@ -121,7 +121,7 @@ export function brokenStream(kind: FaultKind, model: string): string {
   }
 }
 
-/** The events of an answer with unknown ones, pings and comments between. */
+/** The events of an answer, with unknown events, pings and comments between them. */
 export function withUnknownEvents(texts: readonly string[]): readonly string[] {
   const noise = [
     eventText({ type: 'ping' }),

@@ -51,7 +51,7 @@ export interface ErrorFacts {
   readonly shouldRetry?: boolean;
 }
 
-/** Answers with an error in the shape of the API; breaks off an answer that has begun. */
+/** Answers with an error in the shape of the API. If an answer has already begun, closes its connection. */
 export function sendError(response: ServerResponse, status: number, message: string, facts: ErrorFacts = {}): void {
   const { type = errorTypeOf(status), retryAfterMs, errorCode, unsupported, shouldRetry } = facts;
   if (response.headersSent) {
@@ -79,8 +79,8 @@ export function startStream(response: ServerResponse): void {
 }
 
 /**
- * Streams an answer. Even with a fault the answer is complete. `random` places the cuts of `slow_bytes`. Resolves when
- * all is written.
+ * Streams an answer. `fault` is one of those that deliver the whole answer. `random` places the cuts of `slow_bytes`.
+ * Resolves when all is written.
  */
 export async function sendStream(
   response: ServerResponse,

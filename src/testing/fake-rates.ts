@@ -1,5 +1,6 @@
 /**
- * The rate limits of the fake server: one bucket for each rate, which refills steadily, as the API describes its own.
+ * The rate limits of the fake server: one bucket for each rate. A bucket refills steadily, as the API documents for its
+ * own limits.
  *
  * Owns: the amounts left. Does not own: the answers.
  */
@@ -28,8 +29,8 @@ export class FakeBuckets {
   }
 
   /**
-   * Takes one request with this input, and sets the headers. Returns undefined when it fits; otherwise takes nothing
-   * and returns the milliseconds until it fits.
+   * Takes one request with this input, and sets the headers. Returns undefined if the request fits. Otherwise takes
+   * nothing and returns the milliseconds until the request fits.
    */
   take(response: ServerResponse, inputTokens: number): number | undefined {
     const now = this.#clock.monotonic();

@@ -3,7 +3,7 @@ import { defined } from '../base/defined.ts';
 import type { TextBlock } from '../base/messages.ts';
 import type { ModelRequest, RequestMessage, RequestTool } from '../models/provider.ts';
 
-/** Most requests kept, and the most bytes of all; the oldest are dropped. */
+/** Bounds of the kept requests: their number, and their bytes in total. The oldest are dropped. */
 const REQUESTS_KEPT_MAX = 10_000;
 const REQUEST_BYTES_KEPT_MAX: number = 128 * 1024 * 1024;
 

@@ -6,7 +6,9 @@ import type { ModelResponse } from '../models/provider.ts';
 
 /** Characters of one delta of text, thinking or input. */
 const DELTA_CHARACTERS = 32;
-/** Most texts whose events are cached, and the longest of them: a benchmark repeats its answers. */
+/**
+ * Bounds of the cache of events: the number of texts, and the characters of one text. Benchmarks repeat their answers.
+ */
 const READY_TEXTS_MAX = 1_000;
 const READY_TEXT_CHARACTERS_MAX = 16_384;
 
@@ -77,7 +79,10 @@ function transformed({ input_transformations }: ModelResponse): Readonly<Record<
   return defined({ input_transformations });
 }
 
-/** The usage of the first event. It has the members that the last event lacks: the split of the cache, the tier. */
+/**
+ * The usage of the first event. It has the members that the last event lacks: the split of the cached tokens, and the
+ * service tier.
+ */
 function startUsage(usage: Usage): Readonly<Record<string, unknown>> {
   const { output_tokens_details: _details, server_tool_use: _served, iterations: _iterations, ...start } = usage;
   return { ...start, output_tokens: 1 };

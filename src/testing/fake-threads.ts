@@ -1,13 +1,13 @@
 /**
  * The message threads of a fake Messages API (R62): conversations that it keeps under the ids of its answers, so that a
- * request may send its new messages alone.
+ * request may send only its new messages.
  *
  * Owns: the kept conversations. Does not own: the other rules of a request, the answers.
  *
  * - K1 An answer is continued at most once. While a request continues it, no other request may.
  * - K2 A conversation is kept for five minutes after its last answer, for the account that made it.
- * - K3 A request that continues a thread agrees with it in the fields that the thread keeps. `system` and `tools` are
- *   not compared: they come from the thread, and R62 refuses a request that repeats them.
+ * - K3 A request that continues a thread must have the same values in the fields that the thread keeps. `system` and
+ *   `tools` are not compared: they come from the thread, and R62 refuses a request that repeats them.
  * - K4 A request that fails before its answer leaves the conversation as it was.
  * - K5 The conversations are bounded in number and in bytes; the oldest are forgotten.
  */
@@ -19,7 +19,7 @@ import type { WireRequest } from './fake-request.ts';
 
 /** Milliseconds for which a conversation is kept after its last answer. */
 const THREAD_MS = 300_000;
-/** Most conversations kept, and the most characters of all. */
+/** Bounds of the kept conversations: their number, and their characters in total. */
 const KEPT_MAX = 10_000;
 const KEPT_CHARACTERS_MAX: number = 128 * 1024 * 1024;
 /** Fields that a thread keeps besides `system` and `tools`. */
@@ -73,7 +73,7 @@ export class FakeThreads {
     this.#clock = clock;
   }
 
-  /** Begins a request with a thread; its shape is checked. `account`: its credentials. */
+  /** Begins a request with a thread, whose shape was checked before. `account`: the credentials of the request. */
   begin(wire: WireRequest, account: string, betas: readonly string[] = []): ThreadedRequest | ThreadRefusal {
     const { thread, ...body } = wire;
     const previous =
@@ -107,7 +107,7 @@ export class FakeThreads {
     return this.#threaded(whole, { account, betas, kept });
   }
 
-  /** Forgets the conversation after an answer. */
+  /** Forgets the conversation that is kept under the id of an answer. */
   lose(responseId: string): void {
     const kept = this.#kept.get(responseId);
     if (kept === undefined) return;

@@ -2,8 +2,8 @@
  * A clock that moves only on request.
  * Owns: the current time and the waiting timers. Does not own: real time; the duration of real I/O is not part of it.
  *
- * - V1 Timers fire in the order of their due times. Those due together fire in the order they were set.
- * - V2 While a timer runs, the clock shows its due time, so timers it sets are timed from there.
+ * - V1 Timers fire in the order of their due times. Timers that are due together fire in the order they were set.
+ * - V2 While a timer runs, the clock shows the timer's due time. The delays of timers that it sets count from there.
  * - V3 Between two timers microtasks and immediates settle, so the effects of one timer are complete before the next
  *   fires.
  */
@@ -13,14 +13,16 @@ import type { Clock } from '../base/clock.ts';
 const START_MS = 1_767_225_600_000;
 /** Ticks after which the clock counts as settled: a chain of this many immediates has run by then. */
 const SETTLE_TURNS = 8;
-/** Most timers one `runAll` fires. If there are more, the timers probably set each other endlessly. */
+/**
+ * Maximum number of timers that one `runAll` fires. If there are more, the timers probably set each other endlessly.
+ */
 const RUN_ALL_TIMERS_MAX = 100_000;
 
 /** A clock moved by hand. */
 export interface ManualClock extends Clock {
   /**
-   * Moves time by `ms` and fires due timers in order, including timers set on the way. Resolves when all has settled;
-   * rejects with an error that a timer throws.
+   * Moves time by `ms` and fires due timers in order, including timers set on the way. Resolves when all work has
+   * settled. Rejects with an error that a timer throws.
    */
   advance(ms: number): Promise<void>;
   /** Moves time from timer to timer until none waits. Rejects after 100,000 timers. */
@@ -119,8 +121,8 @@ class HandClock implements ManualClock {
 }
 
 /**
- * Waits until chains of work have run. All microtasks run between two immediates, so each tick lets one more link of a
- * chain run.
+ * Waits until chains of work have run. All microtasks run between two immediates, so each tick runs one more link of a
+ * chain.
  */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < SETTLE_TURNS; turn += 1) {

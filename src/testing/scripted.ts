@@ -13,12 +13,13 @@ export type {
 } from '../models/script/script.ts';
 
 /**
- * A model that answers from a script: a list of replies, a function of the request, rules, or a module with one of these. Each session plays the script
- * from its start. It refuses requests that the Messages API would refuse, unless `strict` is false.
+ * A model that answers from a script: a list of replies, a function of the request, rules, or a module with one of
+ * these. Each session plays the script from its start. The model refuses requests that the Messages API would refuse,
+ * unless `strict` is false.
  *
- * A script that is plain data, or names a module, gives provider data and runs in the model threads. A script with
- * functions, or with a `clock`, gives a provider value and runs on the host thread. Throws `ConfigError` naming the
- * invalid part.
+ * A script that is plain data, or names a module, becomes provider data and runs in the model threads. A script with
+ * functions, or with the option `clock`, becomes a provider value and runs on the host thread. Throws a `ConfigError`
+ * that names the invalid part.
  *
  * ```ts
  * scripted(['Hello.', { toolUse: { name: 'add', input: { a: 1, b: 2 } } }, 'The sum is 3.']);

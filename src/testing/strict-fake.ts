@@ -7,11 +7,12 @@
  *
  * - W5 A request that breaks a fatal rule is answered 400 (413 for its size) in the API's words, and takes no reply.
  * - W6 Replies of a list are taken in the order of arrival, over all callers.
- * - W7 With the same seed and the same requests in the same order, every byte it sends is the same.
- * - W8 A request for no tokens (`max_tokens: 0`), which only writes the cache, is answered without a content and takes
- *   no reply.
- * - W9 It keeps message threads (`fake-threads.ts`). A request that continues one is judged, and answered by the script,
- *   as the whole request that it stands for. An answer whose stream breaks counts as continued.
+ * - W7 With the same seed and the same requests in the same order, the fake sends the same bytes.
+ * - W8 A request for no tokens (`max_tokens: 0`), which only writes the cache, is answered without content and takes no
+ *   reply.
+ * - W9 The fake keeps message threads (`fake-threads.ts`). A request that continues a thread is checked, and answered
+ *   by the script, as the whole request for which it stands. It continues the thread even if the stream of its answer
+ *   breaks.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -65,7 +66,7 @@ export type { WireRequest } from './fake-request.ts';
 
 /** Options of `strictFake`. */
 export interface StrictFakeOptions {
-  /** The source of the fake's answers. A function receives the request without cache marks, and `session` `''`. */
+  /** The source of the fake's answers. A function receives the request without cache marks, and an empty `session`. */
   readonly script: Script;
   /** The seed that decides faults, boundaries of chunks and signatures. Default 1. */
   readonly seed?: number;
@@ -76,12 +77,12 @@ export interface StrictFakeOptions {
   readonly rates?: FakeRates;
   /**
    * The models of `GET /v1/models`, newest first; the list is read at every request. Requests for these models are
-   * judged by these rows. Default: a few models of the dated table.
+   * checked against these rows. Default: a few models of the library's own table.
    */
   readonly models?: readonly ListedModel[];
   /** Models for which no message threads are kept (`thread_unsupported_request`). Default: none. */
   readonly unthreadedModels?: readonly string[];
-  /** The port to listen at. Default: any free port. */
+  /** The port to listen on. Default: any free port. */
   readonly port?: number;
   /** The clock that times `delayMs` of replies and the five minutes of a thread. Default: the machine's clock. */
   readonly clock?: Clock;
@@ -109,14 +110,14 @@ export interface StrictFake {
 
 const VIOLATIONS_KEPT_MAX = 10_000;
 /**
- * Milliseconds that idle connections are kept: longer than a test takes, since closing a connection races with its next
- * request.
+ * Milliseconds that idle connections are kept: longer than a test takes, because closing a connection races with its
+ * next request.
  */
 const KEEP_ALIVE_MS = 120_000;
 
 /**
- * Starts a fake and resolves once it listens. Rejects with `ConfigError` for an invalid script, and with the system's
- * error when the port is taken.
+ * Starts a fake and resolves once the fake listens. Rejects with `ConfigError` for an invalid script, and with the
+ * system's error when the port is taken.
  *
  * ```ts
  * const fake = await strictFake({ script: ['Hello.'] });
@@ -286,7 +287,7 @@ class FakeModel {
       thread?.failed();
       response.socket?.destroy();
     } else {
-      // The API has answered, and keeps an answer that its caller never gets whole.
+      // The API has answered. It keeps this answer, although its caller never gets the whole of it.
       thread?.answered({ id: 'msg_fault', content: [], stop_reason: 'end_turn', usage: NO_USAGE });
       startStream(response);
       const text = brokenStream(fault, asked.model);
@@ -352,7 +353,7 @@ class FakeModel {
 
 /** A legal request. */
 interface FakeCall {
-  /** The whole request, also if the call continues a thread. */
+  /** The whole request, even if the call continues a thread. */
   readonly asked: ModelRequest;
   readonly thread: ThreadedRequest | undefined;
   readonly isStream: boolean;

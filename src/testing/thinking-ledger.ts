@@ -3,16 +3,17 @@
  *
  * Owns: a secret derived from a seed, and the answers whose signatures the script supplied. Does not own: the request.
  *
- * - W1 A signature made here proves itself. It holds the fingerprint of all that stood before the thought, and a code
- *   over that and the thought. It is still valid after a restart with the same seed.
+ * - W1 A signature made here is checked without stored state. It holds a fingerprint of the thought's prefix, which is
+ *   everything before the thought, and a code over that fingerprint and the thought. It is still valid after a restart
+ *   with the same seed.
  * - W2 A thought whose text does not match its signature is refused, whatever the model (R20 in the latest answer, else
  *   R21).
- * - W3 A thought after another prefix than its own is refused for models that bind thinking, and for any request that
- *   says what is to happen then; one that says `drop_block` is accepted (R21). Cache marks, the order of keys, empty
- *   texts and tools that are loaded later are not part of a prefix.
+ * - W3 A thought whose prefix has changed is refused (R21) for models that bind thinking, and for any request that sets
+ *   `prefix_mismatch_behavior`. A request that sets it to `drop_block` is accepted. Cache marks, the order of keys,
+ *   empty texts and tools that are loaded later are not part of a prefix.
  * - W4 While thinking is on and tool calls are answered, the latest answer keeps all its thoughts in order, or none
- *   (R20). A model whose thinking is not manual accepts a turn without them (R22), and one that binds it requires
- *   exactly that (R21).
+ *   (R20). A model whose thinking is not manual accepts a turn without thoughts (R22). A model that binds thinking
+ *   requires such a turn if the prefix has changed (R21).
  */
 import { createHash, createHmac } from 'node:crypto';
 import { stableText } from '../base/json.ts';
@@ -23,9 +24,12 @@ import { modelTraits } from '../context/model-traits.ts';
 import type { ModelRequest, ModelResponse } from '../models/provider.ts';
 import { trailingBlocks } from '../models/script/pause-turn-answers.ts';
 
-/** Most answers and foreign signatures remembered. The oldest are forgotten and no longer judged. */
+/**
+ * Maximum number of remembered answers and of remembered signatures from scripts. The oldest are forgotten and no
+ * longer checked.
+ */
 const REMEMBERED_MAX = 10_000;
-/** Most answers of the same call id that are remembered. */
+/** Maximum number of remembered answers with the same call id. */
 const ALIKE_MAX = 16;
 const PREFIX_BYTES = 12;
 const CODE_BYTES = 16;
@@ -40,10 +44,13 @@ interface Thought {
 /** The ledger of one fake model. */
 export class ThinkingLedger {
   readonly #secret: string;
-  /** Signatures supplied by a script, and redacted data, each with the thought it stood for. */
+  /** Signatures supplied by a script, and redacted data, each with its thought. */
   readonly #foreign = new Map<string, Thought>();
   #hasForgotten = false;
-  /** The thoughts of answers, by the id of their last tool call: two conversations may have the same id. */
+  /**
+   * The thoughts of answers, by the id of the last tool call. Each id has a list, because two conversations may use the
+   * same id.
+   */
   readonly #answers = new Map<string, readonly (readonly string[])[]>();
 
   constructor(seed: number) {
@@ -56,7 +63,7 @@ export class ThinkingLedger {
     return `${prefix}${this.#code(prefix, thinking)}`;
   }
 
-  /** Remembers the form an answer must have when it comes back. */
+  /** Remembers the thoughts that an answer must still have in later requests. */
   note(request: ModelRequest, response: ModelResponse): void {
     response.content.forEach((block, index) => {
       if (!isThought(block)) return;
@@ -129,7 +136,7 @@ export class ThinkingLedger {
   #checkKept(request: ModelRequest, latest: number, violations: Violation[]): void {
     const mode = request.thinking?.type;
     if (mode !== 'enabled' && mode !== 'adaptive') return;
-    // The API reads neighbours of one role as one message (R15).
+    // The API reads consecutive messages of one role as one message (R15).
     const start = request.messages.findLastIndex(({ role }, index) => index < latest && role !== 'assistant') + 1;
     const blocks = request.messages.slice(start, latest + 1).flatMap(({ content }) => asBlocks(content));
     const call = blocks.findLast((block) => block.type === 'tool_use');
@@ -164,10 +171,10 @@ export class ThinkingLedger {
   }
 }
 
-/** How a request has the prefixes of its thoughts checked. */
+/** How the prefixes of a request's thoughts are checked. */
 interface Binding {
   readonly isChecked: boolean;
-  /** True if a thought after another prefix is left out of the prompt, so that the request is answered. */
+  /** True if the API leaves a thought whose prefix has changed out of the prompt, and answers the request. */
   readonly drops: boolean;
   /** The part of the error that says what to do. */
   readonly reason: string;
@@ -202,7 +209,7 @@ function asBlocks(content: string | readonly ContentBlock[]): readonly ContentBl
 }
 
 function startOf(request: ModelRequest): string {
-  // Tools that are loaded later are left out, because they may join a conversation.
+  // Tools that are loaded later are left out, because they may join a conversation at any time.
   const tools = (request.tools ?? []).filter((tool) => member(tool, 'defer_loading') !== true);
   return digest('', stableText([request.system ?? '', tools], MARK));
 }

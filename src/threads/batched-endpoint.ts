@@ -1,17 +1,18 @@
 /**
- * The endpoint over a port: requests, answers and notes of one tick travel as one array.
+ * The endpoint over a port. The requests, answers and notes of one tick travel as one array.
  *
- * Owns: the frames waiting for the end of the tick, those received and not yet delivered, the calls waiting for an
- * answer. Does not own: the thread behind the port.
+ * Owns: the frames that wait for the end of the tick, the received frames that are not delivered yet, the calls that
+ * wait for an answer. Does not own: the thread behind the port. A frame is one request, answer or note.
  *
  * Invariants:
  * T1 every call settles exactly once: with its answer, with the far side's error, or when either side is gone.
- * T2 frames of one side arrive in the order they were sent. A late note keeps the place at which it was sent, with
- *    everything added to its payload since.
+ * T2 frames of one side arrive in the order they were sent. A late note (`notifyLate`) keeps its position in that
+ *    order; its payload has everything that was added before its batch left.
  * T3 a payload that cannot be cloned fails its own call, answer or note, and no other of its batch.
- * T4 nothing is delivered synchronously: not even in place.
- * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one tick. So a thousand simultaneous calls do not delay the
- *    work that the first of them started. Each slice is finished while it is still in the caches.
+ * T4 nothing is delivered synchronously, not even between two endpoints on one thread.
+ * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one tick, except when the far side is gone. So a thousand
+ *    simultaneous calls do not delay the work that the first of them started. The work on one slice is finished while
+ *    its data is still in the processor's caches.
  */
 import { ENDPOINT_BATCH_MAX, ENDPOINT_CALLS_MAX, ENDPOINT_SLICE_MAX } from '../base/bounds.ts';
 import { soon as nextTick, type Soon } from '../base/clock.ts';
@@ -34,8 +35,8 @@ const ANSWER = 1;
 const FAILURE = 2;
 const NOTE = 3;
 /**
- * A batch is one flat array with four elements for each frame: kind, id, method, payload. Flat arrays clone faster than
- * nested ones.
+ * A batch is one flat array with four elements for each frame: kind, id, method, payload. A flat array is cloned faster
+ * than a nested one.
  */
 const PLACES = 4;
 const PAYLOAD_PLACE = 3;
@@ -52,14 +53,15 @@ interface LateNote {
 }
 
 /**
- * An endpoint over `port`, which it takes over. It listens at once, so set the handlers in the same tick. A handler of
- * a note that throws is a programmer's error: the error is thrown again outside, after the batch.
+ * Makes an endpoint over `port` and owns the port from then on. The endpoint listens at once, so set the handlers in
+ * the same tick. An error thrown by a note's handler is a programming error: it is thrown again in a later tick, where
+ * nothing catches it.
  */
 export function createEndpoint(port: MessagePortLike, soon: Soon = nextTick): Endpoint {
   return new BatchedEndpoint(port, soon);
 }
 
-/** Two endpoints joined on one thread: they keep the same contract, but pass payloads without cloning them. */
+/** Two endpoints joined on one thread. They keep the same contract, but pass payloads without cloning them. */
 export function createLocalEndpoints(soon: Soon = nextTick): [Endpoint, Endpoint] {
   const left = new LocalPort(soon);
   const right = new LocalPort(soon);
@@ -171,8 +173,8 @@ class BatchedEndpoint implements Endpoint {
     this.#outbox.push(kind, id, method, payload);
     if (this.#flushing) return;
     this.#flushing = true;
-    // The flush is scheduled for a tick, not a microtask: it waits for all continuations of the tick, so that a batch
-    // of calls is answered by a batch.
+    // The flush waits for the next tick, not for a microtask. All continuations of this tick run before it, so a batch
+    // of calls is answered by one batch.
     this.#soon(this.#flush);
   }
 
@@ -286,7 +288,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function';
 }
 
-/** One side of a pair without a thread between. The endpoint's batching is the asynchronous hop (T4). */
+/** One side of a pair on one thread. The endpoint's batching makes the delivery asynchronous (T4). */
 class LocalPort implements MessagePortLike {
   peer: LocalPort | undefined;
   readonly #soon: Soon;

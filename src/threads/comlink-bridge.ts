@@ -1,13 +1,13 @@
 /**
  * Calls an object on another thread as if it were local: comlink over a dedicated message port.
  *
- * For tools given by value. Arguments and results are cloned, so pass no functions: each would open a separate channel.
- * All other requests between two threads go over an endpoint, and so does the progress of tools.
+ * Used for tools given as values. Arguments and results are cloned. Pass no functions: comlink would open a channel for
+ * each. All other requests between two threads, and the progress of tools, go over an endpoint.
  *
  * Invariants:
  * B1 every call settles: with the result, with the far side's error (class, code and cause kept), or when the port
  *    closes.
- * B2 only own or class methods of the object itself can be reached, none of `Object.prototype`, and no path into it.
+ * B2 only methods of the object and its classes can be called: none of `Object.prototype`, and none of a member object.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import * as comlink from 'comlink';
@@ -84,7 +84,7 @@ export function wrapObject<T extends object>(port: BridgePort): Bridge<T> {
   const call = (method: string, args: readonly unknown[]): Promise<unknown> =>
     new Promise((resolve, reject) => {
       if (closed) return reject(closedError());
-      // comlink does not notice a closed port, so without this the call would wait forever (B1).
+      // comlink does not notice a closed port. The `close` listener above rejects what is in this set (B1).
       open.add(reject);
       if (open.size === 1) port.ref();
       const settle = (): void => {

@@ -1,22 +1,24 @@
 /**
- * A small typed endpoint: requests, answers and notes over a port, batched by tick. Types; see `batched-endpoint.ts`.
+ * The interface of an endpoint: one side of a connection between two threads. It carries requests, answers and notes,
+ * batched by tick. `batched-endpoint.ts` implements it.
  */
 
-/** The far side of a thread boundary, or of the same thread (in place). */
+/** One side of a connection to another thread, or to another part of the same thread (in place). */
 export interface Endpoint {
   /**
-   * Sends a request and resolves with its answer; rejects with the far side's error, which keeps its class, code and
-   * cause.
+   * Sends a request and resolves with its answer. Rejects with the far side's error, whose class, code and cause are
+   * kept.
    */
   call(method: string, payload: unknown): Promise<unknown>;
   /** Sends a note, which gets no answer. */
   notify(method: string, payload: unknown): void;
   /**
-   * Sends a note whose payload is read when its batch leaves. It carries everything collected for it until then, and
-   * precedes everything sent after it. `payload` must not throw; it is not called once the note can no longer be sent.
+   * Sends a note whose payload is read when its batch leaves. The note carries everything collected until then, and
+   * arrives before everything sent after it. `payload` must not throw. It is not called if the note can no longer be
+   * sent.
    */
   notifyLate(method: string, payload: () => unknown): void;
-  /** Answers requests and receives notes of this method. One handler for each method. */
+  /** Answers requests and receives notes of this method. A method has one handler. */
   handle(method: string, handler: (payload: unknown) => unknown): void;
   /** Runs once when the far side is gone. */
   onClose(listener: () => void): void;

@@ -1,11 +1,11 @@
 /**
- * Errors as plain data. Structured clone drops class, name and code. So every error that crosses a thread is encoded
- * here, and decoded to its own class, with code, data and causes.
+ * Errors as plain data. Structured clone drops class, name and code. So every error that crosses a thread boundary is
+ * encoded here, and decoded to its own class, with code, data and causes.
  */
 import { ERROR_CAUSES_MAX, ERROR_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
-import { asError, describeValue, type ErrorCode, errorFromShape, TroupeError } from '../base/errors.ts';
-import { cutText, isRecord, toPlainJson } from '../base/json.ts';
+import { asError, type ErrorCode, errorFromShape, plainMembers, TroupeError } from '../base/errors.ts';
+import { cutText } from '../base/json.ts';
 
 /** An error as plain data: safe to clone and to store. */
 export interface EncodedError {
@@ -22,7 +22,9 @@ export interface EncodedError {
   readonly cause?: EncodedError;
 }
 
-/** The thrown value as plain data. Accepts anything and never throws; causes are kept to a depth of 5. */
+/**
+ * The thrown value as plain data. Accepts any value and never throws. Keeps at most `ERROR_CAUSES_MAX` nested causes.
+ */
 export function encodeError(thrown: unknown): EncodedError {
   return encode(thrown, 0);
 }
@@ -48,17 +50,8 @@ function encodeReadable(error: Error, depth: number): EncodedError {
     ...(cause === undefined || depth >= ERROR_CAUSES_MAX ? {} : { cause: encode(cause, depth + 1) }),
   };
   if (!(error instanceof TroupeError)) return { ...encoded, house: false };
-  const data = plainData(error.data);
-  return { ...encoded, house: true, retryable: error.retryable, ...defined({ data }) };
-}
-
-function plainData(data: unknown): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const plain = toPlainJson(data);
-    return isRecord(plain) && Object.keys(plain).length > 0 ? plain : undefined;
-  } catch (error) {
-    return { omitted: error instanceof Error ? error.message : describeValue(data) };
-  }
+  const data = plainMembers(error.data);
+  return { ...encoded, house: true, retryable: error.retryable === true, ...defined({ data }) };
 }
 
 /** Classes of the language that are decoded to themselves; others become `Error` and keep their name. */
@@ -71,7 +64,7 @@ const LANGUAGE_ERRORS: Readonly<Record<string, new (message: string, options?: E
   URIError,
 };
 
-/** The decoded error: in its own class for errors of this library; for others, name and code are kept. */
+/** The decoded error. An error of this library gets its own class; any other error keeps its name and code. */
 export function decodeError(encoded: EncodedError): Error {
   const cause = encoded.cause === undefined ? undefined : decodeError(encoded.cause);
   const error = encoded.house ? decodeHouse(encoded, cause) : decodeForeign(encoded, cause);

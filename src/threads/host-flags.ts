@@ -1,9 +1,10 @@
 /**
- * The flags of Node that this process's threads and child processes start with. Some flags are about the main program
- * only: with `--input-type`, Node refuses a thread's entry file; with `--eval`, a child process runs the program again.
+ * The flags of Node for the threads and child processes of this process. Flags that are only about the main program are
+ * left out: with `--input-type`, Node refuses a thread's entry file; with `--eval`, a child process runs the program
+ * again.
  */
 
-/** Flags about the main program, each with true if the next argument is its value. */
+/** Flags about the main program. The value is true if the next argument belongs to the flag. */
 const MAIN_ONLY: ReadonlyMap<string, boolean> = new Map([
   ['--input-type', true],
   ['-e', true],
@@ -20,8 +21,8 @@ const MAIN_ONLY: ReadonlyMap<string, boolean> = new Map([
 ]);
 
 /**
- * Flags that a thread may be given one by one, each with true if the next argument is its value. Node refuses others:
- * those of the whole process, and those of V8. They apply to each thread without being given.
+ * Flags that Node accepts in the `execArgv` of a thread. The value is true if the next argument belongs to the flag.
+ * Node refuses all other flags there: those of the process and of V8 apply to every thread anyway.
  */
 const PER_THREAD: ReadonlyMap<string, boolean> = new Map([
   ['--import', true],
@@ -39,14 +40,14 @@ const PER_THREAD: ReadonlyMap<string, boolean> = new Map([
   ['--experimental-transform-types', false],
 ]);
 
-/** Flags for a child process: those of this process (`flags`), without those about its main program. Never throws. */
+/** Flags for a child process: those of this process (`flags`) that are not about its main program. Never throws. */
 export function childFlags(flags: readonly string[] = process.execArgv): readonly string[] {
   return split(flags, MAIN_ONLY).others;
 }
 
 /**
- * Flags for a new thread. Undefined if the thread can inherit those of this process (`flags`), which is all of them, as
- * Node does it. Never throws.
+ * The `execArgv` of a new thread. Undefined if the thread can inherit all flags of this process (`flags`), as it does
+ * by default. Never throws.
  */
 export function threadFlags(flags: readonly string[] = process.execArgv): readonly string[] | undefined {
   const { listed, others } = split(flags, MAIN_ONLY);

@@ -1,15 +1,18 @@
 /**
- * Runs tasks on a bounded set of threads, one task for each thread: Piscina behind this pool's own queue.
+ * Runs tasks on a bounded set of threads, one task at a time on each thread. Uses Piscina, with a separate queue in
+ * front.
  *
- * Owns: the threads, the tasks that wait for one. Does not own: the meaning of a task, its deadline, the decision to
- * retry it.
+ * Owns: the threads, the tasks that wait for a thread. Does not own: the meaning of a task, its deadline, the decision
+ * to retry it.
  *
  * Invariants:
- * P1 `run` settles exactly once: with the result, the task's own error, `CancelledError` on abort, or a thread's death.
+ * P1 `run` settles exactly once: with the result, the task's own error, `CancelledError` on abort, or the death of its
+ *    thread.
  * P2 no thread is started before the first task; idle threads end by themselves.
  * P3 a thread that dies or is aborted fails only its own task; the next task gets a new thread.
  *
- * The queue is ours because Piscina's queue keeps waiting when the last thread dies, and refuses with a plain `Error`.
+ * Piscina's own queue is not used: its tasks wait forever when the last thread dies, and a full queue throws a plain
+ * `Error`.
  */
 
 import { EventEmitter } from 'node:events';
@@ -26,7 +29,7 @@ import { LINE_KEY, type TaskReply } from './task-thread.ts';
 import { settledInTime, type ThreadLimits, workerLimits } from './thread.ts';
 import { entryPath, missingEntry } from './worker-url.ts';
 
-/** The pool's side of the line to one thread; posting to a dead thread has no effect. */
+/** The pool's side of a line: the message port to one thread. Posting to a dead thread has no effect. */
 export interface ThreadLine {
   post(message: unknown): void;
 }
@@ -54,8 +57,8 @@ export interface TaskPoolOptions {
 /** Options of one task. */
 export interface TaskOptions {
   /**
-   * Aborting a waiting task removes it. Aborting a running one kills its thread, even a spinning one. The pool is its
-   * only listener.
+   * Aborting a waiting task removes it from the queue. Aborting a running task kills its thread, even in an endless
+   * loop. Only the pool may listen to it.
    */
   readonly abort?: LazyAbort;
   /** Ports and buffers inside the task that move instead of being copied. */
@@ -105,7 +108,7 @@ export function threadDeathOf(error: unknown): string | undefined {
 /** The most notes of one thread read at once: a thread that posts forever must not hold up the event loop. */
 const NOTES_MAX = 1_000;
 
-/** A signal for Piscina in place of an `AbortSignal`, which costs more than the rest of a small task. */
+/** A signal for Piscina. An `AbortSignal` would cost more than the rest of a small task. */
 class KillSignal extends EventEmitter {
   aborted = false;
 
@@ -118,9 +121,7 @@ class KillSignal extends EventEmitter {
 class PiscinaPool implements TaskPool {
   readonly #options: TaskPoolOptions;
   #piscina: Piscina | undefined;
-  /**
-   * The waiting tasks, in the order of the queue. They are in a set, so that an aborted task can be removed at once.
-   */
+  /** The waiting tasks, in order. They are in a set, so that an aborted task can be removed in constant time. */
   readonly #waiting = new Set<Waiting>();
   readonly #running = new Set<Waiting>();
   /** The lines of the living threads. */
@@ -217,7 +218,7 @@ class PiscinaPool implements TaskPool {
     if (this.#piscina !== undefined) return this.#piscina;
     const { entry, threads, idleMs, resourceLimits, environment } = this.#options;
     const flags = threadFlags();
-    // Loaded with the first task: a runtime whose tools are values has none.
+    // Loaded with the first task: a runtime whose tools are all given as values never runs one.
     const library = loadLibrary('piscina') as { readonly Piscina: typeof Piscina };
     const piscina = new library.Piscina({
       filename: entryPath(entry),
@@ -225,15 +226,16 @@ class PiscinaPool implements TaskPool {
       maxThreads: threads,
       idleTimeout: idleMs ?? TOOL_THREAD_IDLE_MS,
       concurrentTasksPerWorker: 1,
-      // Waiting in `Atomics` would stop work that a tool left running. The late errors of that work would then hit the
-      // next task.
+      // With `Atomics`, an idle thread would block work that a tool left running. Errors of that work would then appear
+      // during the next task.
       atomics: 'disabled',
       recordTiming: false,
       ...(flags === undefined ? {} : { execArgv: [...flags] }),
       ...(environment === undefined ? {} : { env: environment }),
       ...(resourceLimits === undefined ? {} : { resourceLimits: workerLimits(resourceLimits) }),
     });
-    // There must always be a listener: a reply in flight when its task is aborted becomes an `error` of the pool.
+    // There must always be a listener: if a task is aborted while its reply is in flight, the reply becomes an `error`
+    // event.
     piscina.on('error', (error: unknown) => this.#poolError(error));
     piscina.on('message', (message: unknown) => this.#greet(message));
     this.#piscina = piscina;
@@ -241,8 +243,8 @@ class PiscinaPool implements TaskPool {
   }
 
   /**
-   * Handles an error of the pool. A thread that dies before it is ready fails no task, so Piscina would leave the task
-   * waiting (P1).
+   * Handles an error of the pool. Piscina fails no task when a thread dies before it is ready, so its task would wait
+   * forever (P1).
    */
   #poolError(error: unknown): void {
     if ((this.#piscina?.threads.length ?? 0) > 0) return;
@@ -266,14 +268,12 @@ class PiscinaPool implements TaskPool {
     port.unref();
   }
 
-  /**
-   * Reads the notes of all threads, since a task's end arrives on another port than its notes, and may overtake them.
-   */
+  /** Reads the notes of all threads. A task's end arrives on another port than its notes and may overtake them. */
   #hearLines(): void {
     for (const [port, line] of this.#lines) this.#hearLine(port, line);
   }
 
-  /** Reads the notes that have already arrived: an event for each note costs more than the note. */
+  /** Reads the notes that have already arrived, in one loop. One event for each note would cost more than the note. */
   #hearLine(port: MessagePort, line: ThreadLine): void {
     for (let left = NOTES_MAX; left > 0; left -= 1) {
       const received = receiveMessageOnPort(port);

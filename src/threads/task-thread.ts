@@ -1,6 +1,6 @@
 /**
- * A pool thread's own side: its handler, and the line to the pool. Worker entries load it, and the pool loads it for
- * the protocol's names.
+ * The part of a task pool that runs on its threads: it calls the handler and holds the line to the pool
+ * (`task-pool.ts`). Worker entries import this file. The pool imports it for the names of the protocol.
  */
 import { MessageChannel, parentPort } from 'node:worker_threads';
 import { TroupeError } from '../base/errors.ts';
@@ -9,7 +9,9 @@ import { type EncodedError, encodeError } from './error-codec.ts';
 /** The key of a thread's first message, which carries the pool's end of the line. */
 export const LINE_KEY = 'troupe:line';
 
-/** The reply to the pool: never a throw, since Piscina's errors lose class and code. */
+/**
+ * The reply to the pool. A task's error is returned as data: thrown through Piscina, it would lose its class and code.
+ */
 export type TaskReply = { readonly value: unknown } | { readonly error: EncodedError };
 
 /** The thread's side of the line to its pool. */
@@ -23,8 +25,9 @@ export interface TaskLine {
 }
 
 /**
- * The default export of a pool's worker entry. `makeHandler` runs once for each thread and receives the line. Its
- * handler takes a task and returns a value that can be cloned. `TaskPool.run` rejects with the handler's error.
+ * Makes the default export of a pool's worker entry. `makeHandler` runs once for each thread and receives the line. The
+ * handler that it returns takes a task and returns a value that can be cloned. If the handler throws, `TaskPool.run`
+ * rejects with that error.
  */
 export function serveTasks(
   makeHandler: (line: TaskLine) => (task: unknown) => unknown,

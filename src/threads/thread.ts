@@ -1,12 +1,12 @@
 /**
- * Starts threads with an endpoint from an entry file, and reports the end of each exactly once.
+ * Starts threads from entry files, each with an endpoint, and reports the end of each exactly once.
  *
  * Owns: the worker and its endpoint. Does not own: the messages on it, and the replacement of a thread that died.
  *
  * Invariants:
  * W1 `onExit` listeners run exactly once, however the thread ends: its own exit, an uncaught error, `exit`,
  *    `terminate`;
- * W2 a thread with a gate is never ended in the middle of work inside the gate (`exit-latch.ts`).
+ * W2 a thread with a latch is never ended in the middle of work inside the latch (`exit-latch.ts`).
  */
 import {
   isMainThread,
@@ -42,16 +42,21 @@ export interface ThreadOptions {
   /** Ports and buffers inside `workerData` that move instead of being copied. */
   readonly transfer?: readonly object[];
   readonly resourceLimits?: ThreadLimits;
-  /** True if the thread has the `process.env` of the thread that starts it, with later changes; default: a copy. */
+  /**
+   * True if the thread shares the `process.env` of the thread that starts it, later changes included; default: a copy.
+   */
   readonly sharesEnvironment?: boolean;
   /**
-   * A gate that is closed before the thread is ended by force, and before the process exits. Pass the gate's memory to
-   * the thread in `workerData`.
+   * A latch that is closed before the thread is ended by force, and before the process exits. Pass the latch's memory
+   * to the thread in `workerData`.
    */
   readonly gate?: ExitLatch;
 }
 
-/** The way a thread ended. `error`: the error it did not catch, such as `ERR_WORKER_OUT_OF_MEMORY` in `code`. */
+/**
+ * The way a thread ended. `error`: an error that the thread did not catch, such as one with code
+ * `ERR_WORKER_OUT_OF_MEMORY`.
+ */
 export interface ThreadExit {
   readonly exitCode: number;
   readonly error?: Error;
@@ -61,22 +66,22 @@ export interface ThreadExit {
 export interface Thread {
   readonly name: string;
   readonly endpoint: Endpoint;
-  /** Runs `listener` once when the thread has ended; if it already has, soon. */
+  /** Runs `listener` once when the thread has ended. If it has already ended, `listener` runs in a microtask. */
   onExit(listener: (exit: ThreadExit) => void): void;
   /**
-   * Ends the thread, even a spinning one; resolves when it is gone, after `THREAD_END_MS` at the latest. A second call
-   * is harmless.
+   * Ends the thread, even in an endless loop. Resolves when the thread is gone, after `THREAD_END_MS` at the latest. A
+   * second call is harmless.
    */
   terminate(): Promise<void>;
   /**
-   * Asks the thread to end by itself, in the next tick of its event loop. If it still runs after `THREAD_EXIT_MS`, ends
-   * it as `terminate` does. For a thread that works in an addon: one that is ended within a native call can crash the
-   * process.
+   * Asks the thread to end by itself, in the next tick of its event loop. If the thread still runs after
+   * `THREAD_EXIT_MS`, ends it as `terminate` does. Use it for a thread that works in an addon: ending a thread within a
+   * native call can crash the process.
    */
   exit(): Promise<void>;
   /** Lets the process end while the thread still runs. */
   unref(): void;
-  /** Keeps the process alive while the thread runs, as from its start on. */
+  /** Keeps the process alive while the thread runs. This is the default. */
   ref(): void;
 }
 
@@ -84,8 +89,8 @@ export interface Thread {
 const EXIT = 'thread.exit';
 
 /**
- * Starts a thread. Never throws for a failure inside the thread: that is an exit. Nor for a missing entry: it is an exit
- * with a `ConfigError`.
+ * Starts a thread. A failure inside the thread is reported as its exit, and never thrown here. A missing entry file is
+ * reported as an exit with a `ConfigError`.
  */
 export function startThread(entry: URL, options: ThreadOptions): Thread {
   const flags = threadFlags();
@@ -143,8 +148,8 @@ export function startThread(entry: URL, options: ThreadOptions): Thread {
 }
 
 /**
- * Resolves when `ending` has settled, or after `waitMs`, because nothing can end a thread that never leaves native
- * code.
+ * Resolves when `ending` has settled, and after `waitMs` at the latest: nothing can end a thread that never leaves
+ * native code.
  */
 export async function settledInTime(ending: Promise<unknown>, waitMs: number = THREAD_END_MS): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
@@ -159,8 +164,8 @@ export async function settledInTime(ending: Promise<unknown>, waitMs: number = T
 const HOLD_MS = 60_000;
 
 /**
- * Settles as `work` does, and keeps the process alive until then: for an answer of a thread with `unref`, which keeps
- * nothing alive while it works.
+ * Settles as `work` does, and keeps the process alive until then. Needed for an answer of a thread after `unref`,
+ * because such a thread does not keep the process alive while it works.
  */
 export async function keepAliveFor<T>(work: Promise<T>): Promise<T> {
   const hold = setInterval(() => undefined, HOLD_MS);
@@ -190,7 +195,8 @@ export interface ServedThread {
 }
 
 /**
- * Called first in a worker entry: answers the starting thread with `handlers`. Throws `internal` on the main thread.
+ * Answers the requests of the starting thread with `handlers`. Call it first in a worker entry. Throws `internal` on
+ * the main thread.
  */
 export function serveThread(handlers: Readonly<Record<string, (payload: unknown) => unknown>>): ServedThread {
   if (isMainThread || parentPort === null) {

@@ -26,10 +26,10 @@ const TWINS: Readonly<Record<string, string>> = {
 let loader: Promise<string | undefined> | undefined;
 
 /**
- * A module's exports. Node caches them: a second call gives the same module. If there is no such file, the file with
- * the other extension of the pair `.js` and `.ts` is imported; also if this thread loads no TypeScript and the other
- * file is there. `name`: begins the text of an error. Throws `ConfigError` that begins with `name` and says what can be
- * done about it.
+ * A module's exports. Node caches them, so a second call returns the same module. If `url` names no file, the file with
+ * the other extension of the pair `.js` and `.ts` is imported. That file is also imported if it exists and this thread
+ * cannot load TypeScript. `name`: the beginning of an error's text. Throws a `ConfigError` that says how to solve the
+ * problem.
  */
 export async function importModule(url: string, name: string): Promise<ModuleExports> {
   if (!URL.canParse(url)) throw new ConfigError(`${name} cannot be loaded: expected a URL`, { data: { url } });
@@ -54,7 +54,9 @@ export async function importModule(url: string, name: string): Promise<ModuleExp
   }
 }
 
-/** The URL with the other extension of its pair; undefined if it is no file, or has no such extension. */
+/**
+ * The URL with the other extension of its pair; undefined if the URL names no file, or has none of these extensions.
+ */
 function twinOf(url: string): string | undefined {
   const parsed = new URL(url);
   const extension = /\.[cm]?[jt]s$/.exec(parsed.pathname)?.[0];
@@ -64,7 +66,7 @@ function twinOf(url: string): string | undefined {
   return parsed.href;
 }
 
-/** Why an import failed, and the remedy where there is one. */
+/** The reason why an import failed, and the remedy if there is one. */
 function reasonOf(error: unknown, url: string): string {
   const why = asError(error).message;
   switch (systemCodeOf(error)) {
@@ -85,7 +87,7 @@ function reasonOf(error: unknown, url: string): string {
   }
 }
 
-/** The reason for a file or package that was not found: the module itself, or one of its imports. */
+/** The reason for `ERR_MODULE_NOT_FOUND`: the module itself is missing, or one of its imports. */
 function missing(error: unknown, why: string, url: string): string {
   const missed = (error as { readonly url?: unknown }).url;
   if (typeof missed !== 'string') {
@@ -96,7 +98,7 @@ function missing(error: unknown, why: string, url: string): string {
   if (twin === undefined) return why;
   if (withoutQuery(missed) !== withoutQuery(url)) {
     if (!existsSync(new URL(twin))) return why;
-    return `${why}; there is ${fileURLToPath(twin)}, and Node takes neither for the other: import it by that name, or start Node with --import tsx`;
+    return `${why}; there is ${fileURLToPath(twin)}, but Node does not look for it: import it by that name, or start Node with --import tsx`;
   }
   return `there is neither ${fileURLToPath(missed)} nor ${fileURLToPath(twin)}`;
 }
@@ -108,9 +110,9 @@ function withoutQuery(url: string): string {
 
 /**
  * Lets this thread load TypeScript as the host's main thread does. Threads start with the host's `--import` and
- * `--loader`, but where Node has no synchronous hooks (all of 20, early 22 and 24) tsx registers itself on the main
- * thread only. There its own interface registers it here. `url`: a module of the embedder. Resolves to the reason if tsx
- * could not be registered: modules without types load all the same.
+ * `--loader`. But where Node has no synchronous module hooks (all of 20, early 22 and 24), tsx registers itself on the
+ * main thread only. In this case the function registers tsx here through its API. `url`: a module of the embedder.
+ * Resolves to the reason if tsx could not be registered; JavaScript modules can still be loaded then.
  */
 async function inheritLoader(url: string): Promise<string | undefined> {
   if (isMainThread || resolvesExtensions(url)) return undefined;
@@ -118,7 +120,7 @@ async function inheritLoader(url: string): Promise<string | undefined> {
   if (tsx === undefined) return undefined;
   try {
     const from = tsx.startsWith('file:') ? tsx : pathToFileURL(join(process.cwd(), 'package.json'));
-    // The interface exists for `require` and `import`; the form for `require` does not find its own hooks.
+    // tsx has its API as CommonJS and as an ES module. The CommonJS form does not find its own hooks.
     const path = createRequire(from)
       .resolve('tsx/esm/api')
       .replace(/\.cjs$/, '.mjs');
@@ -130,10 +132,11 @@ async function inheritLoader(url: string): Promise<string | undefined> {
   }
 }
 
-/** True if hooks of this thread find a file without its extension, as those of tsx do. Node itself leaves it out. */
+/** True if the module hooks of this thread find a file without its extension. Those of tsx do; Node itself does not. */
 function resolvesExtensions(url: string): boolean {
   const parsed = new URL(url);
-  // The function is missing in a file that tsx loads as CommonJS, as it does where it has no hooks for modules.
+  // `import.meta.resolve` is missing if tsx loaded this file as CommonJS, which it does where it cannot hook ES
+  // modules.
   if (parsed.protocol !== 'file:' || typeof import.meta.resolve !== 'function') return false;
   parsed.pathname = parsed.pathname.replace(/\.[cm]?[jt]s$/, '');
   try {

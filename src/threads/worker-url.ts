@@ -1,16 +1,16 @@
-/** Finds the entry files of threads, and refuses one that a bundler left behind. */
+/** Finds the entry files of threads. Refuses an entry file that a bundler did not copy. */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { ConfigError } from '../base/errors.ts';
 
-/** The protocol of an entry whose place is not known: a bundle in CommonJS has no address. */
+/** The protocol of an entry whose location is unknown, because a CommonJS bundle has no `import.meta.url`. */
 const UNKNOWN_PLACE = 'bundled:';
 
 /**
- * The entry file of a thread, which lies beside the module that starts it. `stem`: relative, without extension
- * (`./tool-threads.worker`). `base`: the caller's `import.meta.url`, which a bundle in CommonJS does not have; its
- * extension is kept, `.ts` from source and `.js` from the built package. The build of the package looks for calls of
- * this form, gives each file its place in `dist`, and changes the stem. Never throws.
+ * The entry file of a thread, which lies beside the module that starts it. `stem`: a relative path without extension
+ * (`./tool-threads.worker`). `base`: the caller's `import.meta.url`; undefined in a CommonJS bundle. The entry gets the
+ * extension of `base`: `.ts` from source and `.js` from the built package. The build of the package finds calls of this
+ * form, places each file in `dist`, and changes the stem. Never throws.
  */
 export function workerUrl(stem: string, base: string | undefined): URL {
   if (base === undefined) return new URL(`${UNKNOWN_PLACE}${stem}.js`);
@@ -22,7 +22,7 @@ export function entryPath(entry: URL): string {
   return entry.protocol === 'file:' ? fileURLToPath(entry) : entry.pathname;
 }
 
-/** The refusal of an entry that is not there, because a bundler joined the package with other code. */
+/** The error for an entry file that does not exist because a bundler joined the package with other code. */
 export function missingEntry(entry: URL): ConfigError | undefined {
   const path = entryPath(entry);
   if (entry.protocol === 'file:' && existsSync(path)) return undefined;

@@ -1,15 +1,14 @@
 /**
- * Shows how far a thread is with the calls it was handed, in memory that both sides share. The thread claims the calls
- * one by one and marks where each of them stands. The pool takes back unclaimed calls, and reads the marks, without
- * asking the thread: a thread in a busy loop would not answer and a killed one cannot.
+ * Shows how far a thread is with the calls it was handed, in memory that pool and thread share. The thread claims the
+ * calls one by one and marks the state of each. The pool takes back unclaimed calls and reads the marks without asking
+ * the thread: a thread in a busy loop would not answer, and a killed thread cannot.
  *
- * Owns: the line between calls that have begun and calls that have not, the marks. Does not own: the calls, their
- * results.
+ * Owns: which calls have begun, and the marks. Does not own: the calls, their results.
  *
  * C1 A call is either claimed by the thread or taken back by the pool, never both, and only once.
- * C2 Calls are claimed from the first on and taken back from the last on.
- * C3 The thread writes the marks, the pool reads them; only the wish for more calls comes from the pool. If the pool
- *    wishes for more and then finds the thread busy, the thread sees the wish when it has begun everything.
+ * C2 Calls are claimed from the first to the last, and taken back from the last to the first.
+ * C3 The thread writes the marks, and the pool reads them. The pool writes only its wish for a note. If the pool finds
+ *    the thread busy after that, the thread sees the wish when it has begun every call.
  */
 import { strict as assert } from 'node:assert';
 
@@ -19,7 +18,7 @@ import { strict as assert } from 'node:assert';
  */
 export const BATCH_CALLS_MAX = 64;
 
-/** The state of one call. `ms`: when the state began, after the batch was handed over. `order`: the how-manieth end. */
+/** The state of one call. `ms`: when the state began, after the batch was handed over. `order`: 1 for the first end. */
 export type CallMark =
   | { readonly state: 'unbegun' }
   | { readonly state: 'loading' | 'running'; readonly ms: number }
@@ -37,8 +36,9 @@ const CALLS = 4;
 const CELLS_OF_A_CALL = 2;
 
 /**
- * A call's first cell: 0 before it begins, a positive time while its tool runs, a negative time while its module
- * loads, and beyond these times, below `-ENDED`, the order of its end. Its second cell is 1 once it knows of an abort.
+ * The first cell of a call: 0 before the call begins, a negative time while its module loads, and a positive time
+ * while its tool runs. After the end it is below `-ENDED`, and gives the order of the end. The second cell is 1 once
+ * the call's signal was aborted.
  */
 const ENDED = 2 ** 30;
 /** The latest time that a mark can carry, about twelve days. A later begin is marked with this time. */
@@ -48,7 +48,10 @@ const MARK_MS_MAX: number = ENDED - 2;
 export class BatchCursor {
   /** The memory that is sent to the thread, which makes its own cursor from it. */
   readonly memory: SharedArrayBuffer;
-  /** The number of claimed calls in the low half of the first cell, the number of calls not taken back in the high half. */
+  /**
+   * The cells. The low half of the first one is the number of claimed calls, the high half the number of calls that
+   * were not taken back.
+   */
   readonly #cells: Int32Array;
 
   constructor(memory: SharedArrayBuffer) {
@@ -97,7 +100,8 @@ export class BatchCursor {
   }
 
   /**
-   * Takes back the unclaimed calls from index `from` on, for the pool. Returns the index of the first one taken back.
+   * Takes back the unclaimed calls from index `from` on, for the pool. Returns the index of the first call that was
+   * taken back.
    */
   takeBack(from: number): number {
     for (;;) {
@@ -136,7 +140,7 @@ export class BatchCursor {
     return Math.max(0, -ENDED - Atomics.load(this.#cells, cellOf(at)));
   }
 
-  /** Marks that a call holds the loop: until it lets go, no other call of the thread can do anything. */
+  /** Marks that a call holds the loop. Until it releases the loop, no other call of the thread can run. */
   hold(at: number): void {
     Atomics.store(this.#cells, HOLDER, at + 1);
   }
@@ -146,12 +150,12 @@ export class BatchCursor {
     Atomics.store(this.#cells, HOLDER, 0);
   }
 
-  /** Marks that the thread takes up no further batch, since every call has ended. */
+  /** Marks that the thread takes no further batch, because every call has ended. */
   markOver(): void {
     Atomics.store(this.#cells, OVER, 1);
   }
 
-  /** True if the thread takes up no further batch. */
+  /** True if the thread takes no further batch. */
   get isOver(): boolean {
     return Atomics.load(this.#cells, OVER) === 1;
   }
@@ -166,7 +170,7 @@ export class BatchCursor {
     return Atomics.load(this.#cells, cellOf(at) + 1) === 1;
   }
 
-  /** Wishes for a note once the thread has begun everything, for the pool. */
+  /** Records the pool's wish for a note once the thread has begun every call. */
   wish(): void {
     Atomics.store(this.#cells, WISH, 1);
   }

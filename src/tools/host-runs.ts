@@ -1,11 +1,11 @@
 /**
- * The runs of a pool whose place is the host thread.
+ * The runs of a pool that run on the host thread.
  *
- * Owns: which of them wait and run there, their deadlines. Does not own: delivering their outcomes to the listener, the
- * tools.
+ * Owns: which of these runs wait or run, and their deadlines. Does not own: the tools, and the delivery of outcomes to
+ * the listener.
  *
  * H1 A run completes exactly once, at its timeout plus `TOOL_GRACE_MS` at the latest. A host tool cannot be killed, so
- * at that time its call is answered without it.
+ *    at that time its call is answered although the tool still runs.
  */
 import { TOOL_KILL_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
@@ -45,7 +45,7 @@ export class HostRuns {
     return this.#begun.size;
   }
 
-  /** Begins a run, or queues it for its tool's bound. */
+  /** Begins a run, or queues it if its tool has reached its bound. */
   add(open: OpenRun): void {
     this.#queue.add(open);
     this.#pump();
@@ -110,8 +110,7 @@ export class HostRuns {
   }
 
   #abort(open: OpenRun, reason: string): void {
-    // The run's answer does not wait for the host: if asking the tool to stop fails, the call is answered at the
-    // deadline.
+    // The result of the abort is ignored: if the host cannot abort the tool, the call is answered at its deadline.
     void Promise.resolve(this.#options.hostRunner?.abort(open.run.id, reason)).catch(() => undefined);
   }
 

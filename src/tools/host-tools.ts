@@ -1,10 +1,10 @@
 /**
- * Tools given as values and tools of MCP servers, run on the host thread: the other end of a pool's `HostRunner`, called directly or over a
- * bridge. A host tool cannot be killed. Its call is answered nevertheless: here at the timeout, by the pool at the
- * deadline.
+ * Runs tools given as values, and calls tools of MCP servers, on the host thread. It is the `HostRunner` that a pool
+ * calls, directly or over a bridge. A host tool cannot be killed. Its call is still answered: here at the timeout, by
+ * the pool at the deadline.
  *
  * H1 `run` resolves with exactly one outcome and never rejects.
- * H2 A `probe` is not called while an earlier run of its call is still at work, since that run may still take effect.
+ * H2 A `probe` is not called while an earlier run of its call is still at work, because that run may still take effect.
  */
 import { type Clock, systemClock } from '../base/clock.ts';
 import { DeadlineQueue } from '../base/deadline-queue.ts';
@@ -20,7 +20,7 @@ import type { ToolWatch } from './tool-watch.ts';
 /** The place of a tool of an MCP server. */
 export type McpPlace = Extract<ToolPlace, { kind: 'mcp' }>;
 
-/** A tool that calls one of an MCP server. `elicited`: the answer that the call continues with. */
+/** Makes a tool that calls a tool of an MCP server. `elicited`: the answer that the call continues with. */
 export type McpToolOf = (name: string, place: McpPlace, elicited: AnsweredElicitation | undefined) => AnyTool;
 
 /** Runs calls on the host thread. Input and output are plain data, so that they can cross a bridge. */
@@ -33,17 +33,17 @@ export interface HostRunner {
 
 /** The options of a host's runner. */
 export interface HostToolsOptions {
-  /** The tool of this name that an agent has as a value. */
+  /** The tool value of this name that an agent has. */
   readonly find: (agent: string, name: string) => AnyTool | undefined;
-  /** A tool that calls one of an MCP server; if missing, there are no servers. */
+  /** Makes the tools of MCP servers; if missing, there are no servers. */
   readonly mcpTool?: McpToolOf;
   /** Takes progress, coalesced. Must not throw. */
   readonly progress: (id: number, data: unknown) => void;
   readonly resultBytesMax?: number;
   readonly clock?: Clock;
-  /** The tools at work, shared with earlier and later runners of the same host; if missing, there are no others. */
+  /** The tools at work, shared with earlier and later runners of the same host; if missing, no runner shares them. */
   readonly work?: HostWork;
-  /** Reports tools that hold the thread; if missing, nothing does. */
+  /** Reports tools that hold the thread; if missing, they are not reported. */
   readonly watch?: ToolWatch;
 }
 

@@ -1,6 +1,7 @@
 /**
- * JSON Schema 2020-12: checks schemas, and values against schemas. The only importer of the validator library, which it
- * loads with the first schema that needs it: the library is larger than all that `import 'troupe'` loads of ours.
+ * JSON Schema 2020-12: checks schemas, and values against schemas. It is the only importer of the validator library,
+ * and loads the library with the first schema that needs it. The library is larger than all our code that `import
+ * 'troupe'` loads.
  */
 
 import type { Ajv2020, ErrorObject, ValidateFunction } from 'ajv/dist/2020.js';
@@ -17,8 +18,9 @@ export interface SchemaIssue {
 // The validator is as lenient as the standard: unknown keywords and formats are annotations, not faults.
 const LENIENT = { strict: false, validateFormats: false, logger: false } as const;
 /**
- * The validators. `plain`, for plain schemas, needs no check against the meta-schema, which is compiled only when another
- * schema needs it. `thorough` finds all faults and not only the first, for a schema that was found valid before.
+ * The validators. `whole` first checks a schema against the meta-schema. `plain` is for schemas that need no such
+ * check, so the meta-schema is not compiled for them. `thorough` finds all faults of a value instead of the first. It
+ * also skips the check, because its schemas were found valid before.
  */
 type Validators = Readonly<Record<'whole' | 'plain' | 'thorough', Ajv2020>>;
 let loaded: Validators | undefined;
@@ -33,8 +35,8 @@ function validators(): Validators {
 }
 
 /**
- * Compiled schemas by schema object: a tool's schema is compiled once per thread, and is garbage collected with its
- * tool.
+ * Compiled schemas by schema object. A tool's schema is compiled once per thread, and the result is garbage collected
+ * with the tool.
  */
 const compiledOnce: WeakMap<object, ValidateFunction> = new WeakMap();
 const compiledThoroughly: WeakMap<object, ValidateFunction> = new WeakMap();
@@ -69,8 +71,8 @@ export function schemaIssue(schema: object, value: unknown): SchemaIssue | undef
 }
 
 /**
- * Every fault of `value` against `schema`, at most `issuesMax`. Throws when the schema itself cannot be compiled. A model
- * that corrects its answer needs all of them at once.
+ * Every fault of `value` against `schema`, at most `issuesMax`. Throws when the schema itself cannot be compiled. A
+ * model that corrects its answer needs all of them at once.
  */
 export function schemaIssues(schema: object, value: unknown, issuesMax: number): readonly SchemaIssue[] {
   if (schemaIssue(schema, value) === undefined) return [];
@@ -88,7 +90,7 @@ function compile(
 ): ValidateFunction {
   const known = compiled.get(schema);
   if (known !== undefined) return known;
-  // The name of another dialect does not count as a fault, because the relevant rules are the same.
+  // `$schema` is ignored: the rules that matter here are the same in other dialects.
   const { $schema: _dialect, ...rest } = schema as Readonly<Record<string, unknown>>;
   const library = validators()[given ?? (isPlainSchema(rest) ? 'plain' : 'whole')];
   try {
@@ -96,7 +98,8 @@ function compile(
     compiled.set(schema, validate);
     return validate;
   } finally {
-    // The library keeps every schema by identity and by `$id`, but two tools may use the same schema.
+    // The library keeps every schema, and refuses a second one with the same `$id`. But two tools may have equal
+    // schemas.
     library.removeSchema(rest);
     if (typeof rest['$id'] === 'string') library.removeSchema(rest['$id']);
   }

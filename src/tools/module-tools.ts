@@ -1,4 +1,4 @@
-/** The tools of a module: found among its exports, described. Runs on tool threads. */
+/** Finds the tools among a module's exports, and describes them. Runs on tool threads. */
 import { ConfigError } from '../base/errors.ts';
 import type { ModuleExports } from '../threads/user-modules.ts';
 import type { FoundTool } from './pool.ts';
@@ -11,7 +11,7 @@ export function toolOf(exports: ModuleExports, exportName: string): AnyTool | un
   return looksLikeTool(value) ? (value as unknown as AnyTool) : undefined;
 }
 
-/** The tool that an export makes from its options, as JSON; `undefined` when the export makes none. */
+/** The tool that an export makes from `options`, a JSON text; `undefined` when the export makes no tool. */
 export function makeTool(exports: ModuleExports, exportName: string, options: string): AnyTool | undefined {
   const make = Object.hasOwn(exports, exportName) ? exports[exportName] : undefined;
   const value: unknown = typeof make === 'function' ? make(JSON.parse(options)) : undefined;
@@ -20,7 +20,7 @@ export function makeTool(exports: ModuleExports, exportName: string, options: st
 
 /**
  * Every tool that a module exports, by export name. A tool exported twice counts once. Throws `ConfigError` that names
- * the module and the export when a tool is faulty, two share a name, or there is none.
+ * the module and the export when a tool is faulty, two tools share a name, or the module exports no tool.
  */
 export function findTools(exports: ModuleExports, url: string): readonly FoundTool[] {
   const found: FoundTool[] = [];

@@ -1,4 +1,4 @@
-/** A tool that is only a name: it refers to a tool of another agent, and is resolved once all agents are known. */
+/** A tool that is only a name. The name refers to a tool of any agent, and is resolved once all agents are known. */
 import type { Tool } from './tool.ts';
 
 const NAMED_TOOL: unique symbol = Symbol('troupe.named-tool');
@@ -13,7 +13,7 @@ export function isNamedTool(value: unknown): value is NamedTool {
   return typeof value === 'object' && value !== null && NAMED_TOOL in value;
 }
 
-/** The tool of this name, whichever agent has it; names are compared case-insensitively. */
+/** A reference to the tool of this name, from any agent; names are compared case-insensitively. */
 export function namedTool(name: string): NamedTool {
   return {
     [NAMED_TOOL]: true,

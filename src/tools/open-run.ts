@@ -6,8 +6,8 @@ import type { QueuedRun } from './run-queue.ts';
 import type { ToolFailure, ToolOutcome } from './tool.ts';
 
 /**
- * The phase of a run. `handed`: with a thread, begun or not; the marks of its batch say which (`batch-cursor.ts`).
- * `running`: begun, on the host. `ending`: its outcome is decided, its tool has not settled.
+ * The phase of a run. `handed`: handed to a thread; the marks of its batch say whether it has begun
+ * (`batch-cursor.ts`). `running`: begun, on the host. `ending`: its outcome is decided, but its tool has not settled.
  */
 export type RunPhase = 'waiting' | 'handed' | 'running' | 'ending';
 
@@ -15,7 +15,7 @@ export type RunPhase = 'waiting' | 'handed' | 'running' | 'ending';
 export interface OpenRun extends QueuedRun {
   readonly run: ToolRun;
   phase: RunPhase;
-  /** `probe` once the run begins again and its tool must first be asked what became of it. */
+  /** `probe` once the run begins again and its tool's `probe` must be called first. */
   mode: ToolRun['mode'];
   /** Maximum runs of its tool on one thread. */
   readonly perThread: number;
@@ -23,15 +23,15 @@ export interface OpenRun extends QueuedRun {
   isAlone: boolean;
   /** Times the run has begun again because another call ended its thread. */
   repeats: number;
-  /** Monotonic ms at which the tool began; before that, 0. On threads it is read from the marks when it is needed. */
+  /** Monotonic ms at which the tool began; 0 before that. For a run on a thread it is read from the marks. */
   startedAt: number;
   /** The answer of the run, once the pool has decided it. */
   decided: string | undefined;
-  /** How the run failed, if that decided it. */
+  /** How the run failed, if a failure decided it. */
   failed: ToolFailure | undefined;
-  /** True if the decision stands even if the run did not get the chance to end. */
+  /** True if the decision counts even if the tool had no chance to stop. */
   isFinal: boolean;
-  /** The stack of what the tool threw, if that decided the run. */
+  /** The stack of the error that the tool threw, if the error decided the run. */
   stack: string | undefined;
   /** Monotonic ms at which the decision was made. */
   decidedAt: number;
@@ -39,14 +39,14 @@ export interface OpenRun extends QueuedRun {
   endSeenAt: number | undefined;
 }
 
-/** A run that waits for the host, where only a stated bound holds runs back. */
+/** A run that waits for the host thread. There a tool has a bound only if its description gives one. */
 export function openHostRun(run: ToolRun): OpenRun {
   return openRun(run, run.concurrency, { isAlone: false, perThread: Number.POSITIVE_INFINITY });
 }
 
 /**
- * A run that waits for one of this many tool threads. A stated bound holds for all threads together. Without one, a
- * tool has its default on each thread, and `once` means that the run needs its thread alone.
+ * A run that waits for one of `threads` tool threads. A bound from the tool's description holds for all threads
+ * together. Without one, a tool has the default bound on each thread, and a `once` run needs a thread alone.
  */
 export function openThreadRun(run: ToolRun, threads: number): OpenRun {
   const { concurrency, effect, place } = run;
@@ -85,7 +85,7 @@ function openRun(
   };
 }
 
-/** The lane of a run: its tool, or its MCP server, which has one bound for all its tools. */
+/** The lane of a run. The bound holds for all runs of a lane: those of one tool, or of all tools of one MCP server. */
 export function laneOf({ place, toolName }: ToolRun): string {
   if (place.kind === 'thread') return threadLane(place);
   return place.kind === 'host' ? `host\n${place.agent}\n${toolName}` : `mcp\n${place.server}`;

@@ -1,12 +1,14 @@
 /**
- * The shard's interface to tool calls: a call leaves, and exactly one outcome comes back, in time, whatever the tool
- * does.
+ * The shard's interface to tool calls: a call leaves, and exactly one outcome comes back before its deadline, whatever
+ * the tool does.
  */
 import type { AnsweredElicitation } from '../session/state/elicitation.ts';
 import type { McpEffect } from './mcp/protocol.ts';
 import type { Effect, ToolDescription, ToolOutcome } from './tool.ts';
 
-/** A tool's code on a tool thread. With `options`, as JSON, the export is a function that makes the tool from them. */
+/**
+ * A tool's code on a tool thread. With `options` (a JSON text) the export is a function that makes the tool from it.
+ */
 export interface ThreadPlace {
   readonly kind: 'thread';
   readonly url: string;
@@ -17,15 +19,15 @@ export interface ThreadPlace {
 }
 
 /**
- * The place of a tool's code: a tool thread, from a module's export; the host thread, as a value; or an MCP server, which
- * the host thread calls.
+ * The place where a tool's code runs: on a tool thread, from a module's export; on the host thread, as a value; or at
+ * an MCP server, which the host thread calls.
  */
 export type ToolPlace =
   | ThreadPlace
   | { readonly kind: 'host'; readonly agent: string }
   | { readonly kind: 'mcp'; readonly server: string; readonly tool: string; readonly effect: McpEffect };
 
-/** One call to run. `id` is unique within the shard's life. */
+/** One call to run. `id` is unique among all runs of the shard. */
 export interface ToolRun {
   readonly id: number;
   readonly session: string;
@@ -35,15 +37,15 @@ export interface ToolRun {
   readonly place: ToolPlace;
   readonly input: unknown;
   /**
-   * Milliseconds from when the tool begins; the run ends at this plus `TOOL_GRACE_MS` at the latest. Waiting for a
-   * thread does not count: a call must not time out because its neighbours are slow.
+   * Milliseconds from when the tool begins. The run ends at this time plus `TOOL_GRACE_MS` at the latest. Waiting for a
+   * thread does not count: a call must not time out because other calls are slow.
    */
   readonly timeoutMs: number;
   /** `probe`: call the tool's `probe` first, and run only if it answers `undefined`. */
   readonly mode: 'run' | 'probe';
   /** The number of the attempt, from 1; see `ToolContext`. */
   readonly attempt: number;
-  /** For a tool of an MCP server: the answer that the call continues with; missing: it begins. */
+  /** For a tool of an MCP server: the answer that the call continues with. Missing: the call begins. */
   readonly elicited?: AnsweredElicitation;
   /** Decides whether the run may begin again when another call ends its thread, and whether it needs a thread alone. */
   readonly effect: Effect;
@@ -77,7 +79,7 @@ export interface ToolPool {
   holds(id: number): boolean;
   /**
    * The tools that a module exports, loaded on a tool thread. Rejects with `ConfigError` that names the module and the
-   * export when it cannot be loaded, exports no tool, or one has a bad name or schema.
+   * export when the module cannot be loaded, exports no tool, or exports a tool with a bad name or schema.
    */
   describe(url: string): Promise<readonly FoundTool[]>;
   /** Aborts running calls and ends the threads. */

@@ -1,4 +1,4 @@
-/** Limits progress to a rate that subscribers can follow; the newest update wins. */
+/** Limits the rate of progress updates, so that subscribers can follow. A newer update replaces one not yet sent. */
 import { PROGRESS_COALESCE_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 

@@ -16,14 +16,14 @@ export interface ResultText {
 /** A result as text, or as blocks with an empty text. */
 export interface ResultContent extends ResultText {
   readonly blocks?: readonly ResultBlock[];
-  /** The question of the call's server, which comes in place of a result. */
+  /** The question of the call's MCP server, in place of a result. */
   readonly asks?: ServerQuestion;
 }
 
 /**
- * The result that a returned value stands for: the blocks of `content()`, checked, with clean texts and without blank
- * ones; otherwise `resultText`. Blocks of more than `bytesMax` UTF-8 bytes are a failure, since an image cannot be cut.
- * Never throws.
+ * The result for a returned value. For a value of `content()`: its blocks, checked, with clean texts and without blank
+ * texts. For any other value: `resultText`. Blocks of more than `bytesMax` UTF-8 bytes are a failure, because an image
+ * cannot be cut. Never throws.
  */
 export function resultContent(value: unknown, bytesMax: number): ResultContent {
   if (value instanceof AskingResult) return { content: '', success: true, asks: value.asks };
@@ -56,13 +56,13 @@ function isFilled(block: ResultBlock): boolean {
   return block.type !== 'text' || block.text.trim() !== '';
 }
 
-/** The text that stands for a blank result: a blank message could neither be stored nor sent (Δ19). */
+/** The text in place of a blank result: a blank message can neither be stored nor sent (Δ19). */
 export const NO_OUTPUT = '(no output)';
 
 /**
- * The text of a returned value: a string unchanged, bytes as UTF-8, an object with an own `error` as a failure in JSON.
- * Other values become JSON; nothing or blanks become `(no output)`. A value that JSON cannot carry is a failure that
- * names its path. Cut to `bytesMax` UTF-8 bytes. Never throws.
+ * The text of a returned value. A string stays as it is, bytes are read as UTF-8, and other values become JSON.
+ * `undefined` and blank text become `(no output)`. An object with its own `error` is a failure. So is a value that JSON
+ * cannot carry; the text then names the value's path. The text is cut to `bytesMax` UTF-8 bytes. Never throws.
  */
 export function resultText(value: unknown, bytesMax: number): ResultText {
   try {
@@ -80,8 +80,8 @@ export function resultText(value: unknown, bytesMax: number): ResultText {
 }
 
 /**
- * Bytes as UTF-8. Throws `NotPlainError` for a buffer that was transferred to another thread, because it would be read
- * as empty.
+ * The text of bytes in UTF-8. Throws `NotPlainError` for a buffer that was transferred to another thread, because such
+ * a buffer reads as empty.
  */
 function bytesText(bytes: Uint8Array): string {
   if (isDetached(bytes.buffer)) throw new NotPlainError('$', 'a detached buffer');
@@ -121,7 +121,7 @@ export function thrownStack(thrown: unknown): string {
       return cleanText(cutText(thrown.stack, ERROR_TEXT_CHARACTERS_MAX));
     }
   } catch {
-    // A getter or a proxy threw while it was read.
+    // A getter or a proxy of the error threw.
   }
   return cleanText(cutText(nameAndMessage(thrown), ERROR_TEXT_CHARACTERS_MAX));
 }
@@ -143,8 +143,8 @@ const ESC = '\\u001b';
 const STRING_END = `(?:\\u0007|${ESC}\\\\|\\u009c)`;
 /**
  * Terminal sequences (ECMA-48): control strings such as OSC with their terminator, CSI with parameters, and
- * two-character escapes. No part can match in two ways, and none continues past the beginning of another, so the time
- * is linear in the text.
+ * two-character escapes. No part of the pattern can match in two ways, and no match continues past the beginning of
+ * another sequence. So the time is linear in the text.
  */
 const ESCAPES: RegExp = new RegExp(
   [
@@ -176,7 +176,7 @@ function cleanJson(json: string): string {
 
 /**
  * `text` cut in the middle to at most `bytesMax` UTF-8 bytes, both ends kept, on code-point borders (F55). A result is
- * cut like this before it crosses a thread; `truncateResult` decides how much of it the model sees.
+ * cut in this way before it is sent to another thread. `truncateResult` later decides how much of it the model sees.
  */
 export function cutMiddle(text: string, bytesMax: number): string {
   // A text of this UTF-16 length cannot exceed the bound, so its bytes need not be counted.

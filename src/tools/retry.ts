@@ -1,4 +1,4 @@
-/** Whether a failed call of a tool runs again, and after which wait. Pure. */
+/** Decides whether a failed call of a tool runs again, and after which wait. Pure. */
 import {
   RETRY_JITTER,
   TOOL_ATTEMPTS_MAX,
@@ -69,14 +69,14 @@ export function retryWaitMs(
 }
 
 /**
- * False for a thrown error that says that another attempt cannot succeed: its `retryable` is false, as that of this
- * library's errors is by default. Accepts anything, never throws.
+ * False for a thrown error whose `retryable` is false: another attempt cannot succeed. In this library's errors
+ * `retryable` is false by default. Accepts anything, never throws.
  */
 export function mayRetryAfter(thrown: unknown): boolean {
   try {
     return !(typeof thrown === 'object' && thrown !== null && Reflect.get(thrown, 'retryable') === false);
   } catch {
-    // A getter or a proxy threw while it was read.
+    // A getter or a proxy of the error threw.
     return true;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The order in which runs begin: first come, first served, with a bound on simultaneous runs of one tool. Runs that may
- * share a thread and runs that need one alone wait in two lines.
+ * The order in which runs begin: first come, first served, with a bound on simultaneous runs of one tool. There are two
+ * lines: one for runs that may share a thread, and one for runs that need a thread alone.
  *
  * Owns: the waiting runs. Does not own: threads, deadlines, outcomes.
  *
@@ -9,14 +9,14 @@
  * Q3 At most `concurrency` runs of a tool are between `take` and `release`.
  * Q4 A run that was put back is taken before runs of its line that were never taken.
  *
- * Every operation is O(1), except that `take` with a condition passes over the runs that do not meet it.
+ * Every operation is O(1), except that `take` with a condition skips the runs that do not meet the condition.
  */
 
 /** A run as the queue sees it. */
 export interface QueuedRun {
   /** The position of the run among all runs: an earlier one has a smaller number. */
   readonly order: number;
-  /** The tool, whose runs are bounded together. */
+  /** The lane: a tool, or an MCP server. The runs of a lane have one bound. */
   readonly lane: string;
   /** The bound on simultaneous runs of this tool. */
   readonly concurrency: number | undefined;
@@ -56,19 +56,19 @@ export class RunQueue<Run extends QueuedRun> {
     return this.#line(isAlone).size;
   }
 
-  /** True if the next run of the line of runs that need a thread alone comes before the next one of the other line. */
+  /** True if the next run that needs a thread alone came before the next run that may share one. */
   get isAloneFirst(): boolean {
     const alone = this.#alone.first;
     const shared = this.#shared.first;
     return alone !== undefined && (shared === undefined || alone.order < shared.order);
   }
 
-  /** Removes the next run that may begin and meets a condition from its line, and returns it. */
+  /** Takes the next run that may begin and that meets the condition; undefined if there is none. */
   take(isAlone: boolean, fits: (run: Run) => boolean = () => true): Run | undefined {
     return this.#line(isAlone).take(fits);
   }
 
-  /** Puts back a taken run that did not begin, or begins once more. */
+  /** Puts back a taken run that did not begin, or that begins again. */
   putBack(run: Run): void {
     this.#readyOf(run).returned.add(run);
   }
@@ -82,7 +82,7 @@ export class RunQueue<Run extends QueuedRun> {
     return true;
   }
 
-  /** Notes that a taken run ended: the next run of its tool may begin. */
+  /** Notes that a taken run ended, so that the next run of its lane may begin. */
   release(run: Run): void {
     const lane = run.concurrency === undefined ? undefined : this.#lanes.get(run.lane);
     if (lane === undefined) return;

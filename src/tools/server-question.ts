@@ -1,4 +1,4 @@
-/** The question that an MCP server asks in a call, in place of a result. */
+/** The question that an MCP server asks during a call, in place of a result. */
 import type { AnswerForm } from '../session/state/answer-form.ts';
 import type { Elicitation } from '../session/state/elicitation.ts';
 
@@ -9,7 +9,7 @@ export interface ServerQuestion {
   readonly elicitation: Elicitation;
 }
 
-/** The returned value of a tool whose server asks. A class, so that no value of another tool can pass for one. */
+/** The returned value of a tool whose server asks a question. It is a class, so that no other value looks like one. */
 export class AskingResult {
   readonly asks: ServerQuestion;
   constructor(asks: ServerQuestion) {

@@ -1,4 +1,4 @@
-/** A server tool in a request. Session threads know it in this form; `serverTool()` makes it on the host. Pure. */
+/** A tool that the provider runs, in the form that a request has. Session threads know only this form. Pure. */
 import type { Json } from '../base/json.ts';
 
 /** A server tool as a request has it: its type, its name, its settings. */
@@ -8,7 +8,7 @@ export interface ServerToolEntry {
   readonly [field: string]: Json;
 }
 
-/** True for a tool that finds tools which are loaded later. */
+/** True for a tool search: it finds tools whose descriptions are loaded later. */
 export function isToolSearch({ type }: ServerToolEntry): boolean {
   return type.startsWith('tool_search_tool_');
 }

@@ -50,7 +50,7 @@ export interface WebSearchSettings extends WebToolSettings {
   readonly user_location?: UserLocation;
 }
 
-/** Which tools' results may name addresses that web fetch reads. */
+/** The tools whose results may give web fetch addresses to read. */
 export type UrlSource =
   | { readonly type: 'all' | 'none' }
   | {
@@ -71,7 +71,7 @@ export interface WebFetchSettings extends WebToolSettings {
   };
 }
 
-/** How results appear in the answer that the model's code has already used. */
+/** Whether the answer shows results that the model's code has already used. */
 export interface ResponseInclusion {
   readonly response_inclusion?: 'full' | 'excluded';
 }
@@ -185,8 +185,8 @@ const TYPES: Readonly<Record<keyof ServerToolTypes, { readonly name: string; rea
 const SERVER_TOOL_TYPES = Object.keys(TYPES) as readonly (keyof ServerToolTypes)[];
 
 /**
- * Grants an agent a tool that the provider runs, such as web search. Throws `ConfigError` that names the type or the
- * setting for an unknown type, an unknown setting and a bad value. `open` checks that the agent's model has the tool.
+ * Grants an agent a tool that the provider runs, such as web search. Throws `ConfigError` for an unknown type, an
+ * unknown setting or a bad value, and names it. `open` checks that the agent's model has the tool.
  *
  * ```ts
  * agent({ name: 'scout', tools: [serverTool({ type: 'web_search_20260318', max_uses: 5 })] });

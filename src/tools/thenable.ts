@@ -1,4 +1,4 @@
-/** Distinguishes values to await from plain values, because awaiting a plain value would also cost promises. */
+/** Distinguishes thenables from plain values, because awaiting a plain value costs promises for nothing. */
 
 /** True for any value that `await` would wait for. Rethrows an error of reading `then`. */
 export function isThenable(value: unknown): value is PromiseLike<unknown> {

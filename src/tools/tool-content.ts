@@ -1,10 +1,10 @@
 /**
- * Results that are blocks: a tool returns `content([...])` in place of a value that becomes text. The value is marked, so
- * that a tool which returns a plain list keeps its meaning, JSON.
+ * Results that are blocks: a tool returns `content([...])` in place of a value that becomes text. The returned value is
+ * marked, so that a plain list that a tool returns still becomes JSON.
  */
 import type { ResultBlock } from '../base/messages.ts';
 
-/** Shared by all copies of this library in a process: a tool's module may load another copy than its thread. */
+/** All copies of this library in a process share this symbol: a tool's module may load another copy than its thread. */
 const MARK: unique symbol = Symbol.for('troupe.tool.content');
 
 /** A result of blocks, as `content()` makes it. */
@@ -17,8 +17,8 @@ export interface ToolContent {
 /**
  * A tool's result as blocks for the model: texts, images, documents and search results, in this order. `isError` marks
  * the call as failed. The blocks are checked when the tool returns them: a block that the Messages API would refuse
- * makes the call fail, with a text that names the block. Together they may have `limits.messageBytes` bytes, and their
- * texts are shortened like any result. Callable on every thread; throws nothing.
+ * makes the call fail, with a text that names the block. All blocks together may have `limits.messageBytes` bytes.
+ * Their texts are shortened like any result. Callable on every thread; throws nothing.
  */
 export function content(
   blocks: readonly ResultBlock[],

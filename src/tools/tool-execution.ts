@@ -22,17 +22,18 @@ import { type CheckedInput, validateInput } from './tool-input.ts';
 export interface ToolExecution {
   readonly input: unknown;
   readonly context: Pick<ToolContext, 'session' | 'callId' | 'key' | 'attempt'>;
-  /** Milliseconds; `Infinity` if the caller keeps the time. */
+  /** Milliseconds; `Infinity` if the caller ends the call in time. */
   readonly timeoutMs: number;
   /** `probe`: call the tool's `probe` first, and run only if it answers `undefined`. */
   readonly mode: 'run' | 'probe';
-  /** Cancels the call; if its reason is an `Error`, the message is the outcome's text. */
+  /** Cancels the call; if the signal's reason is an `Error`, its message becomes the text of the outcome. */
   readonly signal?: AbortSignal;
-  /** Cancels the call as `signal` does, without the cost of one. */
+  /** Cancels the call as `signal` does, without the cost of an `AbortSignal`. */
   readonly abort?: LazyAbort;
   /**
    * The effect of an abort. `answer` (default): the outcome comes at once, and the tool is abandoned. `wait`: the
-   * outcome comes when the tool has settled; for callers that answer a call whose tool does not settle themselves.
+   * outcome comes when the tool has settled. A caller that uses `wait` must itself answer a call whose tool never
+   * settles.
    */
   readonly onAbort?: 'answer' | 'wait';
   /** Takes progress as plain JSON; values that are not plain are left out. Must not throw. */
@@ -40,7 +41,7 @@ export interface ToolExecution {
   /** UTF-8 bytes of the outcome's content; default `TOOL_RESULT_CROSSING_BYTES_MAX`. */
   readonly resultBytesMax?: number;
   readonly clock?: Clock;
-  /** Keeps the timeouts of many calls, on the same clock; if missing, this call has its own timer. */
+  /** The shared queue of many calls' timeouts, on the same clock; if missing, this call has its own timer. */
   readonly deadlines?: DeadlineQueue<Expiring>;
 }
 
@@ -62,15 +63,17 @@ export function timeoutText(toolName: string, timeoutMs: number): string {
 }
 
 /**
- * Runs a tool. Calls `onOutcome` exactly once, possibly before it returns (X1). `input` is checked here, by the tool's
- * schema. The tool is called before this returns, unless its schema is asynchronous. A synchronous result costs no
- * promise.
+ * Runs a tool. Calls `onOutcome` exactly once, possibly before this function returns (X1). `input` is checked here,
+ * with the tool's schema. The tool is called before this function returns, unless its schema is asynchronous. A
+ * synchronous result costs no promise.
  */
 export function startTool(tool: AnyTool, execution: ToolExecution, onOutcome: (outcome: ToolOutcome) => void): void {
   new Execution(tool, execution, onOutcome).begin();
 }
 
-/** One call, until it ends. Each call has one, so it is small: plain fields, and nothing that only few calls need. */
+/**
+ * The state of one call until it ends. Every call has one, so it is small: it has no fields that only few calls need.
+ */
 class Execution implements Expiring {
   readonly tool: AnyTool;
   readonly given: ToolExecution;
@@ -107,8 +110,8 @@ class Execution implements Expiring {
   }
 
   /**
-   * Starts the timeout. It works only for asynchronous work: a tool that occupies the thread until it returns cannot be
-   * timed out.
+   * Starts the timeout. The timeout works only for asynchronous work: a tool that occupies the thread until it returns
+   * cannot be timed out.
    */
   keepTime(): void {
     const { timeoutMs, deadlines } = this.given;
@@ -181,7 +184,7 @@ class Execution implements Expiring {
   }
 
   threw(error: unknown): void {
-    // If the call was aborted, the thrown error is no fault of the tool.
+    // If the call was aborted, the thrown error is not a fault of the tool.
     const isFault = !this.isOver && !this.abort.isAborted;
     const failed = isFault && mayRetryAfter(error) ? 'failure' : undefined;
     this.end(thrownText(error, this.bytesMax), { failed, stack: isFault ? thrownStack(error) : undefined });

@@ -7,7 +7,7 @@ import { pathText, type SchemaIssue, schemaIssue } from './json-schema.ts';
 import { isThenable } from './thenable.ts';
 import type { StandardResult } from './tool.ts';
 
-/** A checked input, or a text for the model that lists its faults by schema path. */
+/** A checked input, or a text for the model that lists the faults of the input by path. */
 export type CheckedInput = { readonly value: unknown } | { readonly error: string };
 
 /** The parts of a tool that decide about its input. */
@@ -19,7 +19,7 @@ export interface InputOwner {
 
 /**
  * Checks `input` with the tool's own schema; defaults and transforms of a Standard Schema are applied. Returns a
- * promise only if the schema does. Never throws nor rejects: an error of the schema becomes an error text too.
+ * promise only if the schema does. Never throws and never rejects: an error of the schema also becomes an error text.
  */
 export function validateInput(tool: InputOwner, input: unknown): CheckedInput | Promise<CheckedInput> {
   if (!isRecord(input)) {

@@ -1,12 +1,12 @@
 /**
- * The origin of a tool value: the module and the function that can make the same tool on another thread. A built-in tool
- * has one, so that it runs in the tool threads although it is given as a value.
+ * The origin of a tool value: the module and the function that can make the same tool on another thread. A built-in
+ * tool has one, so that it runs in the tool threads although it is given as a value.
  *
- * Owns: which value has which origin. A copy of a tool has none: its `run` may be another one.
+ * Owns: which value has which origin. A copy of a tool has no origin, because its `run` may differ.
  */
 import { toPlainJson } from '../base/json.ts';
 
-/** See the head of the file. Plain data, crosses threads. */
+/** See the head of the file. Plain data, so that it can be sent to threads. */
 export interface ToolOrigin {
   readonly url: string;
   /** The export of the module that makes the tool. */

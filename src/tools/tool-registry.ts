@@ -1,7 +1,8 @@
 /**
  * The tools of one agent, in order: the list a model receives, and where each call runs.
  *
- * G1 Names are unique, the provider's tools included, and none begins with `from_`, which is reserved for deliveries (Δ18).
+ * G1 Names are unique, those of the provider's tools included. No name begins with `from_`, which is reserved for the
+ *    runtime's own messages to a model (Δ18).
  * G2 Grants narrow and never widen: a registry made from another holds a subset of it.
  */
 import { ConfigError } from '../base/errors.ts';
@@ -21,7 +22,7 @@ const RESERVED_PREFIX = 'from_';
 /** The tool that comes first whenever it is present (contract §11.1). */
 const THINK = 'think';
 
-/** True for names that no tool, and no tool server, may have. */
+/** True for names that no tool and no MCP server may have. */
 export function isReservedToolName(name: string): boolean {
   return name.toLowerCase().startsWith(RESERVED_PREFIX);
 }
@@ -71,8 +72,8 @@ export class ToolRegistry {
   }
 
   /**
-   * The registry of a session with `grants`. For `null` it has all tools; otherwise `think` first if present, then the
-   * granted tools in the given order. Grants that this registry does not have are ignored.
+   * The registry of a session with `grants`. With `null` it has all tools. Otherwise it has `think`, if this registry
+   * has it, and then the granted tools in the given order. Grants that this registry does not have are ignored.
    */
   narrow(grants: readonly string[] | null): ToolRegistry {
     if (grants === null) return this;
@@ -88,7 +89,7 @@ export class ToolRegistry {
     );
   }
 
-  /** The tools of a request, in order. `timeoutMs`: the setting for tools without their own timeout. */
+  /** The tools of a request, in order. `timeoutMs`: the timeout of tools that have none of their own. */
   schemas(timeoutMs: number): readonly (AdvertisedTool | ServerToolEntry)[] {
     const mayDefer = this.server.some(isToolSearch);
     return [...this.list().map(({ description }) => advertiseTool(description, timeoutMs, mayDefer)), ...this.server];

@@ -1,4 +1,4 @@
-/** A tool described as plain data, checked against every rule that the Messages API has for tools (R29 to R33). */
+/** Describes a tool as plain data, and checks it against the rules that the Messages API has for tools (R29 to R33). */
 import { TOOL_DESCRIPTION_CHARACTERS_MAX, TOOL_GUIDELINES_MAX, TOOL_SNIPPET_CHARACTERS_MAX } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
 import { ConfigError, describeValue } from '../base/errors.ts';
@@ -144,9 +144,9 @@ function isBoolean(value: unknown): value is boolean {
 }
 
 /**
- * The tool as a model receives it. A tool with `adjustableTimeout` gets an optional integer `timeout` in seconds that
- * names its true default; the description itself does not change. `timeoutMs`: the setting, for tools without their
- * own. `mayDefer`: whether a tool search can find tools that are loaded later.
+ * The tool as a model receives it. A tool with `adjustableTimeout` gets an optional integer property `timeout`, in
+ * seconds, whose description names the default. `timeoutMs`: the default of tools without their own timeout.
+ * `mayDefer`: true if the agent has a tool search that can find tools that are loaded later.
  */
 export function advertiseTool(description: ToolDescription, timeoutMs: number, mayDefer = false): AdvertisedTool {
   const { name, inputSchema } = description;
@@ -169,7 +169,9 @@ export function advertiseTool(description: ToolDescription, timeoutMs: number, m
   };
 }
 
-/** True when the runtime reads `timeout` from a call's input: a tool that already has such a property keeps it. */
+/**
+ * True when the runtime reads `timeout` from a call's input. A tool with its own `timeout` property reads it itself.
+ */
 export function takesTimeout(tool: Pick<ToolDescription, 'adjustableTimeout' | 'inputSchema'>): boolean {
   if (!tool.adjustableTimeout) return false;
   const properties = tool.inputSchema['properties'];

@@ -1,12 +1,12 @@
 /**
- * Watches the event loop of the host thread while tools given as values run on it, and reports the tools that hold it:
- * nothing else of the program runs meanwhile, and nothing of the runtime.
+ * Watches the event loop of the host thread while tools given as values run there, and reports the tools that hold the
+ * loop. While a tool holds the loop, neither the program nor the runtime can run.
  *
  * Owns: which tools run, the count of reports. Does not own: the tools, the loop.
  *
- * V1 The part of a call until its first wait is measured, so that its tool is known. A later block is reported with the
- *    names of all calls that ran, one of which is likely the cause.
- * V2 A block is reported once. A tool is logged once in `TOOL_BLOCK_LOG_MS`; every block counts.
+ * V1 The part of a call until its first wait is measured, so the tool that causes a block there is known. A later block
+ *    is reported with the names of all tools that ran at that time. One of them is likely the cause.
+ * V2 A block is reported once. A tool is logged at most once in `TOOL_BLOCK_LOG_MS`, but every block is counted.
  * V3 While no tool runs, nothing is watched.
  */
 import { TOOL_BLOCK_LOG_MS, TOOL_BLOCK_MS, TOOL_WATCH_INTERVAL_MS } from '../base/bounds.ts';
@@ -25,7 +25,7 @@ export interface ToolBlock {
 export class ToolWatch {
   readonly #log: (block: ToolBlock) => void;
   readonly #running = new Map<string, number>();
-  /** When the tools of each report were logged last, in monotonic ms. */
+  /** The monotonic ms at which the tools of each report were last logged. */
   readonly #loggedAt = new Map<string, number>();
   #loop: LoopWatch | undefined;
   #isStarting = false;
@@ -53,14 +53,14 @@ export class ToolWatch {
     const ms = performance.now() - startedAt;
     if (this.#running.size > 0) this.#loop ??= this.#watch();
     if (ms < TOOL_BLOCK_MS) return;
-    // The watch must not find again what was measured (V2).
+    // The watch must not report the measured block again (V2).
     this.#loop?.forget();
     this.#report({ tools: [tool], isKnown: true, ms: Math.round(ms) });
   }
 
-  /** Notes the end of a call, once for each `begin`; it may come within `begin`. */
+  /** Notes the end of a call. Call it once for each `begin`, possibly from within `begin`. */
   ended(tool: string): void {
-    // The tick of a block may also be the one in which the last call ends.
+    // A block may be in the same tick in which the last call ends, so it is looked for before the watch ends.
     if (!this.#isStarting) this.#loop?.look();
     const left = (this.#running.get(tool) ?? 0) - 1;
     if (left > 0) this.#running.set(tool, left);

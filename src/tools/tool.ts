@@ -1,13 +1,14 @@
 /**
- * The definition of a tool: the type an embedder writes, and `tool()`, which infers all types and checks nothing yet.
+ * The definition of a tool: the type that an embedder writes, and `tool()`, which infers its types. `open` checks it.
  */
 import type { Json } from '../base/json.ts';
 import type { ResultBlock } from '../base/messages.ts';
 import type { ServerQuestion } from './server-question.ts';
 
 /**
- * How a crash affects a running call, of the process or, by another call, of its tool thread. `pure` runs again; `keyed` runs again with the same `key`; `once` never runs
- * again and is answered "outcome unknown"; `probe` asks the tool's own `probe` for the outcome.
+ * How a crash affects a running call. The crash is that of the process, or that of the tool thread because of another
+ * call. `pure` runs again. `keyed` runs again with the same `key`. `once` never runs again and is answered "outcome
+ * unknown". `probe` asks the tool's own `probe` for the outcome.
  */
 export type Effect = 'pure' | 'keyed' | 'once' | 'probe';
 
@@ -20,18 +21,18 @@ export interface ToolContext {
   /** The model's id of this call. */
   readonly callId: string;
   /**
-   * An idempotency key for external systems: stable for this call across crashes and restarts, and another one after the
-   * session was deleted and created again, or in another store.
+   * An idempotency key for external systems. It stays the same for this call across crashes and restarts. It differs
+   * after the session was deleted and created again, and in another store.
    */
   readonly key: string;
   /**
-   * The number of this attempt, from 1: above 1 the tool's `retry` runs the call again. Counted from 1 again after a
-   * crash.
+   * The number of this attempt, from 1. Above 1 the tool's `retry` has run the call again. After a crash it starts at 1
+   * again.
    */
   readonly attempt: number;
-  /** Milliseconds this call may take from its start; missing on tool threads, where the pool keeps the time. */
+  /** Milliseconds that this call may take from its start. Missing on tool threads, where the pool ends late calls. */
   readonly timeoutMs?: number;
-  /** Publishes the call's progress to subscribers; ephemeral, newest wins. */
+  /** Publishes the call's progress to subscribers. Progress is not stored; a newer update replaces one not yet sent. */
   readonly progress: (data: unknown) => void;
 }
 
@@ -50,8 +51,8 @@ export type StandardResult<Output> =
   | { readonly issues: readonly { readonly message: string; readonly path?: readonly unknown[] | undefined }[] };
 
 /**
- * The ways in which an attempt of a call can fail so that another one may help: the tool threw (`failure`), ran out of
- * time (`timeout`), or its thread or process died, or its result did not arrive (`lost`).
+ * The failures of an attempt after which another attempt may help. `failure`: the tool threw. `timeout`: it ran out of
+ * time. `lost`: its thread or process died, or its result did not arrive.
  */
 export type ToolFailure = 'failure' | 'timeout' | 'lost';
 
@@ -82,7 +83,7 @@ export interface Tool<Input = unknown> {
   readonly timeoutMs?: number;
   /** True lets the model set the call's timeout. */
   readonly adjustableTimeout?: boolean;
-  /** False if the result is not cut to `settings.tools.maxToolResponseChars`. It is still bounded in bytes. */
+  /** False if the result is not cut to `settings.tools.maxToolResponseChars`. The result is still bounded in bytes. */
   readonly truncate?: boolean;
   /**
    * Characters from which the result is shortened; default `toolResultChars` of the agent, else
@@ -104,9 +105,9 @@ export interface Tool<Input = unknown> {
    */
   readonly isolation?: 'process';
   /**
-   * Runs a failed call again, for tools that are `pure` or `keyed`. A returned `{ error }` is an answer to the model and
-   * is not repeated, nor is a thrown error whose `retryable` is false. The wait between two attempts holds no thread and
-   * does not count for `concurrency`.
+   * Runs a failed call again, for tools that are `pure` or `keyed`. A call that returns `{ error }` has an answer for
+   * the model and is not repeated. Neither is a call that throws an error whose `retryable` is false. The wait between
+   * two attempts holds no thread and does not count for `concurrency`.
    */
   readonly retry?: ToolRetry;
   /**
@@ -121,7 +122,9 @@ export interface Tool<Input = unknown> {
   readonly snippet?: string;
   /** Rules for the tool's use, one sentence each, for the same prompt. */
   readonly guidelines?: readonly string[];
-  /** Returns text, a value that becomes JSON, or blocks (`content()`); may be asynchronous. An own `error` is a failure. */
+  /**
+   * Returns text, a value that becomes JSON, or blocks (`content()`); may be asynchronous. An own `error` is a failure.
+   */
   run(input: Input, context: ToolContext): unknown;
   /**
    * For `effect: 'probe'` only: the outcome of the call with this key; `undefined` when it did not happen. Not called
@@ -136,7 +139,7 @@ export interface Tool<Input = unknown> {
  */
 export type AnyTool = Tool<unknown>;
 
-/** A tool's description for the rest of the runtime: plain data, crosses threads. */
+/** A tool's description for the rest of the runtime: plain data that can be sent to threads. */
 export interface ToolDescription {
   readonly name: string;
   readonly description: string;
@@ -167,16 +170,16 @@ export interface ToolOutcome {
   readonly asks?: ServerQuestion;
   readonly success: boolean;
   readonly ms: number;
-  /** How the attempt failed; missing: it did not, or another attempt would end in the same way. */
+  /** How the attempt failed. Missing: it did not fail, or another attempt would fail in the same way. */
   readonly failed?: ToolFailure;
-  /** The stack of what the tool threw; for the runtime's log, never for the model. */
+  /** The stack of the error that the tool threw; for the runtime's log, never for the model. */
   readonly stack?: string;
 }
 
 /** Options of `tool()`: those of `Tool`, with `run`'s input inferred from the schema. */
 export type ToolOptions<Input> = Tool<Input>;
 
-/** Returns the tool itself, typed by its schema. `open` refuses bad names and schemas, and names them. */
+/** Returns the tool itself, typed by its schema. `open` refuses bad names and schemas, and its error says which. */
 export function tool<Input>(options: ToolOptions<Input> & { readonly input: StandardSchema<Input> }): Tool<Input>;
 export function tool(
   options: ToolOptions<Readonly<Record<string, unknown>>> & { readonly input: JsonSchema },

@@ -1,8 +1,9 @@
 /**
  * Shortens long results for the model (contract §5.4 with Δ21). Pure: the caller decides where the whole text is kept.
  */
-import { TRUNCATION_EDGE_LINES } from '../base/bounds.ts';
+import { type Limits, TRUNCATION_EDGE_LINES } from '../base/bounds.ts';
 import { cutText } from '../base/json.ts';
+import type { Settings } from '../base/settings.ts';
 import { headOfBytes, tailOfBytes } from './result-text.ts';
 
 /** The options of shortening. */
@@ -33,12 +34,24 @@ export function toolTruncationReason(toolName: string): string {
   return `${toolName} output displays ${EDGES_SHOWN}`;
 }
 
-/** The reason shown for a child's reply. */
-export const SUBAGENT_TRUNCATION_REASON: string = toolTruncationReason('sub-agent');
+/** How a child's reply is shortened before its parent stores it. */
+export function childReplyBounds({
+  settings,
+  limits,
+}: {
+  readonly settings: Settings;
+  readonly limits: Limits;
+}): TruncationOptions {
+  return {
+    charactersMax: settings.tools.maxSubagentResponseChars,
+    bytesMax: limits.toolResultBytes,
+    reason: toolTruncationReason('sub-agent'),
+  };
+}
 
 /**
- * `text` unchanged when it is within both bounds. Otherwise its first and last 10 lines around a notice, cut to the
- * bounds on code-point borders, so that one endless line does not pass either (Δ21). The result is within
+ * `text` unchanged when it is within both bounds. Otherwise its first and last 10 lines around a notice. Both parts are
+ * cut to the bounds on code-point borders, so that one endless line is also shortened (Δ21). The result is within
  * `charactersMax` and `bytesMax` whenever they have room for the notice.
  */
 export function truncateResult(text: string, options: TruncationOptions): Truncated {
@@ -51,7 +64,7 @@ export function truncateResult(text: string, options: TruncationOptions): Trunca
   return { text: cutTo(text, { ...options, reason: reason.replace(EDGES_SHOWN, PARTS_SHOWN) }).text, whole: text };
 }
 
-/** `isCut`: whether even the first and last lines are incomplete. */
+/** The shortened text. `isCut`: even the first and last lines are incomplete. */
 function cutTo(text: string, options: TruncationOptions): { readonly text: string; readonly isCut: boolean } {
   const { charactersMax, bytesMax } = options;
   const notice = noticeOf(lineCount(text), options);
@@ -107,7 +120,7 @@ function lineCount(text: string): number {
   return count;
 }
 
-/** The first and the last lines; the two halves when the text has no lines in between to leave out. */
+/** The first and the last lines. If the text has no lines between these, its two halves. */
 function edges(text: string): readonly [string, string] {
   if (lineCount(text) <= 2 * TRUNCATION_EDGE_LINES) {
     const middle = headLength(text);

@@ -116,8 +116,8 @@ test('invalid lines are named, and no store is made', async () => {
   for (const [stdin, words] of [
     ['', 'there are no lines'],
     ['{', 'line 1 is not JSON'],
-    ['{"a":1}', 'line 1 is not the head of a history: expected is {"format":"troupe-history", …}'],
-    [logged, 'line 1 is a message of the log; expected is the head that history.export() begins with'],
+    ['{"a":1}', 'line 1 is not the head of a history: expected {"format":"troupe-history", …}'],
+    [logged, 'line 1 is a message of the log; expected the head with which history.export() begins'],
     [lines(user, { role: 'nobody', content: '' }), 'line 3.role must be'],
     [`${JSON.stringify({ ...HEAD, messages: 2 })}\n${JSON.stringify(user)}`, '1 of 2 messages are there'],
     [lines(user).replace('"version":1', '"version":2'), 'version 2'],

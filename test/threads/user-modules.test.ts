@@ -47,7 +47,7 @@ test('without either file, the error names both', async () => {
 });
 
 test.each([
-  ["import './other.js';\n", /other\.ts, and Node takes neither for the other.*--import tsx/],
+  ["import './other.js';\n", /other\.ts, but Node does not look for it.*--import tsx/],
   ["import 'no-such-package';\n", /install it with: npm install no-such-package$/],
   ['throw new Error("broken");\n', /cannot be loaded: broken$/],
 ])('the remedy for %j', async (text, reason) => {

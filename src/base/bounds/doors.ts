@@ -1,6 +1,6 @@
 /**
- * Bounds of the HTTP server, of telemetry and other protocols, and of the command line (`src/server`, `src/otel`, `src/adapters`,
- * `src/cli`).
+ * Bounds of the HTTP server, of telemetry and other protocols, and of the command line (`src/server`, `src/otel`,
+ * `src/adapters`, `src/cli`).
  */
 
 // ---- HTTP: connections --------------------------------------------------------------------------------------------
@@ -14,13 +14,13 @@ export const SERVER_CONNECTIONS_MAX = 4_096;
  * Connections from one address by default: a quarter of all connections. Behind a proxy, all clients have one address.
  */
 export const SERVER_CONNECTIONS_PER_ADDRESS_MAX = 1_024;
-/** Connections beyond the two bounds above, which may only ask for health: room for many probes at once. */
+/** Connections beyond the two bounds above. They may only ask for health, and there is room for many probes at once. */
 export const SERVER_HEALTH_CONNECTIONS_MAX = 64;
 /** Milliseconds that a connection beyond the two connection bounds may stay open: a probe sends its request at once. */
 export const SERVER_HEALTH_MS_MAX = 2_000;
 /** Milliseconds between checks for late requests. */
 export const SERVER_LATE_CHECK_MS = 1_000;
-/** Milliseconds a refused client must wait when the server is full: too many connections, streams, bodies or requests. */
+/** Milliseconds a refused client must wait when the server has too many connections, streams, bodies or requests. */
 export const SERVER_FULL_RETRY_MS = 5_000;
 /** Bytes of one request's headers: twice what a browser with cookies sends. */
 export const SERVER_HEADER_BYTES_MAX: number = 16 * 1024;
@@ -37,9 +37,11 @@ export const SERVER_CLOSE_MS = 5_000;
 
 /** UTF-8 bytes of one HTTP request body: twice the largest message, since JSON may escape its content. */
 export const SERVER_BODY_BYTES_MAX: number = 8 * 1024 * 1024;
-/** UTF-8 bytes of a refused body that are read and discarded, so that a client that is still writing reads its answer. */
+/** UTF-8 bytes of a refused body that are read and discarded. A client reads the answer only after it has written. */
 export const SERVER_DISCARD_BYTES_MAX: number = 32 * 1024 * 1024;
-/** UTF-8 bytes of the issues in an error about a structured answer: several with a long text, and all of the usual length. */
+/**
+ * UTF-8 bytes of the issues in an error about a structured answer: all issues of usual length, or several long ones.
+ */
 export const PROBLEM_ISSUES_BYTES_MAX: number = 4 * 1024;
 /** Bytes of all request bodies that are being read. A further body is refused until others have been read. */
 export const SERVER_BODIES_BYTES_MAX: number = 64 * 1024 * 1024;
@@ -47,8 +49,9 @@ export const SERVER_BODIES_BYTES_MAX: number = 64 * 1024 * 1024;
 export const SERVER_PAGE_DEFAULT = 100;
 /** Most sessions or messages that one page of a list may hold. A thousand messages of the usual size are a megabyte. */
 export const SERVER_PAGE_MAX = 1_000;
-/** Sessions of a list that has their children: by default, and at most (contract, row F138). */
+/** Sessions of one page of a list that includes their children, by default (contract, row F138). */
 export const LIST_FAMILIES_DEFAULT = 10;
+/** Most sessions of one page of such a list (contract, row F138). */
 export const LIST_FAMILIES_MAX = 50;
 /** Pages that one server reads at once. The others wait in order of arrival. */
 export const SERVER_PAGES_UNDER_WAY_MAX = 8;
@@ -57,13 +60,13 @@ export const SERVER_FILE_BYTES_MAX: number = 4 * 1024 * 1024;
 
 // ---- HTTP: event streams ------------------------------------------------------------------------------------------
 
-/** Bytes of encoded events kept for the next HTTP reader. An event is encoded once for all readers at about the same time. */
+/** Bytes of encoded events kept for the next HTTP reader. Readers at about the same event share one encoding. */
 export const ENCODED_EVENTS_BYTES_MAX: number = 16 * 1024 * 1024;
 /** Event streams of one server at once. In the worst case each has `SUBSCRIBER_CHARACTERS_MAX` waiting. */
 export const SERVER_STREAMS_MAX = 1_024;
 /** Milliseconds of silence after which an event stream sends a heartbeat: less than the minute of common proxies. */
 export const SERVER_HEARTBEAT_MS = 15_000;
-/** Milliseconds after which a client's event source reconnects when its stream ended. */
+/** Milliseconds between the end of a stream and the moment at which a client's event source reconnects. */
 export const SERVER_RECONNECT_MS = 1_000;
 
 // ---- HTTP: work in one tick ---------------------------------------------------------------------------------------
@@ -76,8 +79,8 @@ export const SERVER_RECONNECT_MS = 1_000;
  */
 export const LOOP_BYTES_MAX: number = 128 * 1024;
 /**
- * Ticks in a row in which accepting connections precedes the work that `LOOP_BYTES_MAX` bounds. 16 ticks are about 10
- * ms.
+ * Most consecutive ticks in which the host accepts a connection and therefore does none of the work that
+ * `LOOP_BYTES_MAX` bounds. 16 ticks are about 10 ms.
  */
 export const LOOP_YIELDS_MAX: number = 16;
 /**
@@ -116,8 +119,8 @@ export const TOP_INTERVAL_MS = 1_000;
 /** Sessions that `troupe top` asks for and shows at most. No screen fits more. */
 export const TOP_SESSIONS_MAX = 1_000;
 /**
- * Milliseconds after a process took a directory during which a command waits for it: the process may be a command that
- * only reads, or a program that is about to serve.
+ * Milliseconds. A command waits for a process that opened the data directory less than this time ago. Such a process
+ * may be a command that only reads, or a program that is about to serve.
  */
 export const PLACE_WAIT_MS = 1_000;
 /** Sessions that `troupe ls` prints by default. */
@@ -183,10 +186,13 @@ export const STAGE_READING_MS = 8_500;
 /** Milliseconds of the shortest and the longest mean delay of a staged answer. */
 export const STAGE_DELAY_MS_MIN = 20;
 export const STAGE_DELAY_MS_MAX = 600;
-/** The share of the files whose readers have ended when a reader is steered, and when the process kills itself. */
+/** Share of the files whose readers have ended when the staged review steers a reader. */
 export const STAGE_STEER_SHARE = 0.35;
+/** Share of the files whose readers have ended when the process kills itself. */
 export const STAGE_KILL_SHARE = 0.6;
-/** Files of the smallest review whose process kills itself: with fewer, no reader might be left in its turn. */
+/**
+ * Least files of a review whose process kills itself. With fewer files, perhaps no reader is in a turn at that moment.
+ */
 export const STAGE_KILL_FILES_MIN = 4;
 /** Milliseconds for which a killed review stands still, so that a person sees it before the next process starts. */
 export const STAGE_PAUSE_MS = 1_500;
@@ -207,7 +213,7 @@ export const STAGE_SCREEN_COLUMNS = 80;
 
 /** Bytes of one recorded turn of a chat window: a long answer with the results of its tools. */
 export const RECORDING_BYTES_MAX: number = 1024 * 1024;
-/** Bytes of all recorded turns of the process: some hundred usual turns. */
+/** Bytes of all recorded turns of the process: a few hundred turns of the usual size. */
 export const RECORDINGS_BYTES_MAX: number = 64 * 1024 * 1024;
 /** Milliseconds after which a recording that no client reads is dropped: longer than a page takes to come back. */
 export const RECORDING_UNREAD_MS: number = 10 * 60_000;

@@ -9,18 +9,23 @@
 export const DELTA_COALESCE_MS = 8;
 /** UTF-8 bytes of a model request (rule R35). */
 export const REQUEST_BYTES_MAX: number = 32 * 1024 * 1024;
-/** Models of an agent: each is asked with all its retries before the next, so a longer list helps no one. */
+/** Models of an agent. Each is called with all its retries before the next one, so a longer list does not help. */
 export const AGENT_MODELS_MAX = 8;
-/** Milliseconds that a provider may ask to wait before an agent's next model is asked: longer than most pauses. */
+/**
+ * If a provider asks for a wait of more than this many ms, the agent's next model is called. Most pauses are shorter.
+ */
 export const FALLBACK_AFTER_MS_DEFAULT = 10_000;
-/** Milliseconds until the first model is asked again: the life of a provider's cache, which a change of model loses. */
+/**
+ * Milliseconds until the agent's first model is called again. A provider's cache, which a change of model loses, lasts
+ * as long.
+ */
 export const RETURN_AFTER_MS_DEFAULT: number = 5 * 60 * 1_000;
 /** UTF-16 units of an agent's option `request`, as JSON: room for the schema of an answer. */
 export const REQUEST_FIELDS_CHARACTERS_MAX: number = 256 * 1024;
 /** Stop sequences of an agent, and UTF-16 units of each: a few short words are usual. */
 export const STOP_SEQUENCES_MAX = 64;
 export const STOP_SEQUENCE_CHARACTERS_MAX = 1_000;
-/** Betas of an agent, and characters of each name. Together they fit into one header. */
+/** Beta features that an agent names, and characters of each name. Together they fit into one header. */
 export const BETAS_MAX = 32;
 export const BETA_CHARACTERS_MAX = 100;
 /** UTF-8 bytes of one line of a model's event stream: ten times the largest block of a model answer. */
@@ -32,27 +37,31 @@ export const STREAM_LINE_BYTES_MAX: number = 10 * 1024 * 1024;
 export const STREAM_BYTES_MAX: number = 64 * 1024 * 1024;
 /** Blocks of an answer of `troupe/ai-model`: many times the calls that an answer may have. */
 export const ANSWER_BLOCKS_MAX = 10_000;
-/** Characters of the name of a model's vendor, as blocks of the log have it: the longest known has fewer than 40. */
+/** Characters of the provider's name in a block's `origin`: the longest known has fewer than 40. */
 export const ORIGIN_NAME_CHARACTERS_MAX = 128;
-/** UTF-16 units of the option `providerOptions` of `aiModel`, as JSON: as for an agent's option `request`. */
+/**
+ * UTF-16 units of the option `providerOptions` of `aiModel`, as JSON: as many as an agent's option `request` may have.
+ */
 export const PROVIDER_OPTIONS_CHARACTERS_MAX: number = 256 * 1024;
 /** Characters kept of a model server's error message. A gateway may answer with a whole page. */
 export const ERROR_MESSAGE_CHARACTERS_MAX = 2_000;
-/** Milliseconds one call of the Anthropic provider may take by default. This is also the default of the vendor client. */
+/** Milliseconds one call of the Anthropic provider may take by default. The vendor's client has the same default. */
 export const MODEL_CALL_MS_MAX = 600_000;
 /**
- * Contexts that one thread mirrors: as many as live sessions. Beyond this number the least recently used context is
- * dropped, and is sent whole with the session's next call.
+ * Contexts that one thread mirrors: the default of `limits.liveSessions`. Beyond this number the least recently used
+ * context is dropped, and is sent whole with the session's next call.
  */
 export const MIRRORED_CONTEXTS_MAX = 10_000;
 /** UTF-16 units of text that one call may gather for its next delta. Beyond this bound the delta is sent early. */
 export const DELTA_CHARACTERS_MAX = 65_536;
 /**
  * UTF-16 units of streamed text that a running call keeps for readers that begin later. The longest answers of today,
- * 128,000 tokens, have half of it.
+ * 128,000 tokens, need half of this.
  */
 export const STREAMED_CALL_CHARACTERS_MAX = 1_048_576;
-/** The same for all running calls of one thread: 1,000 streams of 32,768 units, or 32 of the longest. */
+/**
+ * UTF-16 units of such text of all running calls of one thread: 1,000 streams of 32,768 units, or 32 of the longest.
+ */
 export const STREAMED_CHARACTERS_MAX = 33_554_432;
 /** Sessions whose script position one scripted provider keeps. Tests and demos have fewer. */
 export const SCRIPT_SESSIONS_MAX = 1_000_000;
@@ -69,15 +78,17 @@ export const MODEL_THREAD_GRACE_MS = 5_000;
 /** Milliseconds between checks of the deadlines of model threads, while calls run. */
 export const MODEL_THREAD_WATCH_MS = 1_000;
 /**
- * Megabytes of young heap of a model thread. As for `SESSION_THREAD_YOUNG_HEAP_MB`, the objects of a call live until
- * its answer.
+ * Megabytes of young heap of a model thread. The objects of a call live until its answer.
+ * `SESSION_THREAD_YOUNG_HEAP_MB` says why that needs a large young heap.
  */
 export const MODEL_THREAD_YOUNG_HEAP_MB = 96;
-/** Decoded bytes read of a model server's answer that is not an event stream: an error with its message, or a token count. */
+/**
+ * Decoded bytes read of a model server's answer that is no event stream: an error with its message, or a token count.
+ */
 export const ERROR_BODY_BYTES_MAX: number = 64 * 1024;
 /** Milliseconds within which a connection to a model server is made. This is also the default of Node's `fetch`. */
 export const MODEL_CONNECT_MS_MAX = 10_000;
-/** Milliseconds for which an idle connection to a model server stays open. This is also the default of Node's `fetch`. */
+/** Milliseconds for which an idle connection to a model server stays open. Node's `fetch` has the same default. */
 export const MODEL_SOCKET_IDLE_MS_MAX = 4_000;
 /** Idle connections to a model server that a provider keeps: those of a thousand calls that end together. */
 export const MODEL_SOCKETS_IDLE_MAX = 1_000;
@@ -86,7 +97,7 @@ export const MODEL_SOCKETS_IDLE_MAX = 1_000;
  * time.
  */
 export const MODEL_FIRST_BYTE_MS_MAX = 120_000;
-/** Milliseconds of silence inside a streamed answer after which the answer is lost. The server pings every few seconds. */
+/** Milliseconds of silence inside a streamed answer after which the call fails. The server pings every few seconds. */
 export const MODEL_IDLE_MS_MAX = 90_000;
 /**
  * Milliseconds a model server has to end its stream after the answer is whole. Then the connection is closed, and the
@@ -94,21 +105,21 @@ export const MODEL_IDLE_MS_MAX = 90_000;
  */
 export const MODEL_ENDING_MS_MAX = 1_000;
 /**
- * Longest wait that a model server may ask for with `retry-after`: a year. Spend limits end with their month; a server
- * that asks for more has sent something that is no wait.
+ * Longest wait that a model server may ask for with `retry-after`: a year. Even a spend limit ends with its month, so a
+ * longer value is not meant as a wait.
  */
 export const RETRY_AFTER_MS_MAX: number = 366 * 24 * 3_600_000;
-/** Largest share of the wait before a retry that is added at random, so that a thousand sessions do not retry at once. */
+/** Largest random share that is added to the wait before a retry, so that a thousand sessions do not retry at once. */
 export const RETRY_JITTER = 0.15;
 /**
- * Milliseconds until a rate limit is whole again, at most: most of the API's rates are per minute, the longest are per
+ * Most milliseconds until a rate limit is fully restored. Most of the API's rates are per minute, the longest are per
  * day.
  */
 export const RATE_RESET_MS_MAX: number = 24 * 3_600_000;
 /** Characters of the API's own error code. The longest known has fewer than 50. */
 export const ERROR_CODE_CHARACTERS_MAX = 128;
 
-/** Bytes of one further member of an answer (`stop_details`, `input_transformations`). A longer one is left out. */
+/** Bytes of one further member of an answer (`stop_details`, `input_transformations`). A longer member is left out. */
 export const ANSWER_FACT_BYTES_MAX: number = 64 * 1024;
 /** Characters of a container's id. The API's ids have about 30. */
 export const CONTAINER_ID_CHARACTERS_MAX = 256;
@@ -123,14 +134,14 @@ export const USAGE_NAME_CHARACTERS_MAX = 128;
 
 /** Providers of one runtime. Each session thread has a pool, and model threads, for each of them. */
 export const PROVIDERS_MAX = 32;
-/** Characters of a provider's name: a short word, since it stands before the names of models. */
+/** Characters of a provider's name: a short word, because it precedes the names of the provider's models. */
 export const PROVIDER_NAME_CHARACTERS_MAX = 64;
 
 // ---- message threads ----------------------------------------------------------------------------------------------
 
 /**
- * Milliseconds after the start of its last request for which a message thread is continued. The API keeps a thread for
- * five minutes; the rest is for the way of the request and for clocks that differ.
+ * A message thread is continued for this many milliseconds after the start of its last request. The API keeps a thread
+ * for five minutes; the difference is for the transit of the request and for clocks that differ.
  */
 export const MESSAGE_THREAD_MS_MAX = 270_000;
 /**
@@ -146,18 +157,18 @@ export const MESSAGE_THREAD_ID_BYTES_MAX = 256;
 
 // ---- the list of models -------------------------------------------------------------------------------------------
 
-/** Milliseconds within which a vendor's list of models must be complete. Nothing waits for it. */
+/** Milliseconds within which a vendor's list of models must be complete. Nothing waits for the list. */
 export const MODEL_LIST_MS_MAX = 30_000;
-/** Rows that are asked for at once. A row of the API has about two kilobytes. */
+/** Rows of the list requested with one page. A row of the API has about two kilobytes. */
 export const MODEL_LIST_PAGE_ENTRIES = 100;
-/** Decoded bytes of one page: four times as many as such rows have. */
+/** Decoded bytes of one page: four times the size of that many rows. */
 export const MODEL_LIST_BYTES_MAX: number = 1024 * 1024;
 /** Pages of a list, and rows of all pages together. The API has fewer than fifty models. */
 export const MODEL_LIST_PAGES_MAX = 10;
 export const MODEL_LIST_ENTRIES_MAX = 1_000;
 /** Characters of a model's id. The longest known has fewer than 40. */
 export const MODEL_NAME_CHARACTERS_MAX = 256;
-/** UTF-8 bytes of the file in which a store keeps the list: as many rows as there may be, with the longest names. */
+/** UTF-8 bytes of the file in which a store keeps the list: enough for the most rows, with the longest names. */
 export const MODEL_LIST_FILE_BYTES_MAX: number = 1024 * 1024;
 /** Milliseconds after which the list is asked for again: models are announced days before they change. */
 export const MODEL_LIST_REFRESH_MS: number = 24 * 3_600_000;
@@ -170,17 +181,22 @@ export const MODEL_LISTS_KEPT_MAX = 16;
 
 // ---- warming the cache --------------------------------------------------------------------------------------------
 
-/** Milliseconds for which calls of a cold prompt are gathered: those of one fan-out leave within a few flushes. */
+/**
+ * Milliseconds for which calls with the same uncached prompt are collected. Those of one fan-out come in a few flushes.
+ */
 export const WARM_UP_GATHER_MS = 10;
-/** Calls of one prompt that are worth a call before them: from two on, writing once and reading costs less. */
+/**
+ * Least calls with one prompt that justify a warm-up call. For two calls, one cache write and two reads already cost
+ * less.
+ */
 export const WARM_UP_CALLS_MIN = 2;
-/** Prompts of which it is remembered that they are warm. The agents of an embedder have a few. */
+/** Prompts that are remembered as cached by the provider. The agents of an embedder have a few. */
 export const WARM_PROMPTS_MAX = 1_000;
-/** Tokens from which a prompt is cached by a model whose own number is unknown: the largest known number. */
+/** Least tokens of a prompt that a model caches, if the model's own minimum is unknown: the largest known minimum. */
 export const CACHEABLE_TOKENS_MIN = 4_096;
 /**
- * Milliseconds for which a cache entry is taken for alive after the request that wrote or read it: nine tenths of the
- * API's five minutes, and of its hour.
+ * Milliseconds for which a cache entry is assumed to exist after the request that wrote or read it. The short time is
+ * nine tenths of the API's five minutes, the long time nine tenths of its hour.
  */
 export const CACHE_SHORT_MS: number = 0.9 * 300_000;
 export const CACHE_LONG_MS: number = 0.9 * 3_600_000;
@@ -189,16 +205,16 @@ export const CACHE_LONG_MS: number = 0.9 * 3_600_000;
 
 /** Milliseconds over which a provider's rates are counted: they are rates per minute. */
 export const RATE_WINDOW_MS = 60_000;
-/** Share of a rate that the provider reports which is never used. Other processes may use the same key. */
+/** Share of a reported rate that is left unused. Other processes may use the same key. */
 export const RATE_RESERVE = 0.05;
 /**
- * Milliseconds after which a phase of the reported rates ends even if a call of it is still in flight: the longest call
- * is shorter, so its thread ended.
+ * Milliseconds after which a phase of `provider-rates.ts` ends even if one of its calls still counts as in flight. The
+ * longest call is shorter, so the thread of that call has ended.
  */
 export const RATE_PHASE_MS_MAX = 1_800_000;
 /**
- * Milliseconds that a thread waits for another's change of the shared rates, which takes a microsecond, before it takes
- * the other for ended.
+ * Milliseconds that a thread waits for another thread to change the shared rates. A change takes a microsecond, so
+ * after this time the other thread is assumed to have ended.
  */
 export const RATE_LOCK_MS = 50;
 /** Calls that may wait in one governor: ten times the live sessions of a shard, each of which has one call. */
@@ -206,8 +222,8 @@ export const GOVERNED_CALLS_MAX = 100_000;
 /** Milliseconds until a call that a full governor refused is retried. */
 export const GOVERNOR_FULL_RETRY_MS = 1_000;
 /**
- * Milliseconds of the longest common pause that a provider can ask for. Then one call tries again, whatever the header
- * said.
+ * Longest pause of all calls, in ms, that a provider can ask for with a header. After it one call tries again, even if
+ * the header asked for more.
  */
 export const GOVERNOR_HOLD_MS_MAX = 3_600_000;
 /** Milliseconds a circuit stays open at first. Each time its probing call fails, it stays open twice as long. */
@@ -230,8 +246,8 @@ export const GOVERNOR_WINDOW_CUT: number = 1 / 2;
  */
 export const GOVERNOR_WINDOW_STEP_MS = 1_000;
 /**
- * Milliseconds the governor waits for the first call after refused credentials. If the credentials are refused again,
- * the call returns at once; an accepted call takes longer.
+ * Milliseconds the governor waits for the first call after refused credentials. Credentials that are refused again fail
+ * at once, so a call that takes longer was accepted.
  */
 export const GOVERNOR_CREDENTIALS_PATIENCE_MS = 5_000;
 /**
@@ -242,13 +258,13 @@ export const GOVERNOR_CIRCUIT_PATIENCE_MS = 30_000;
 /** Failed connections and server errors in a row that open the circuit: twice the attempts of one call. */
 export const GOVERNOR_FAILURES_MAX = 10;
 /**
- * Milliseconds within which the failures of `GOVERNOR_FAILURES_MAX` must occur. One session that retries over minutes is not
- * an outage.
+ * Milliseconds within which the failures of `GOVERNOR_FAILURES_MAX` must occur. One session that retries over minutes
+ * is not an outage.
  */
 export const GOVERNOR_FAILURES_PERIOD_MS = 60_000;
 /** Output tokens expected of a call before the first answer. */
 export const GOVERNOR_OUTPUT_TOKENS = 500;
-/** Models whose refusals and reported rates are remembered. The agents of an embedder name a few; a row is 136 bytes. */
+/** Models whose refusals and reported rates are remembered, 136 bytes each. The agents of an embedder name a few. */
 export const GOVERNED_MODELS_MAX = 1_000;
-/** Milliseconds between two words of a scripted answer: as long as a person would wait for one. */
+/** Most milliseconds between two pieces of a scripted answer: as long as a person would wait for one. */
 export const SCRIPT_PIECE_MS_MAX = 60_000;

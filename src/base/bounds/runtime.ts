@@ -1,6 +1,6 @@
 /**
- * Bounds of session threads, their host and the readers of events (`src/runtime`, `src/threads`, `src/events`), and of errors and plain
- * values (`src/base`).
+ * Bounds of session threads, their host and the readers of events (`src/runtime`, `src/threads`, `src/events`), and of
+ * errors and plain values (`src/base`).
  */
 import type { RestartIntensity } from '../restart-intensity.ts';
 
@@ -11,7 +11,7 @@ import type { RestartIntensity } from '../restart-intensity.ts';
  * to read back.
  */
 export const STORED_CONTENT_BYTES_MIN = 1_024;
-/** Milliseconds spent on resuming waiters in one tick, so that a thousand of them do not block sockets. */
+/** Milliseconds of one tick for notifying callers whose transitions were flushed. A thousand must not block sockets. */
 export const RESUME_BUDGET_MS = 4;
 /** Milliseconds between checkpoints of session heads. */
 export const CHECKPOINT_INTERVAL_MS = 1_000;
@@ -26,8 +26,8 @@ export const SNAPSHOT_TURNS = 500;
  */
 export const CHECKPOINT_TURNS = 10_000;
 /**
- * Milliseconds after the timeout of its calls at which a session checks whether their results will still come. By then
- * the pool has answered (`TOOL_GRACE_MS`), and a busy thread has read its answer.
+ * Milliseconds after the timeout of a session's calls. Then the session checks whether their results will still come.
+ * By then the tool pool has answered (`TOOL_GRACE_MS`), and a busy session thread has read the answer.
  */
 export const CALL_CHECK_GRACE_MS = 5_000;
 /**
@@ -36,11 +36,11 @@ export const CALL_CHECK_GRACE_MS = 5_000;
 export const RUN_AHEAD_TURNS_MAX = 8;
 /** Idle sessions kept resident per shard, so that a conversation's next message need not read the disk. */
 export const HOT_SESSIONS_MAX = 10_000;
-/** Ended children among the idle resident sessions. They have delivered their results. */
+/** Ended children among the idle resident sessions. Few are kept, because they have delivered their results. */
 export const ENDED_SESSIONS_MAX = 256;
 /**
- * Tokens of the conversations of all idle resident sessions of a shard: about 256 MB. A token is held as four
- * characters, twice, with its keys.
+ * Tokens of the conversations of all idle resident sessions of a shard: about 256 MB. A token has four characters. They
+ * are held twice, within objects whose keys take space too.
  */
 export const HOT_TOKENS_MAX = 16_000_000;
 /**
@@ -73,7 +73,7 @@ export const SHARD_BOUNDS: ShardBounds = Object.freeze({
 
 // ---- session threads and their host -------------------------------------------------------------------------------
 
-/** UTF-16 units of request texts in flight from the host to one session thread. Each text is copied about three times. */
+/** UTF-16 units of requests in flight from the host to one session thread. Each text is copied about three times. */
 export const REQUEST_BYTES_UNDER_WAY_MAX: number = 8 * 1024 * 1024;
 /**
  * UTF-16 units from which a request waits in line. Smaller requests do not wait: a service has at most one per caller.
@@ -90,13 +90,12 @@ export const SHARD_CLOSE_MS = 30_000;
 /** Session threads of one runtime. */
 export const SHARDS_MAX = 64;
 /**
- * Restarts of one session thread before its sessions are given up. OTP's default is one in five seconds; this leaves
- * room for a burst.
+ * Restarts of one session thread before its sessions are given up. OTP's default is one restart in five seconds; this
+ * bound leaves room for a burst.
  */
 export const SHARD_RESTARTS: RestartIntensity = { intensity: 5, periodMs: 60_000 };
 /**
- * Restarts of one session whose transitions throw, before the session is blocked. The same bound applies to the thread
- * of the session.
+ * Restarts of one session whose transitions throw, before the session is blocked. A session thread has the same bound.
  */
 export const SESSION_RESTARTS: RestartIntensity = { intensity: 5, periodMs: 60_000 };
 /**
@@ -107,7 +106,7 @@ export const SESSION_RESTARTS: RestartIntensity = { intensity: 5, periodMs: 60_0
 export const SESSION_THREAD_YOUNG_HEAP_MB = 192;
 /** Sessions whose loggers are kept: those that logged most recently. */
 export const SESSION_LOGGERS_MAX = 1_024;
-/** Milliseconds a probe waits to learn whether interrupted sessions have been read. */
+/** Milliseconds a readiness probe waits to learn whether the sessions that a crash interrupted have been read. */
 export const READY_WAIT_MS = 1_000;
 
 // ---- pages --------------------------------------------------------------------------------------------------------
@@ -122,17 +121,17 @@ export const PAGE_BYTES_MAX: number = 1024 * 1024;
 // ---- webhooks -----------------------------------------------------------------------------------------------------
 
 /**
- * UTF-8 bytes of a text or an input in a notice: receivers commonly take bodies of 64 kB, and a notice has at most two
- * of these and a few names.
+ * UTF-8 bytes of a text or an input in a notice, the body of a webhook request. Receivers commonly accept bodies of
+ * 64 kB, and a notice has at most two such texts and a few names.
  */
 export const NOTICE_BYTES_MAX: number = 16 * 1024;
 /** Notices of one session that a shard reads from the log for one request. */
 export const NOTICES_PAGE_MAX = 64;
 /** Approximate bytes of such a page, in addition to its first notice. */
 export const NOTICES_PAGE_BYTES_MAX: number = 256 * 1024;
-/** Sessions whose logs one request may look through for notices: about a tick's work each. */
+/** Sessions whose logs one request may search for notices. Each takes about one tick. */
 export const NOTICE_SCAN_SESSIONS = 32;
-/** Webhooks of a runtime: each costs its own reading of the log after a restart. */
+/** Webhooks of a runtime. After a restart the log is read once for each. */
 export const WEBHOOKS_MAX = 16;
 /** Headers that a webhook may add. */
 export const WEBHOOK_HEADERS_MAX = 32;
@@ -149,15 +148,18 @@ export const WEBHOOK_BACKOFF_MS = 1_000;
 /** Longest wait before another attempt: a receiver that is back gets its deliveries within five minutes. */
 export const WEBHOOK_BACKOFF_MS_MAX = 300_000;
 /**
- * Sessions of one webhook with undelivered notices that are remembered, 100 to 200 bytes each. Beyond it the log is not
- * followed until some of them are delivered.
+ * Sessions with undelivered notices that one webhook remembers, 100 to 200 bytes each. Beyond this number the log is
+ * not followed until some notices are delivered.
  */
 export const WEBHOOK_SESSIONS_MAX = 10_000;
-/** Bytes of undelivered notices that one webhook holds. The others are read from the log when their turn comes. */
+/** Bytes of undelivered notices that one webhook holds. The others are read from the log when they are due. */
 export const WEBHOOK_HELD_BYTES_MAX: number = 4 * 1024 * 1024;
-/** Live notices that one webhook holds while it reads the log of their shard. */
+/** New notices that one webhook holds while it still reads earlier ones from the log of the same shard. */
 export const WEBHOOK_BUFFERED_MAX = 1_024;
-/** Milliseconds between two writes of a webhook's cursor: deliveries of this time are repeated after a crash. */
+/**
+ * Milliseconds between two writes of a webhook's cursor. After a crash the deliveries since the last write are
+ * repeated.
+ */
 export const WEBHOOK_SAVE_MS = 1_000;
 /** Bytes of the file of a cursor: `WEBHOOK_SESSIONS_MAX` sessions with the longest names. */
 export const WEBHOOK_CURSOR_BYTES_MAX: number = 4 * 1024 * 1024;
@@ -171,8 +173,9 @@ export const ENDPOINT_CALLS_MAX = 1_000_000;
 /** Frames of one posted batch. A longer batch keeps the receiver from its other ports for milliseconds. */
 export const ENDPOINT_BATCH_MAX = 4_096;
 /**
- * Events that a session thread publishes in one note. `ENDPOINT_SLICE_MAX` notes are delivered before any reader runs.
- * Their events together must be fewer than `SUBSCRIBER_EVENTS_MAX`, or a reader that keeps up would lose some.
+ * Events that a session thread publishes in one note (one frame). `ENDPOINT_SLICE_MAX` notes are delivered before any
+ * reader runs. Their events together must be fewer than `SUBSCRIBER_EVENTS_MAX`, or a reader that keeps up would lose
+ * some.
  */
 export const EVENTS_OF_NOTE_MAX = 64;
 /** Frames that an endpoint delivers in one tick: about a millisecond or two of a session thread's work. */
@@ -186,20 +189,19 @@ export const ENDPOINT_SLICE_MAX = 64;
  */
 export const THREAD_END_MS = 5_000;
 /**
- * Milliseconds a thread has to end by itself before it is terminated: a tick of a busy event loop, and the addons'
- * clean-up.
+ * Milliseconds a thread has to end by itself before it is terminated: enough for a tick of a busy event loop and for
+ * the addons' clean-up.
  */
 export const THREAD_EXIT_MS = 2_000;
 /**
- * Milliseconds the end of a thread waits for work that must not be interrupted: a commit, with the delay of a slow
- * device.
+ * Milliseconds that ending a thread waits for work that must not be interrupted: a commit on a slow device.
  */
 export const GATE_CLOSE_MS = 2_000;
 /** Milliseconds between two checks by which a session thread finds out whether its own event loop still runs. */
 export const LOOP_WATCH_INTERVAL_MS = 1_000;
 /**
- * Milliseconds by which such a check may be late. A later check makes the thread report that its actors were stalled. A
- * hundred times the longest usual tick.
+ * Milliseconds by which such a check may be late: a hundred times the longest usual tick. After a later check the
+ * thread reports that its actors were stalled.
  */
 export const LOOP_STALL_MS = 1_000;
 
@@ -209,26 +211,26 @@ export const LOOP_STALL_MS = 1_000;
 export const ERROR_CAUSES_MAX = 5;
 /** Bytes of the JSON of an error's message. With its code and its envelope every error answer stays below 4 kB. */
 export const ERROR_MESSAGE_BYTES_MAX = 3_000;
-/** Characters of the message of a session's last error: heads of sessions and lists have it. */
+/** Characters of the message of a session's last error. Session heads in the store and session lists contain it. */
 export const LAST_ERROR_CHARACTERS_MAX = 500;
-/** Milliseconds between two looks at whether an unclosed runtime has anything to do: two idle looks let the process end. */
+/** Milliseconds between two checks whether an unclosed runtime has work. After two idle checks the process may end. */
 export const PROCESS_HOLD_LOOK_MS = 500;
-/** Edits between a wrong name and a known one up to which the known one is meant: a slip has one or two. */
+/** Most edits between a wrong name and the known name that an error suggests. A typing error has one or two. */
 export const NAME_EDITS_MAX = 2;
-/** Known names listed in an error: all commands of the program fit, and more names do not help to find the right one. */
+/** Known names listed in an error. All commands of the program fit, and a longer list is not read. */
 export const NAMES_LISTED_MAX = 30;
-/** Problems of a refused body that are reported: the first ones, since a client fixes those first. */
+/** Problems of a refused body that are reported: the first few, which a client fixes first. */
 export const BODY_ISSUES_MAX = 3;
 /** Characters of a message or a stack encoded with an error that crosses a thread. */
 export const ERROR_TEXT_CHARACTERS_MAX = 16_384;
-/** Levels of nested data in a log line: an error's data has two. */
+/** Levels of nested data in a log line. The data of an error has two. */
 export const LOGGED_DEPTH_MAX = 6;
 
 // ---- plain values -------------------------------------------------------------------------------------------------
 
 /**
- * Values in one plain copy: as many as fit into the largest result at two bytes each. A list of holes, or a value that
- * contains itself many times, must not hang a thread.
+ * Values in one plain copy: as many as fit into the largest result at two bytes each. A long array of holes, or an
+ * object that is referenced very often, must not hang a thread.
  */
 export const PLAIN_VALUES_MAX: number = 2 * 1024 * 1024;
 
@@ -251,32 +253,36 @@ export const SUBSCRIBER_CHARACTERS_MAX: number = 16 * 1024 * 1024;
 export const READERS_BYTES_MAX: number = 128 * 1024 * 1024;
 /** Subscribers that one runtime serves at once: several for each live session. */
 export const SUBSCRIBERS_MAX = 65_536;
-/** Sessions for which a reader of all sessions may name a cursor. The log is asked about each, one after the other. */
+/** Sessions for which a reader of all sessions may name a cursor. Each is looked up in the log, one after the other. */
 export const EVENT_PLACES_MAX = 10_000;
-/** Sessions of which a reader of all sessions may have lost events before it is notified. A reader further behind fails. */
+/**
+ * Sessions whose events a reader of all sessions may lose before it is notified. With more of them the reader fails.
+ */
 export const LOST_SESSIONS_MAX = 10_000;
 
 // ---- pages of the log for readers ---------------------------------------------------------------------------------
 
-/** Durable events that a subscriber reads from the log at a time. Each reader that catches up holds one page in memory. */
+/**
+ * Durable events on one page that a subscriber reads from the log. A reader that catches up holds one page in memory.
+ */
 export const REPLAY_PAGE_EVENTS = 256;
 /**
  * Approximate bytes of one page of the log besides its first event. For events of the usual size the number of events
  * is the tighter bound.
  */
 export const REPLAY_PAGE_BYTES_MAX: number = 256 * 1024;
-/** Page requests of readers in flight at one shard. The answers of a shard are in memory until the host thread takes them. */
+/** Page requests of readers in flight at one shard. The pages stay in memory until the host thread takes them. */
 export const REPLAYS_UNDER_WAY_MAX = 8;
-/** Approximate bytes of pages kept for the next reader of the same session. A thousand readers of one session share them. */
+/** Approximate bytes of pages kept for the next reader of the same session. All readers of one session share them. */
 export const REPLAY_PAGES_KEPT_BYTES_MAX: number = 16 * 1024 * 1024;
 /**
- * Readers of one shard whose next page continues where the last page ended. Each holds a state of its session and part
- * of the session's log.
+ * Readers of one shard whose next page continues where the last page ended, without folding the session again. Each
+ * holds a state of its session and part of the session's log.
  */
 export const REPLAYS_MAX = 8;
 /**
- * Approximate bytes of those states and log parts together. Beyond it the reader that was served longest ago loses its
- * state and begins from a snapshot again.
+ * Approximate bytes of the states and log parts of those readers together. Beyond this bound the reader that was served
+ * longest ago loses its state, and its next page begins from a snapshot again.
  */
 export const REPLAYS_BYTES_MAX: number = 16 * 1024 * 1024;
 
@@ -285,8 +291,7 @@ export const REPLAYS_BYTES_MAX: number = 16 * 1024 * 1024;
 /** Sessions with work in flight that diagnostics follow: as many as readers of events at most. */
 export const DIAGNOSED_SESSIONS_MAX = 65_536;
 /**
- * Messages of one turn, or of one answer, that diagnostics name. Of a longer list, diagnostics name only the first
- * messages.
+ * Messages of one turn, or of one answer, in a diagnostics message. Only the first messages of a longer list are named.
  */
 export const DIAGNOSED_MESSAGES_MAX = 100;
 

@@ -11,7 +11,7 @@ export const SESSION_NAME_CHARACTERS_MAX = 255;
 export const MODEL_ATTEMPTS_MAX = 100;
 /** Continuations of one paused assistant turn (`pause_turn`). A server tool that never ends must not loop for ever. */
 export const PAUSE_CONTINUATIONS_MAX = 6;
-/** Tokens counted for the call half of a phantom pair (contract §3.5). */
+/** Tokens counted for the call of a phantom pair: a call that the runtime adds beside a result (contract §3.5). */
 export const PHANTOM_CALL_TOKENS = 50;
 /** Messages that the dump of a refused request shows: the newest, since a refusal nearly always concerns the newest. */
 export const REQUEST_DUMP_MESSAGES_MAX = 20;
@@ -32,28 +32,29 @@ export const DEAD_LETTERS_MAX = 100;
 export const PARALLEL_CALLS_MAX = 32;
 /** Tool calls in one model answer. A longer answer is cut, and each cut call is answered with the reason. */
 export const CALLS_PER_ANSWER_MAX = 128;
-/** UTF-8 bytes of the JSON Schema of a structured answer. Each request has it, and each waiting message may have one. */
+/**
+ * UTF-8 bytes of the JSON Schema of a structured answer. Each request has one, and each waiting message may have one.
+ */
 export const ANSWER_SCHEMA_BYTES_MAX: number = 64 * 1024;
 /** Reasons kept when a structured answer does not fit its schema: enough to correct it, few enough to read. */
 export const ANSWER_ISSUES_MAX = 10;
-/** Characters of one such reason: it may quote the answer, or all letters of an enumeration. */
+/** Characters of one such reason. It may quote the answer, or all values of an enumeration. */
 export const ANSWER_ISSUE_CHARACTERS_MAX = 300;
-/** Levels of a schema that are read: the walk must end for a schema that was made by a program. */
+/** Levels of a schema that are read. A schema that a program made may be endlessly deep. */
 export const ANSWER_SCHEMA_DEPTH_MAX = 64;
-/** Structured forms, beside those of the agents, for which a session thread keeps the fields of a request. */
+/** Forms of structured answers, besides those of the agents, whose request fields a session thread keeps. */
 export const ANSWER_FORMS_KEPT_MAX = 256;
 /** Children listed in one `children.updated` event. `sessions.list` returns longer lists. */
 export const CHILDREN_LISTED_MAX = 100;
 /** Names suggested for a tool name that does not exist. */
 export const NEAREST_NAMES_MAX = 3;
-/** Most messages that are removed from the end of a history after a prompt was too long twice. */
+/** Most newest messages that a summary request leaves out on its second attempt, because the first was too long. */
 export const PULLED_BACK_MAX = 64;
 /**
- * Tokens of a budget at most: more than anyone would pay for, yet small enough that sums of such budgets stay
- * exact.
+ * Most tokens of a budget: more than anyone would pay for, yet small enough that sums of such budgets stay exact.
  */
 export const BUDGET_TOKENS_MAX = 1_000_000_000_000;
-/** Sessions below a session that join its first budget: all of them are read, and written to, in one transition. */
+/** Descendants of a session that join its first budget. One transition reads and changes all of them. */
 export const BUDGET_JOINS_MAX = 1_000;
 
 // ---- approvals, guardrails and listeners --------------------------------------------------------------------------
@@ -83,8 +84,8 @@ export const TASK_TITLES_MAX = 1_000;
 /** Tasks of one session that do not continue the previous task. Each begins after an undo or a switch. */
 export const TASK_BRANCHES_MAX = 10_000;
 /**
- * Task starts kept in memory beyond one per message. A task start without messages remains when all messages of a turn
- * were removed.
+ * Task starts kept in memory beyond one per message. A task start without messages remains after all messages of its
+ * turn were removed.
  */
 export const TASK_STARTS_SPARE = 1_024;
 /** Tasks that one `taskHistory` returns. */
@@ -114,7 +115,7 @@ export const EDITS_WAITING_MAX = 1_000;
 export const EDIT_KEYS_REMEMBERED_MAX = 256;
 /** Times that a predicate is repeated because the history changed while it ran. Then the operation is refused. */
 export const HISTORY_ATTEMPTS_MAX = 32;
-/** Transient messages of one session: reminders of the day, not a second history. */
+/** Transient messages of one session. They are meant for reminders of the day, not for a second history. */
 export const TRANSIENT_MESSAGES_MAX = 1_000;
 /** Sessions of one shard that may be kept in memory by transient messages. */
 export const TRANSIENT_SESSIONS_MAX = 10_000;
@@ -125,9 +126,9 @@ export const EXTENSION_EVENTS_MAX = 50;
 
 // ---- compression --------------------------------------------------------------------------------------------------
 
-/** Characters (code points) kept of a tool result among the messages a compression keeps: its beginning says what it was. */
+/** Code points kept of a tool result that stays after a compression. Its beginning says what it was. */
 export const KEPT_RESULT_CHARACTERS_MAX = 2_000;
-/** Messages by which a log must grow before a failed compression is tried again. */
+/** New messages that a session must have before a failed compression is tried again. */
 export const COMPRESSION_RETRY_MESSAGES = 20;
 /**
  * Archives whose topics a session keeps in memory for its index card. For older archives the card lists only the
@@ -140,8 +141,8 @@ export const CHUNK_TOPICS_CHARACTERS_MAX = 300;
 // ---- memory, goals and enrichers ----------------------------------------------------------------------------------
 
 /**
- * Waiting entries shown to Melete: the oldest ones. A flooded mailbox would fill her window, although the turn takes
- * only one entry.
+ * Waiting entries shown to Melete, the enricher that prepares a turn: the oldest ones. A flooded mailbox would fill its
+ * window, although the turn takes only one entry.
  */
 export const MELETE_PENDING_MAX = 100;
 /** Characters of one line shown to Melete: a call's input may be a whole file. */
@@ -157,11 +158,11 @@ export const GOALS_MAX = 256;
 export const GOAL_DESCRIPTION_CHARACTERS_MAX = 1_000;
 /** Characters of a goal shown before the window. A longer goal is cut, since its beginning says what it is. */
 export const PREFIX_GOAL_CHARACTERS_MAX = 1_000;
-/** Messages pinned in one session. More do not fit the part of the window that is reserved for them. */
+/** Messages pinned in one session. More do not fit into the part of the window that is reserved for pins. */
 export const PINS_MAX = 1_000;
 /** Characters shown of a pinned message (contract §1.6). */
 export const PIN_TEXT_CHARACTERS_MAX = 200;
-/** Characters of one snapshot (contract §1.5). */
+/** Characters of one snapshot: a summary of messages that left the window (contract §1.5). */
 export const SNAPSHOT_CHARACTERS_MAX = 32_768;
 /**
  * Snapshots of one level that a session keeps. Older snapshots exceed any budget and would make the session's state

@@ -30,6 +30,12 @@ export const SCAN_ROWS = 16;
 export const READ_HELD_CHARACTERS_MAX: number = 4 * 1024 * 1024;
 /** Names fetched at a time when the name table is listed. */
 export const SCAN_NAMES = 256;
+/** Rows of one slice in which removed sessions are erased: 1 to 5 ms of the session thread. */
+export const ERASE_SLICE_ROWS_MAX = 8;
+/** Bytes of rows of such a slice after which it ends. */
+export const ERASE_SLICE_BYTES_MAX: number = 256 * 1024;
+/** Milliseconds between two such slices, so that they take at most a tenth of the session thread. */
+export const ERASE_PAUSE_MS = 30;
 /** UTF-8 bytes of a commit that may run on the session thread itself: a few transitions. */
 export const COMMIT_HERE_BYTES_MAX: number = 8 * 1024;
 /** Milliseconds that a commit on the session thread may take: no longer than a tick may. */
@@ -39,9 +45,11 @@ export const COMMIT_HERE_MS_MAX = 2;
  * page it saves.
  */
 export const ROW_PACKED_BYTES_MIN = 512;
-/** Bytes of rows of one flush that are compressed on the session thread: 1 to 5 ms. Threads of the pool compress the rest. */
+/** Bytes of one flush's rows that are compressed on the session thread: 1 to 5 ms. Pool threads compress the rest. */
 export const ROWS_PACKED_HERE_BYTES_MAX: number = 1024 * 1024;
-/** Bytes of unpacked rows that a journal keeps for the next reader: the rows that a few dozen sessions of one tick share. */
+/**
+ * Bytes of unpacked rows that a journal keeps for the next reader: the rows that a few dozen sessions of a tick share.
+ */
 export const ROW_CACHE_BYTES_MAX: number = 1024 * 1024;
 /**
  * UTF-8 bytes from which a row holds an unwritten transition as bytes. A smaller transition costs more to copy than to
@@ -49,13 +57,13 @@ export const ROW_CACHE_BYTES_MAX: number = 1024 * 1024;
  */
 export const ROW_TURN_HELD_BYTES_MIN: number = 16 * 1024;
 /**
- * Characters of a base64 text from which its bytes are stored as a medium, once for each session: more than a page of the
- * store. A shorter text takes less space in its row, which is compressed.
+ * Least characters of a base64 text whose bytes are stored as a medium, once for each session: more than a page of the
+ * store. A shorter text takes less space in its compressed row.
  */
 export const MEDIA_CHARACTERS_MIN: number = 6 * 1024;
-/** Bytes of base64 texts of media that a journal keeps for the next entry with the same medium: a few photographs. */
+/** Bytes of base64 texts that a journal keeps in memory for the next entry with the same medium: a few photographs. */
 export const MEDIA_CACHE_BYTES_MAX: number = 16 * 1024 * 1024;
-/** Bytes of base64 texts that the messages of one session share while its log is read: as many as a request may have. */
+/** Bytes of base64 texts that the messages of a session share while its log is read: as many as a request may have. */
 export const SHARED_MEDIA_BYTES_MAX: number = 32 * 1024 * 1024;
 /** UTF-8 bytes of a blob from which it is compressed. */
 export const BLOB_PACKED_BYTES_MIN = 512;
@@ -69,8 +77,8 @@ export const STORE_MAP_BYTES: number = 64 * 1024 ** 3;
 /** Least bytes of the data file that are kept ready behind the last page: room for some commits of a lone session. */
 export const STORE_ROOM_BYTES_MIN: number = 1024 * 1024;
 /**
- * Most bytes of the data file that are kept ready. One flush of `FLUSH_BYTES_MAX` needs this many at worst. A store of
- * 128 MiB grows by an eighth of its size.
+ * Most bytes of the data file that are kept ready. One flush of `FLUSH_BYTES_MAX` needs this many at worst. An eighth
+ * of the store's size is kept ready, so a store reaches this bound at 128 MiB.
  */
 export const STORE_ROOM_BYTES_MAX: number = 16 * 1024 * 1024;
 /**
@@ -79,11 +87,11 @@ export const STORE_ROOM_BYTES_MAX: number = 16 * 1024 * 1024;
  */
 export const STORE_SPARE_BYTES_MIN: number = 4 * 1024 * 1024;
 /**
- * Bytes of a new data file that are made ready before LMDB creates its tables, with one commit each: six times what
- * these commits take.
+ * Bytes of a new data file that are made ready before LMDB creates its tables. Each table takes one commit, and the
+ * bytes are six times what these commits need.
  */
 export const STORE_OPEN_BYTES: number = 256 * 1024;
-/** Bytes of LMDB's lock file that are made ready: the size of its table of 126 readers, and a page more. */
+/** Bytes of LMDB's lock file that are made ready: the size of its table of 126 readers, and one more page. */
 export const STORE_LOCK_FILE_BYTES: number = 12 * 1024;
 /** Files of a store whose rights are checked when it is opened: all files of most stores, in a few milliseconds. */
 export const STORE_RIGHTS_ENTRIES_MAX = 256;

@@ -16,13 +16,13 @@ export const TOOL_ADMITTED: number = 2 * TOOL_CONCURRENCY;
 /** Calls of all tools on one tool thread at a time: each then has half a megabyte of the thread's heap. */
 export const TOOL_THREAD_CALLS_MAX = 1_024;
 /**
- * Calls that ignored their signal and were left running on one tool thread. With more of them the thread is replaced
- * once its other calls are over, since each keeps its memory, timers and connections for as long as the thread lives.
+ * Calls that ignored their signal and were left running on one tool thread. Each keeps its memory, timers and
+ * connections for as long as the thread lives. With more of them the thread is replaced once its other calls are over.
  */
 export const TOOL_ABANDONED_MAX = 16;
 /**
- * Times a call begins again in company after another call ended its thread. Then it begins once more, on a thread that
- * it has to itself, so that only the call itself can end it.
+ * Times a call begins again beside other calls after another call ended its thread. Then the call begins once more,
+ * alone on a thread, so that only the call itself can end that thread.
  */
 export const TOOL_REPEATS_MAX = 2;
 /** Attempts of one call of a tool with `retry`. A turn waits for all of them. */
@@ -31,16 +31,16 @@ export const TOOL_ATTEMPTS_MAX = 10;
 export const TOOL_RETRY_BASE_MS = 500;
 /** Longest wait in ms between two attempts, by default. */
 export const TOOL_RETRY_MAXIMUM_MS = 30_000;
-/** Longest wait in ms between two attempts that a tool may state: what takes longer is a separate job. */
+/** Longest wait in ms between two attempts that a tool may state. Work with longer waits is a separate job. */
 export const TOOL_RETRY_WAIT_MS_MAX = 600_000;
 /**
- * Milliseconds for which a tool given as a value may hold the host thread before that is reported. A quarter of the
- * second that a health check usually waits; garbage collections and usual ticks are far shorter.
+ * Milliseconds for which a tool given as a value may hold the host thread before that is reported. Health checks
+ * usually wait a second, four times as long. Garbage collections and usual ticks are far shorter.
  */
 export const TOOL_BLOCK_MS = 250;
-/** Milliseconds between two looks at the host's loop while such tools run: a fifth of what is reported. */
+/** Milliseconds between two checks of the host's event loop while such tools run: a fifth of `TOOL_BLOCK_MS`. */
 export const TOOL_WATCH_INTERVAL_MS = 50;
-/** Milliseconds in which a tool that holds the host thread again and again is logged once. */
+/** Milliseconds in which a tool that holds the host thread repeatedly is logged once. */
 export const TOOL_BLOCK_LOG_MS = 60_000;
 /** Tasks that wait for a tool thread, per shard. */
 export const TOOL_QUEUE_MAX = 100_000;
@@ -63,7 +63,7 @@ export const TOOL_RESULT_CROSSING_BYTES_MAX: number = 4 * 1024 * 1024;
 export const TOOL_TIMEOUT_MS_MAX = 3_600_000;
 /** Characters of a tool's description: the model reads it with every request. */
 export const TOOL_DESCRIPTION_CHARACTERS_MAX = 32_768;
-/** UTF-16 units of a server tool with its settings, as JSON: room for a thousand domains. Each request has it. */
+/** UTF-16 units of a server tool with its settings, as JSON: room for a thousand domains. Each request has the tool. */
 export const SERVER_TOOL_CHARACTERS_MAX: number = 64 * 1024;
 /** Characters of a line about a tool in the system prompt. Each session with enrichers sends it with every call. */
 export const TOOL_SNIPPET_CHARACTERS_MAX = 400;
@@ -71,11 +71,13 @@ export const TOOL_SNIPPET_CHARACTERS_MAX = 400;
 export const TOOL_GUIDELINES_MAX = 16;
 /** Problems of one tool input that are reported to the model. It repairs a few at a time. */
 export const INPUT_ISSUES_MAX = 5;
-/** Different late errors of one tool thread that are reported. Further errors add nothing new. */
+/**
+ * Different errors of one tool thread, thrown outside of any call, that are reported. Further errors add nothing new.
+ */
 export const TOOL_NOISE_MAX = 100;
 /**
- * Megabytes of young heap of a tool thread. It is small, since a young heap that survives whole at once exceeds the
- * limit and ends the process.
+ * Megabytes of young heap of a tool thread. It is small: if all objects of a large young heap survived at once, they
+ * would exceed the heap limit, and that ends the process.
  */
 export const TOOL_THREAD_YOUNG_HEAP_MB = 16;
 /** Schemas of tools remembered as valid, so that describing the same tool again costs no compilation. */
@@ -131,7 +133,7 @@ export const SHELL_TIMEOUT_MS = 30_000;
 export const SHELL_OUTPUT_BYTES_MAX = 100_000;
 /** Commands of one call of the shell tool. A longer list is a script, and belongs into a file. */
 export const SHELL_COMMANDS_MAX = 100;
-/** Milliseconds an interrupted command has to end before its shell is killed. Most end within one, some clean up first. */
+/** Milliseconds an interrupted command has to end before its shell is killed. Some commands clean up first. */
 export const SHELL_STOP_MS = 2_000;
 /**
  * Milliseconds before its deadline at which a command that times out is stopped, so that its output can be reported.
@@ -152,7 +154,7 @@ export const SHELL_DRAIN_MS = 100;
 export const SHELL_IDLE_MS = 600_000;
 /** Shells of one tool at once. Beyond this number the least recently used shell is ended. */
 export const SHELLS_MAX = 64;
-/** Sessions without a shell for which one tool remembers the last directory: as many as live sessions. */
+/** Sessions without a shell for which one tool remembers the last directory: the default of `limits.liveSessions`. */
 export const SHELL_DIRECTORIES_MAX = 10_000;
 /** UTF-8 bytes of the newest output that is published as progress of a running command. */
 export const SHELL_PROGRESS_BYTES = 2_000;
@@ -195,11 +197,11 @@ export const MCP_SERVERS_MAX = 64;
 export const MCP_SERVER_NAME_CHARACTERS_MAX = 48;
 /** UTF-8 bytes of an `mcp.json`. */
 export const MCP_FILE_BYTES_MAX: number = 256 * 1024;
-/** Tools of one server that are taken. A model is shown each of those that its agent is granted. */
+/** Tools accepted from one server. A model is shown those that its agent is granted. */
 export const MCP_TOOLS_MAX = 512;
-/** UTF-16 units of the descriptions of one server's tools, as JSON. Each request of a session has those it is granted. */
+/** UTF-16 units of the descriptions of one server's tools, as JSON. A request has those that its agent is granted. */
 export const MCP_TOOLS_CHARACTERS_MAX: number = 1024 * 1024;
-/** Pages of a server's list of tools that are read. A server may answer with further pages for ever. */
+/** Pages of a server's list of tools that are read. A faulty server may return pages for ever. */
 export const MCP_LIST_PAGES_MAX = 64;
 /** UTF-8 bytes of one message of a server: a result that may cross a thread, and room for its JSON escapes. */
 export const MCP_MESSAGE_BYTES_MAX: number = 10 * 1024 * 1024;
@@ -209,7 +211,7 @@ export const MCP_ERROR_OUTPUT_CHARACTERS = 2_000;
 export const MCP_CONNECT_MS = 30_000;
 /** Milliseconds that `open` waits for the tools of the servers it starts. Later tools come with a later epoch. */
 export const MCP_OPEN_WAIT_MS = 10_000;
-/** Milliseconds for the question that finds out a server's protocol era. A server of the older era may be silent. */
+/** Milliseconds to wait for a server's supported protocol version. A server of an older version may not reply. */
 export const MCP_PROBE_MS = 5_000;
 /** Milliseconds in which a server must answer a health check (contract §11.4). */
 export const MCP_HEALTH_MS = 5_000;
@@ -217,15 +219,17 @@ export const MCP_HEALTH_MS = 5_000;
 export const MCP_RETRY_MS = 100;
 /** Longest wait in ms between two attempts to connect. */
 export const MCP_RETRY_MS_MAX = 60_000;
-/** Milliseconds a connection must hold before an end counts as the first failure again. */
+/** Milliseconds after which a connection counts as stable. If it ends later, failures are counted from one again. */
 export const MCP_STABLE_MS = 10_000;
 /** Milliseconds that a call waits for a connection before it fails. */
 export const MCP_CALL_WAIT_MS = 30_000;
-/** Times that a `pure` or `keyed` call is sent again after its connection was lost. A call may itself end the server. */
+/**
+ * Times that a `pure` or `keyed` call is sent again after its connection was lost. The call itself may end the server.
+ */
 export const MCP_CALL_REPEATS_MAX = 8;
 /**
- * Calls of one server in flight, for each session thread. Further calls wait without using up their time. The outcome of
- * those in flight may be unknown when the server dies.
+ * Calls of one server in flight, for each session thread. Further calls wait, and the wait does not count for their
+ * timeouts. If the server dies, the outcome of the calls in flight may be unknown.
  */
 export const MCP_CALLS_IN_FLIGHT_MAX = 128;
 /** Open calls of one server, those that wait for a connection included. */
@@ -233,8 +237,8 @@ export const MCP_CALLS_MAX = 10_000;
 /** UTF-16 units of the inputs of one server's open calls, as JSON. */
 export const MCP_CALLS_CHARACTERS_MAX: number = 64 * 1024 * 1024;
 /**
- * UTF-8 bytes of the schema and the state with which a server asks in a call. Each state of the session has them while the
- * question waits and until the call ends.
+ * UTF-8 bytes of the schema and the state that a server sends with a question during a call. The session's state
+ * contains them until the call ends.
  */
 export const MCP_QUESTION_BYTES_MAX: number = 64 * 1024;
 /** Milliseconds a server may take to end by itself once its input has ended. */
@@ -246,5 +250,5 @@ export const MCP_KILL_MS = 2_000;
  * take longer than the waits between them.
  */
 export const MCP_CLOSE_MS = 15_000;
-/** Earlier lists of tools that a session thread remembers, for the epochs in use that show them. */
+/** Earlier lists of tools that a session thread remembers, because epochs in use still show them. */
 export const MCP_LISTS_KEPT_MAX = 8;

@@ -126,7 +126,7 @@ async function writableDirectory(given: string | undefined, { directory }: Surro
   return path;
 }
 
-/** Catches the first signal, so that the work ends at the next repetition. */
+/** Remembers the first signal, so that the work ends before the next repetition. */
 function stopSignal(surroundings: Surroundings): {
   readonly came: () => StopSignal | undefined;
   readonly forget: () => void;

@@ -12,7 +12,7 @@ import { add } from './tools.ts';
 /** How threads are used: the defaults, or everything on one thread. */
 export type Isolation = 'isolated' | 'inline';
 
-/** The measurements with one use of threads. Rates are medians over repetitions. */
+/** The measurements with one isolation. Rates are medians over repetitions. */
 export interface WorkFigures {
   /** W1: turns per second of one session. */
   readonly oneSession: number;
@@ -34,7 +34,9 @@ export class StoppedError extends Error {
 
 /** The most sessions of W2, and the most children of W3. */
 const SESSIONS_MAX = 1_000;
-/** A measurement of fewer than ten seconds has fewer sessions, since one pass over all of them would take longer. */
+/**
+ * Sessions for each second of a measurement of fewer than ten seconds. One pass over all sessions would take longer.
+ */
 const SESSIONS_A_SECOND = 100;
 const TURNS_EACH = 3;
 const HALF_STEPS_A_TURN = 2;
@@ -137,7 +139,7 @@ async function oneFamily(runtime: Runtime, label: string, children: number): Pro
   return found;
 }
 
-/** Milliseconds from `send` to its receipt. The turn that it starts ends before the next one. */
+/** Milliseconds from `send` to its receipt. The turn that the message starts ends before this resolves. */
 async function receipt(runtime: Runtime): Promise<number> {
   const startedAt = performance.now();
   const sent = await runtime.session('receipts').send('add 2 3');

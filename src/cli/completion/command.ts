@@ -14,7 +14,7 @@ const SCRIPTS: Readonly<Record<string, (commands: readonly CommandWords[]) => st
 };
 const SHELLS = Object.keys(SCRIPTS);
 
-/** See the head of the file. `commands`: those of the program. */
+/** See the head of the file. `commands`: the commands of the program. */
 export function completionCommand(commands: readonly CommandEntry[]): Command {
   return {
     positionals: [{ name: 'shell', required: true, help: SHELLS.join(', '), completes: SHELLS }],

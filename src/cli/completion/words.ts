@@ -6,7 +6,7 @@ export type Values = 'session' | 'directory' | 'file' | 'text' | readonly string
 
 /** One option. */
 export interface OptionWords {
-  /** `--data`. */
+  /** For example `--data`. */
   readonly word: string;
   readonly help: string;
   /** Missing: it takes no value. */

@@ -1,6 +1,6 @@
 /**
- * `troupe doctor`: checks whether a store is whole, measures its contents, and saves what a damaged one still has.
- * Writes nothing into the store.
+ * `troupe doctor`: checks whether a store is whole, measures its contents, and saves the readable part of a damaged
+ * store. Writes nothing into the store.
  */
 import { stat } from 'node:fs/promises';
 import { relative, resolve } from 'node:path';
@@ -120,7 +120,7 @@ async function stats(store: SalvageStore, { directory, isJson, surroundings }: P
   return EXIT.ok;
 }
 
-/** Saves a store. The exit code is 1 when something was damaged, since then not everything was saved. */
+/** Saves a store. The exit code is 1 if something was damaged, because then not everything was saved. */
 async function salvage(store: SalvageStore, to: string, { directory, isJson, surroundings }: Place): Promise<number> {
   const saved = await salvageStore(store, directory, to);
   await store.checkUnchanged();

@@ -3,7 +3,8 @@
  *
  * `sessions.jsonl`: `{ type: 'session', id, agent, parent?, name?, state, createdAt, updatedAt, usage, messages,
  * pending, cut? }`, followed by its lines `{ type: 'message', session, message }` and `{ type: 'pending', session,
- * pending }`, oldest first. `cut` says why the session ends there. `damage.jsonl`: one finding per line.
+ * pending }`, oldest first. `cut` is the damage at which the readable part of the session ends. `damage.jsonl`: one
+ * finding per line.
  */
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
@@ -45,7 +46,7 @@ export async function salvageStore(store: SalvageStore, directory: string, to: s
         findings.push({ path: session.shard.path, session: session.id, ...session.damage });
         saved.cut += 1;
       }
-      // Damage before the first transition left only the session's name, so nothing is saved.
+      // If the damage comes before the first transition, only the name of the session and the damage are saved.
       await writeSession(sessions, session);
       saved.sessions += 1;
       saved.messages += session.messages.length;

@@ -1,4 +1,4 @@
-/** Folds the sessions that `troupe doctor` can read of a store, each up to its first damage. */
+/** Folds the sessions of a store for `troupe doctor`, each up to its first damage. */
 import { TroupeError } from '../../base/errors.ts';
 import type { Message } from '../../base/messages.ts';
 import type { SalvageShard, SalvageStore } from '../../journal/check/salvage-store.ts';
@@ -15,12 +15,12 @@ export interface FoldedSession {
   readonly id: string;
   readonly shard: SalvageShard;
   readonly state: SessionState;
-  /** All messages of the session, including those that left its window, but not the removed ones. */
+  /** All messages of the session, including messages that left the window, without removed messages. */
   readonly messages: readonly Message[];
   readonly turns: number;
   /** UTF-8 bytes of its entries. */
   readonly bytes: number;
-  /** Epoch ms of its first and last transition; 0 when it has none. */
+  /** Epoch ms of the session's first and last transition; 0 if there is none. */
   readonly oldest: number;
   readonly newest: number;
   readonly hasSnapshot: boolean;
@@ -71,7 +71,7 @@ function fold(shard: SalvageShard, id: string, key: number): FoldedSession {
   return damage === undefined ? folded : { ...folded, damage };
 }
 
-/** A source for the beginning of a fork, which may be in the log of another session of its shard. */
+/** The source from which a fork reads its beginning, which may be in the log of another session of the shard. */
 function sourceOf(shard: SalvageShard): LogSource {
   return {
     keyOf: (name) => shard.sessions().find(([id]) => id === name)?.[1],

@@ -14,7 +14,8 @@ export interface SessionSize {
 }
 
 /**
- * See the head of the file. Bytes are those of the data files, except where the name says that they are a session's.
+ * See the head of the file. Bytes are those of the data files. In `SessionSize` they are those of the session's
+ * entries.
  */
 export interface StoreStats {
   readonly shards: number;

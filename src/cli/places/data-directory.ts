@@ -9,7 +9,7 @@ import { readManifest } from '../../journal/store/manifest.ts';
 import { type Arguments, NotFoundError, type OptionSpec, UsageError } from '../command.ts';
 import type { Surroundings } from '../surroundings.ts';
 
-/** The data directory of every command that is given none. */
+/** The data directory of a command that is given no other one. */
 export const DEFAULT_DATA = 'data';
 /** The environment variable that names the data directory. */
 const DATA_VARIABLE = 'TROUPE_DATA';
@@ -49,7 +49,7 @@ export async function prepareDataDirectory(path: string): Promise<void> {
 }
 
 /**
- * Creates a directory after its parents, one by one: Node's own recursion never ends on a file system that answers
+ * Creates a directory after its parents, one by one. Node's own recursion never ends on a file system that answers
  * ENOENT, such as `/proc`.
  */
 async function makeDirectory(path: string): Promise<void> {
@@ -86,7 +86,10 @@ export async function sourceDirectory(given: string | undefined, surroundings: S
   }
 }
 
-/** The directory of this project, if its sources are in it; an installed package has none, so then the working one. */
+/**
+ * The directory of this project if its sources are there. An installed package has no sources; then the working
+ * directory.
+ */
 function projectRoot(surroundings: Surroundings): string {
   const folder = dirname(fileURLToPath(import.meta.url));
   // The built program lies in `dist`, this file three folders below the root.
@@ -100,7 +103,7 @@ export function shownPath(path: string, surroundings: Surroundings): string {
   return short === '' ? '.' : short.startsWith('..') || isAbsolute(short) ? path : short;
 }
 
-/** `--data DIR ` for suggested commands; empty for the directory that they use without it. */
+/** `--data DIR ` for suggested commands. Empty if they find the directory without it. */
 export function dataArgument(path: string, surroundings: Surroundings): string {
   const { directory } = surroundings;
   const usual = resolve(directory, namedByEnvironment(surroundings) ?? DEFAULT_DATA);

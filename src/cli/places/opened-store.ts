@@ -1,17 +1,17 @@
 /**
- * Opens a data directory to change sessions by events of their logs alone. The one agent of the runtime is of no session
- * in the store, so no turn starts, no interrupted work continues and no model is called.
+ * Opens a data directory to change sessions by events of their logs alone. The only agent of the runtime belongs to no
+ * session of the store. So no turn starts, no interrupted work continues and no model is called.
  */
 import { STOP_DEADLINE_MS } from '../../base/bounds.ts';
 import { agent, type ModelProvider, open, type Runtime } from '../../index.ts';
 import { commandLogger } from '../command-logger.ts';
 import type { Surroundings } from '../surroundings.ts';
 
-/** One thread, since little is done. */
+/** One tool thread and no other thread, because there is little work. */
 const THREADS = { sessions: 0, models: 0, tools: 1 } as const;
 const AGENT = 'command';
 
-/** Nothing here calls a model. If something did, closing the store would cut the call off without a result. */
+/** No session calls this provider. If one did, closing the store would end the call without a result. */
 export const NO_MODEL: ModelProvider = {
   name: 'none',
   generate: (_request, { signal }) =>
@@ -21,8 +21,8 @@ export const NO_MODEL: ModelProvider = {
 };
 
 /**
- * Changes sessions in a directory, which is closed when `change` settles. `agents`: names that sessions of the store
- * have. Rejects as `open` does.
+ * Changes sessions in a directory, which is closed when `change` settles. `agents`: the names of the agents of the
+ * store's sessions. Rejects as `open` does.
  */
 export async function changeStore<T>(
   directory: string,

@@ -1,7 +1,7 @@
 /**
  * Finds the sessions of a command, in one order for all commands: the server that `--url` names, the directory that
  * `--data` names, the server of `TROUPE_URL`, the directory of `TROUPE_DATA`, `./data`. If a process has the directory
- * open and serves it, the place is its server, which the lock of the store names.
+ * open and serves it, its server is asked. The lock of the store names that server.
  */
 import { networkInterfaces } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -39,8 +39,8 @@ export type Place =
 
 /**
  * The place of the sessions. `mayCreate`: a directory without a store is a place too. Rejects with `UsageError` for
- * options that exclude each other, `NotFoundError` for a directory without a store, `StoreLockedError` for a directory
- * that a process has open and does not serve.
+ * options that exclude each other, and with `NotFoundError` for a directory without a store. Rejects with
+ * `StoreLockedError` if a process has the directory open and does not serve it.
  */
 export async function findPlace(
   given: Arguments,
@@ -53,7 +53,7 @@ export async function findPlace(
   const token = tokenOf(given, surroundings);
   if (url !== undefined) return served(serverAt(url, token, '--url'));
   const address = surroundings.environment[URL_VARIABLE];
-  // An option outranks a variable.
+  // An option takes precedence over a variable.
   if (data === undefined && address !== undefined && address.trim() !== '') {
     return served(serverAt(address, token, URL_VARIABLE));
   }
@@ -65,8 +65,9 @@ export async function findPlace(
 }
 
 /**
- * The owner of the store. An owner that has it only since a moment ago may be a command that reads it, or a program that
- * is about to serve it, so that is waited for.
+ * The owner of the store: the process that has it open. A new owner may be a command that only reads the store, or a
+ * program that is about to serve it. So this waits until the owner has gone, serves the store, or has had it open for
+ * `PLACE_WAIT_MS`.
  */
 async function settledOwner(directory: string): Promise<StoreOwner | undefined> {
   for (;;) {
@@ -110,8 +111,8 @@ function serverOf({ pid, host, since, isLocal, server }: StoreOwner, token: stri
 }
 
 /**
- * True for an address of this machine. A directory that came from elsewhere may have a lock that names any server, which
- * must not receive the token.
+ * True for an address of this machine. A directory that came from elsewhere may have a lock that names any server. Such
+ * a server must not receive the token.
  */
 function isOfThisMachine(url: string): boolean {
   const name = URL.canParse(url) ? new URL(url).hostname.replace(/^\[|\]$/g, '') : '';

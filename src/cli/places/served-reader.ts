@@ -79,7 +79,7 @@ export function servedReader(server: Server): SessionReader {
     });
   return {
     list: async (filter, limit) => {
-      // While all pages are read, a session that changes would move ahead of the next page in the order `newest`.
+      // In the order `newest`, a session that changes meanwhile would move to a page that was already read.
       const order = limit === Number.POSITIVE_INFINITY ? 'id' : 'newest';
       const found = await paged(
         listPath(filter, order),

@@ -18,8 +18,8 @@ export interface Server {
   /** Scheme, host and port, for people. */
   readonly origin: string;
   /**
-   * The answer to a request, in the form of the schema. Rejects with `NotFoundError` for a session that does not exist,
-   * and with `ServerError` if the server does not answer, or answers with a failure or in another form.
+   * The answer to a request, in the form of the schema. Rejects with `NotFoundError` for a session that does not exist.
+   * Rejects with `ServerError` if the server does not answer, reports a failure, or answers in another form.
    */
   ask<T>(path: string, schema: z.ZodType<T>, request?: ServerRequest): Promise<T>;
   /** The response to a request, its body unread. Rejects as `ask` does. */
@@ -32,7 +32,10 @@ const problemSchema = z.looseObject({
   code: z.string().optional(),
 });
 
-/** The server at an address. `origin`: the option or variable that has it. Throws `UsageError` for no http address. */
+/**
+ * The server at an address. `origin`: the option or variable that gives it. Throws `UsageError` if it is not an http or
+ * https address.
+ */
 export function serverAt(address: string, token: string | undefined, origin: string): Server {
   const base = URL.canParse(address) ? new URL(address) : undefined;
   if (base === undefined || (base.protocol !== 'http:' && base.protocol !== 'https:')) {

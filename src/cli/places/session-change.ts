@@ -1,4 +1,4 @@
-/** Changes a session where it is: a running server does it, or the command itself opens the directory. */
+/** Changes a session where it is: a running server changes it, or the command itself opens the directory. */
 import type { Runtime } from '../../index.ts';
 import type { Surroundings } from '../surroundings.ts';
 import { changeStore } from './opened-store.ts';

@@ -35,7 +35,7 @@ export interface StoredSession extends SessionSummary {
   readonly messages: number;
   readonly events: number;
   readonly usage: Usage;
-  /** As `state()` has it; missing: the session has none. */
+  /** The budget as `state()` returns it; missing: the session has no budget. */
   readonly budget?: { readonly tokens: number; readonly used: number };
   readonly why: {
     readonly reason: Explanation['reason'] | 'completed' | 'failed' | 'cancelled';
@@ -52,7 +52,7 @@ export interface StoredSession extends SessionSummary {
 export interface StoredSessions {
   /** All sessions, ascending by id. */
   list(): readonly SessionSummary[];
-  /** The calls that wait for a person, oldest first. They have no `expiresAt`, since the settings are not stored. */
+  /** The calls that wait for a person, oldest first. They have no `expiresAt`, because the settings are not stored. */
   waiting(): readonly QueuedCall[];
   /** Reads one session; undefined when there is none. Throws `StoreCorruptError` for a log that cannot be read. */
   session(id: string): StoredSession | undefined;
@@ -127,7 +127,7 @@ function storedSessions(journals: readonly Journal[]): StoredSessions {
 
 /**
  * Summaries from the heads. Sessions that are runnable or changed since the last checkpoint are read from the log,
- * since their heads are older.
+ * because their heads may be older.
  */
 function summaries(journal: Journal): readonly SessionSummary[] {
   const changed = changedSessions(journal);

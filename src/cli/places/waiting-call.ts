@@ -1,7 +1,7 @@
-/** A tool call that waits for a person, as a server answers it and a directory has it. */
+/** A tool call that waits for a person, as read from a server or from a directory. */
 import { z } from 'zod';
 
-/** See the head of the file. It may have more members, which `--json` prints. */
+/** See the head of the file. A call may have more members, which `--json` prints. */
 export interface WaitingCall {
   readonly session: string;
   readonly callId: string;
@@ -10,11 +10,11 @@ export interface WaitingCall {
   readonly input?: unknown;
   readonly question?: string | undefined;
   readonly choices?: readonly string[] | undefined;
-  /** Epoch ms at which it began to wait. */
+  /** Epoch ms at which the call began to wait. */
   readonly at: number;
 }
 
-/** The schema of an answer of a server. */
+/** The schema of a call in the answer of a server. */
 export const waitingCallSchema: z.ZodType<WaitingCall> = z.looseObject({
   session: z.string(),
   callId: z.string(),

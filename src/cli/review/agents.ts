@@ -5,15 +5,15 @@ import { workerUrl } from '../../threads/worker-url.ts';
 import { type ReviewPace, withPace } from './pace.ts';
 import { type ReviewModel, reviewAgents } from './plan.ts';
 
-/** The model of the readers: small and cheap, since there are many. */
+/** The model of the readers: small and cheap, because there are many readers. */
 const READER_MODEL = 'claude-haiku-5-5';
 /** The model that writes the index from the reports. */
 const REVIEWER_MODEL = 'claude-opus-5-5';
 const READER_TOKENS_MAX = 2_000;
 const REVIEWER_TOKENS_MAX = 32_000;
 /**
- * Tokens of a context: room for the largest file, or for the reports of the largest review. The scripted reviewer must
- * lose none.
+ * Tokens of a context: room for the largest file, or for the reports of the largest review. No report may leave the
+ * scripted reviewer's window.
  */
 const READER_BUDGET = 120_000;
 const REVIEWER_BUDGET = { claude: 160_000, scripted: 10_000_000 } as const;
@@ -45,7 +45,9 @@ export function hasCredentials(environment: Readonly<Record<string, string | und
   return ['ANTHROPIC_API_KEY', 'ANTHROPIC_AUTH_TOKEN'].some((name) => (environment[name] ?? '').trim() !== '');
 }
 
-/** Options of `open` for the sessions of the review `id` of a directory (absolute). `pace`: of a scripted model. */
+/**
+ * Options of `open` for the sessions of the review `id`. `directory`: absolute. `pace`: the pace of a scripted model.
+ */
 export function reviewOptions(id: string, directory: string, model: ReviewModel, pace?: ReviewPace): OpenOptions {
   return {
     agents: agentsOf(id, directory, model),

@@ -69,7 +69,7 @@ export async function runReview(
   const plan = known ?? (await startReview(reviewer, await makePlan(), listener));
   const { children } = await reviewer.state();
   listener.planned(plan, standing, children.filter(({ exited }) => exited !== undefined).length);
-  // The review is finished: the log has the answer, which also covers the failed readers.
+  // In a finished review no reader runs again: the answer in the log also covers the failed readers.
   const failed =
     standing === 'finished'
       ? await failedReaders(reviewer)
@@ -137,8 +137,8 @@ async function readAll(reading: Reading): Promise<number> {
       const child = await readerOf(reading, file, known);
       reading.listener.spawned(file, child);
       const end = endOf(reading, file, child);
-      // Awaited once all readers are spawned. If spawning fails, for example because the runtime closes, it is never
-      // awaited, because the same cause also ends the wait.
+      // `end` is awaited once all readers are spawned. If spawning fails, for example because the runtime closes, `end`
+      // is never awaited. The same cause may reject it, which must not be an unhandled rejection.
       end.catch(() => undefined);
       ends.push(end);
     }
@@ -153,7 +153,7 @@ async function endOf({ listener }: Reading, file: PlannedFile, child: Child): Pr
   return reason;
 }
 
-/** The reader of a file: the present reader, or a new reader if the present one failed before this process began. */
+/** The reader of a file: the existing reader, or a new one if the existing reader failed before this process began. */
 async function readerOf(
   { reviewer, agent, listener }: Reading,
   file: PlannedFile,

@@ -1,8 +1,9 @@
 /**
  * The scripted model of a review, for users without a key. It runs in the model threads like any model, sees only its
- * request, and answers by rules. A reader requests its file with `read_file`, page by page, and reports what the rules
- * find in the results, and what a later message of its user asks for. The reviewer writes an index of the reports
- * delivered to it. The URL that imports this module may carry a pace (`pace.ts`). Deterministic, without I/O.
+ * request, and answers by rules. A reader requests its file with `read_file`, page by page. It reports the facts that
+ * the rules find in the results, and the longest line if a later message asks for that. The reviewer writes an index of
+ * the reports delivered to it. The URL that imports this module may carry a pace (`pace.ts`). Deterministic, without
+ * I/O.
  */
 import { REVIEW_PAGES_MAX } from '../../base/bounds.ts';
 import type { ContentBlock } from '../../base/messages.ts';
@@ -33,7 +34,7 @@ interface AnsweredCall {
   readonly isError: boolean;
 }
 
-/** The script: a reader when its first message is a task, the reviewer when it is a plan. */
+/** The script. It answers as a reader if the first message is a task, and as the reviewer if it is a plan. */
 export function answer(request: ModelRequest, { session }: Pick<ReplyContext, 'session'> = { session: '' }): Reply {
   const reply = replyTo(request, pace);
   if (pace === undefined) return reply;
@@ -41,7 +42,7 @@ export function answer(request: ModelRequest, { session }: Pick<ReplyContext, 's
   return typeof reply === 'string' ? { text: reply, delayMs } : { ...reply, delayMs };
 }
 
-/** The reply without its delay. With a pace, a reader asks for pages of that many lines. */
+/** The reply without its delay. With a pace, a reader asks for pages of `pageLines` lines. */
 function replyTo(request: ModelRequest, withPages?: ReviewPace): Reply {
   const calls = answeredCalls(request);
   for (const [index, { role, content }] of request.messages.entries()) {
@@ -56,13 +57,13 @@ function replyTo(request: ModelRequest, withPages?: ReviewPace): Reply {
   return 'I am a scripted model for `troupe run` and see neither a plan nor a file to read here.';
 }
 
-/** A reader's task, with what its user asked for since. */
+/** A reader's task, and whether a later message asks for the longest line. */
 interface Task {
   readonly path: string;
   readonly asksLongestLine: boolean;
 }
 
-/** True for a message of the user that asks for the longest line. Results of tools are not read for requests. */
+/** True for a message of the user that asks for the longest line. Tool results are not searched for requests. */
 function asksLongestLine({ role, content }: ModelRequest['messages'][number]): boolean {
   return role === 'user' && ASKS_LONGEST_LINE.test(textOf(content));
 }
@@ -76,7 +77,7 @@ function read(task: Task, calls: readonly AnsweredCall[], withPages: ReviewPace 
   const more = last.isError ? null : MORE.exec(last.text);
   if (more !== null && pages.length < REVIEW_PAGES_MAX) {
     const offset = Number(more[2]);
-    // Longer pages for a longer file: the pages that are left must reach its end.
+    // A longer file gets longer pages, so that the remaining pages reach the end of the file.
     const share = Math.ceil((Number(more[1]) - offset + 1) / (REVIEW_PAGES_MAX - pages.length));
     const next = withPages === undefined ? {} : { limit: Math.max(withPages.pageLines, share) };
     return { toolUse: { name: READ_FILE, input: { path, offset, ...next } } };

@@ -22,7 +22,7 @@ export interface ReviewPace {
   readonly pageLines: number;
 }
 
-/** The form of a pace, for doors. */
+/** The schema of a pace that comes from outside this thread. */
 export const paceSchema: z.ZodType<ReviewPace> = z.object({
   delayMs: z.number().int().min(0).max(STAGE_DELAY_MS_MAX),
   pageLines: z.number().int().min(1).max(FILE_LINES_SHOWN_MAX),
@@ -32,7 +32,7 @@ const DIGEST_MAX = 0xffff_ffff;
 
 /**
  * The pace at which readers of these files take about `STAGE_READING_MS` together: a reader answers once for each page,
- * and once with its report. Few files take less, since no answer takes longer than `STAGE_DELAY_MS_MAX`.
+ * and once with its report. Few files take less time, because no answer takes longer than `STAGE_DELAY_MS_MAX`.
  */
 export function paceFor(files: readonly { readonly bytes: number }[]): ReviewPace {
   const answers = files.reduce((sum, { bytes }) => sum + Math.max(1, Math.ceil(bytes / STAGE_PAGE_BYTES)) + 1, 0);
@@ -59,7 +59,10 @@ export function paceIn(url: string): ReviewPace | undefined {
   });
 }
 
-/** Milliseconds before one answer: spread around the mean, so that readers do not end in step. The same at each call. */
+/**
+ * Milliseconds before one answer: spread around the mean, so that readers do not end at the same time. Equal arguments
+ * give equal delays.
+ */
 export function delayOf({ delayMs }: ReviewPace, session: string, messages: number): number {
   const digest = createHash('sha256').update(`${session} ${messages}`).digest().readUInt32BE(0);
   return Math.round(delayMs * (0.5 + digest / DIGEST_MAX));

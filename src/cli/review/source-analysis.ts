@@ -102,7 +102,7 @@ const NOT_NAMES: ReadonlySet<string> = new Set([
 ]);
 /** A mark counts only at the start of a comment: later in a text the word is a mere mention. */
 const MARK = /(?:\/\/|\/\*+|^\s*\*|#|--|<!--)\s*(TODO|FIXME|HACK|XXX)\b/;
-/** The length is bounded, since an unclosed list would otherwise be scanned again from each `export {`. */
+/** The length is bounded, because an unclosed list would otherwise be scanned again from each `export {`. */
 const EXPORT_LIST = /^export\s+(?:type\s+)?\{([^}]{0,2000})\}/gm;
 const SUMMARY_CHARACTERS = 160;
 

@@ -23,7 +23,7 @@ export interface SourceReport {
   readonly imports: NameList;
   readonly longest?: FunctionSpan;
   readonly marks: readonly string[];
-  /** Present if the reader was asked for it while it read. */
+  /** Present if a message asked for it while the reader read. */
   readonly longestLine?: LongestLine;
   /** The reason why the figures do not cover the whole file. */
   readonly note?: string;
@@ -35,12 +35,12 @@ export interface FailedReport {
   readonly error: string;
 }
 
-/** The name of the line that a report has only if its reader was asked for it. */
+/** The key of the line that a report has only if its reader was asked for the longest line. */
 export const LONGEST_LINE = 'longest line';
 const NONE = 'none';
 const NO_SUMMARY = '(the file opens without a comment)';
 
-/** The report with the facts that the rules found, and with what else the reader was asked for. */
+/** The report with the facts that the rules found, and with the longest line if the reader was asked for it. */
 export function reportOf(path: string, facts: SourceFacts, note?: string, longestLine?: LongestLine): SourceReport {
   const { exports, imports, marks, ...rest } = facts;
   return {
@@ -102,7 +102,7 @@ export function parseReport(text: string): SourceReport | FailedReport | undefin
   };
 }
 
-/** The longest line in words, as reports and the index say it. */
+/** The longest line as a text, for reports and for the index. */
 export function lineText({ characters, at }: LongestLine): string {
   return `${characters} characters, line ${at}`;
 }

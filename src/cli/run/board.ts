@@ -10,9 +10,9 @@ export type ReaderState = 'waits' | 'thinks' | 'reads' | 'done' | 'failed';
 export interface ReaderRow {
   readonly file: PlannedFile;
   state: ReaderState;
-  /** Calls of tools so far: the pages it asked for, and its report. */
+  /** Tool calls so far: the pages that the reader asked for, and its report. */
   calls: number;
-  /** True if it was steered. */
+  /** True if the reader was steered. */
   isSteered: boolean;
   /** A short note on the reader's report, once there is a report. */
   note: string;
@@ -107,7 +107,10 @@ export class ReviewBoard {
     return count;
   }
 
-  /** The rows to show, at most `count`: first those at work, the steered one before the others, then those that ended last. */
+  /**
+   * The rows to show, at most `count`: first the working readers, beginning with the steered one, then the readers that
+   * ended last.
+   */
   rows(count: number): readonly ReaderRow[] {
     const working: ReaderRow[] = [];
     for (const row of this.#rows.values()) {

@@ -53,7 +53,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const isStaged = given.flag('stage');
   const order: ReviewOrder = {
     directory: await sourceDirectory(given.text('dir'), surroundings),
-    // The stage is never a paid run.
+    // A staged review never calls a paid model.
     model: given.flag('scripted') || isStaged ? 'scripted' : modelOf(surroundings.environment),
     limit: given.count('limit') ?? REVIEW_FILES_DEFAULT,
     isStaged,

@@ -13,7 +13,7 @@ export interface WorkFigures {
   readonly hostLoopDelayP99Ms: number;
 }
 
-/** The form of these figures, for doors. */
+/** The schema of these figures, which checks what another process sends. */
 export const workFiguresSchema: z.ZodType<WorkFigures> = z.object({
   halfSteps: z.number().int().min(0),
   halfStepsPerSecond: z.number().min(0),
@@ -92,8 +92,8 @@ export function sendFigures(ms: readonly number[]): SendFigures {
 }
 
 /**
- * The percentile of a list by nearest rank: `percent` of the values are below it. `sorted`: the values, ascending. 0
- * for an empty list.
+ * The percentile of a list by nearest rank: `percent` percent of the values are at or below it. `sorted`: the values,
+ * ascending. 0 for an empty list.
  */
 export function percentile(sorted: readonly number[], percent: number): number {
   const rank = Math.ceil((percent / 100) * sorted.length);

@@ -1,4 +1,4 @@
-/** The input of a run, as its arguments say it. */
+/** The input of a run, read from its arguments. */
 import type { ReviewOrder } from '../review/plan.ts';
 import type { Output, Surroundings } from '../surroundings.ts';
 

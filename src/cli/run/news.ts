@@ -1,6 +1,6 @@
 /**
- * The reports of a running review to its display, as plain data: the display may be in another process. One form for
- * both, so that a review with and one without a stage are drawn by the same code.
+ * The reports of a running review to its display, as plain data, because the display may be in another process. The
+ * same code draws staged and other reviews, because both send these reports.
  */
 import { z } from 'zod';
 import { REVIEW_FILES_MAX, STAGE_TEXT_CHARACTERS_MAX } from '../../base/bounds.ts';
@@ -27,9 +27,9 @@ export type ReviewNews =
   /** A message or spawn was accepted, `ms` after it was sent. */
   | { readonly type: 'accepted'; readonly ms: number }
   | { readonly type: 'rate'; readonly halfStepsPerSecond: number }
-  /** A line for the reader of the display. */
+  /** A line for the user. */
   | { readonly type: 'notice'; readonly text: string }
-  /** A warning that stands until the next one; without a text: no warning. */
+  /** A warning that is shown until the next one. Without a text: no warning. */
   | { readonly type: 'warning'; readonly text?: string | undefined }
   /** A reader was steered in its turn; `text` is the message. */
   | { readonly type: 'steered'; readonly path: string; readonly session: string; readonly text: string }
@@ -48,7 +48,7 @@ const plan = z.object({
 const standing = z.enum(['new', 'continued', 'finished']);
 const reason = z.enum(['completed', 'failed', 'cancelled']);
 
-/** The form of a report, for doors. */
+/** The schema of a report, which checks what another process sends. */
 export const newsSchema: z.ZodType<ReviewNews> = z.discriminatedUnion('type', [
   z.object({ type: z.literal('planned'), plan, standing, before: count }),
   z.object({ type: z.literal('spawned'), path: text, session: text }),

@@ -33,10 +33,12 @@ const STATE_COLUMNS = 26;
 const SIGN_AT = 2;
 /** Plain progress prints a line each time another tenth is done. */
 const TENTHS = 10;
-/** Signs of pages in a reader's line at most. */
+/** Maximum number of page signs in a reader's line. */
 const PAGE_SIGNS = 12;
 
-/** The progress for a stream: plain lines if it is no terminal, or a terminal that cannot move its cursor. */
+/**
+ * The progress for a stream: plain lines if the stream is not a terminal, or if the terminal cannot move its cursor.
+ */
 export function showProgress(output: Output, source: ProgressSource, surroundings: Surroundings): Progress {
   if (!output.isTerminal || surroundings.environment['TERM'] === 'dumb') return plainLines(output, source);
   return new LiveTree(output, source, surroundings);
@@ -70,10 +72,12 @@ function progressLine({ board, seconds }: ProgressSource): string {
 }
 
 /**
- * A bounded number of lines that are redrawn in place. Owns the cursor while it exists.
+ * A bounded number of lines that are redrawn in place.
+ *
+ * Owns: the terminal's cursor until `stop`.
  *  T1 the cursor is shown again however the process ends, except by a kill;
- *  T2 no line is wider than the terminal, and there are never more lines than the terminal has rows, so that a
- *     frame can be drawn over the previous one;
+ *  T2 no line is wider than the terminal, and the terminal has a row for each line, so that a frame can be drawn over
+ *     the previous one;
  *  T3 a note is written above the frame, and stays.
  */
 class LiveTree implements Progress {
@@ -96,7 +100,7 @@ class LiveTree implements Progress {
     this.#draw();
   }
 
-  /** Does nothing: the tree is redrawn at intervals, since there may be thousands of changes per second. */
+  /** Does nothing: the tree is redrawn at intervals, because there may be thousands of changes per second. */
   changed(): void {}
 
   note(text: string): void {
@@ -121,7 +125,10 @@ class LiveTree implements Progress {
     this.#output.write(`${erase}${lines.map((line) => paintLine(line, this.#paint)).join('\n')}\n`);
   }
 
-  /** Moves back to the first line. If the terminal became narrower, it has wrapped the lines it shows. */
+  /**
+   * Returns the codes that erase the frame. A terminal that became narrower has wrapped the lines, so their widths give
+   * the number of rows.
+   */
   #erase(): string {
     const columns = Math.max(1, this.#output.columns);
     const rows = this.#drawn.reduce((sum, width) => sum + Math.max(1, Math.ceil(width / columns)), 0);
@@ -136,7 +143,7 @@ export interface TreeLine {
   readonly tone: 'head' | 'plain' | 'done' | 'failed' | 'dim' | 'warning';
 }
 
-/** The present tree, fitted to a terminal. Pure. */
+/** The current tree, fitted to a terminal. Pure. */
 export function treeLines(
   { board, id, seconds }: ProgressSource,
   size: { readonly columns: number; readonly rows: number },

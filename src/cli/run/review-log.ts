@@ -2,7 +2,7 @@
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import type { StoredSessions } from '../places/stored-sessions.ts';
 
-/** See the head of the file. They cover the parts that other processes wrote. */
+/** See the head of the file. The counts include the parts that other processes wrote. */
 export interface ReviewLog {
   readonly messages: number;
   readonly inputTokens: number;

@@ -1,5 +1,7 @@
 /**
- * The display of a running review. It takes the reports of the process that works on it, this one or another.
+ * The display of a running review. It takes the reports of the process that works on the review: this process or
+ * another one.
+ *
  * Owns: the board, the times of sends, the progress on the terminal. Does not own: the review, the final report.
  *  D1 the terminal is restored when the screen stops, and before a signal closes the review.
  */
@@ -31,7 +33,7 @@ export class ReviewScreen {
     this.#unsubscribe = surroundings.onStop(() => this.#progress?.stop());
   }
 
-  /** The plan, and how far the review had come when it was first reported; undefined before. */
+  /** The plan, and how far the review had come when the plan was first reported; undefined before. */
   get planned(): { readonly plan: ReviewPlan; readonly standing: ReviewStanding } | undefined {
     return this.#planned;
   }

@@ -1,4 +1,4 @@
-/** A review at work, in the process that has its runtime: it runs the review and reports on it. */
+/** Runs a review in the process that has its runtime, and reports on it. */
 import { REDRAW_INTERVAL_MS, REVIEW_ENTRIES_MAX } from '../../base/bounds.ts';
 import { errorFromShape, ModelAuthenticationError } from '../../base/errors.ts';
 import { textOf } from '../../base/messages.ts';
@@ -17,7 +17,7 @@ export interface Task {
   readonly order: ReviewOrder;
   /** The reviewer's session. */
   readonly id: string;
-  /** `always`: an earlier run of the review is deleted first; `finished`: only if it has ended; `never`. */
+  /** When an earlier run of the review is deleted first. `finished`: only if that run has ended. */
   readonly startsOver: 'always' | 'finished' | 'never';
 }
 

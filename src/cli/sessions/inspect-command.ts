@@ -1,4 +1,4 @@
-/** `troupe inspect`: shows the tree of sessions, or one of them, and why it rests. Starts nothing. */
+/** `troupe inspect`: shows the tree of sessions, or one session, and why each is not running. Starts nothing. */
 import { INSPECT_LIMIT_MAX, INSPECT_SESSIONS_DEFAULT } from '../../base/bounds.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import { type Arguments, type Command, EXIT } from '../command.ts';
@@ -101,7 +101,7 @@ async function withFacts(reader: SessionReader, { id, depth }: TreeNode): Promis
   return { session: await reader.session(id), depth };
 }
 
-/** Roots by id, each followed by its descendants; children in order of birth. */
+/** Roots by id, each followed by its descendants. Children are in the order in which they were spawned. */
 function inTreeOrder(list: readonly SessionSummary[]): readonly TreeNode[] {
   const known = new Set(list.map(({ id }) => id));
   const below = new Map<string | undefined, string[]>();

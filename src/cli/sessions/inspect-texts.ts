@@ -12,9 +12,9 @@ export interface TreeEntry {
   readonly depth: number;
 }
 
-/** A session with what is shown of it alone. */
+/** A session with the facts that are shown only for a single session. */
 export interface InspectedSession extends StoredSession {
-  /** The tokens of the session and all its descendants; missing: it has none. */
+  /** The tokens of the session and all its descendants; missing: the session has no descendants. */
   readonly treeUsage?: Usage;
 }
 
@@ -96,7 +96,10 @@ function nameOf({ session, depth }: TreeEntry): string {
   return `${'  '.repeat(depth - 1)}├ ${own.startsWith(':') ? own : session.id} ${session.name ?? ''}`;
 }
 
-/** How the last turn of a session at rest ended, unless it was answered: that says more than that nothing waits. */
+/**
+ * How the last turn of an idle session ended, unless it was answered. Shown instead of `nothing_waits`, which says
+ * less.
+ */
 function lastTurnTrouble(session: StoredSession): string | undefined {
   if (session.why.reason !== 'nothing_waits' || session.lastOutcome === 'answered') return undefined;
   return lastTurnText(session);

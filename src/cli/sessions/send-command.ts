@@ -50,7 +50,7 @@ export const sendCommand: Command = {
 const receiptSchema = z.looseObject({ id: z.string(), pendingId: z.number(), duplicate: z.boolean() });
 const answerSchema = z.looseObject({ answer: z.string() });
 
-/** The message, and the answer when it has come. */
+/** A sent message and its answer. */
 interface Sent {
   readonly receipt: string;
   readonly duplicate: boolean;
@@ -106,7 +106,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
 async function sendToServer(server: Server, { id, text, key }: Sending, signal: AbortSignal): Promise<Sent> {
   const body = { content: text, ...defined({ key }) };
   const receipt = await server.ask(`${pathOf(id)}/messages`, receiptSchema, { body });
-  // A turn may take as long as it needs.
+  // The signal replaces the usual timeout, because a turn may take as long as it needs.
   const path = `${pathOf(id)}/receipts/${receipt.pendingId}?wait=answer`;
   const { answer } = await server.ask(path, answerSchema, { signal });
   return { receipt: receipt.id, duplicate: receipt.duplicate, answer };
@@ -159,7 +159,9 @@ function isPaid({ provider }: OpenOptions): boolean {
   return provider !== undefined && 'kind' in provider && provider.kind === 'anthropic';
 }
 
-/** The model that answers a session, read from the log before the store is opened. */
+/**
+ * The agent and the options with which a session is answered. They are read from the log before the store is opened.
+ */
 async function howToAnswer(data: string, id: string): Promise<Answering> {
   const isStore = (await readManifest(data)) !== undefined;
   return isStore ? readStore(data, (sessions) => answering(sessions, id)) : byClaude();

@@ -1,6 +1,6 @@
 /**
  * `troupe run --stage`: shows a review whose process kills itself in the middle and whose next process continues from
- * the log. This process draws, and has no runtime; another one works.
+ * the log. This process only draws and has no runtime; another process works on the review.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { STAGE_PAUSE_MS } from '../../base/bounds.ts';
@@ -26,7 +26,7 @@ import { beganText, COUNTING, continuedText, killedText, notKilledText, STANDSTI
 
 const MS_PER_SECOND = 1_000;
 
-/** The review reached its index. */
+/** A staged review that reached its index. */
 interface Performed {
   readonly done: Extract<ProcessEnd, { type: 'done' }>;
   readonly kill: StageKill | undefined;
@@ -36,7 +36,7 @@ interface Performed {
   readonly stderr: string;
 }
 
-/** Runs the stage. Resolves to the exit code: 1 if the log lacks something, or has it twice. */
+/** Runs the stage. Resolves to the exit code. It is 1 if something is missing in the log, or is there twice. */
 export async function runStage(job: Job): Promise<number> {
   const { surroundings, order, id, data, messages } = job;
   const { files } = await findSourceFiles(order.directory);
@@ -63,7 +63,7 @@ class Stage {
   readonly #screen: ReviewScreen;
   readonly #stop: StopWatch;
   readonly #paint: Paint;
-  /** The killed process; its successor adds the rest. */
+  /** The killed process. The next process adds the other facts of `StageKill`. */
   #killed: Pick<StageKill, 'pid' | 'working'> | undefined;
   #kill: StageKill | undefined;
   #before = 0;
@@ -77,7 +77,9 @@ class Stage {
     this.#paint = paintFor(job.messages, job.surroundings.environment);
   }
 
-  /** Resolves to the signal if there is one. Rejects when a process ends otherwise than by its planned kill. */
+  /**
+   * Resolves to the finished review, or to the signal that stopped it. Rejects if a process fails or ends unexpectedly.
+   */
   async perform(): Promise<Performed | StopSignal> {
     let end = await this.#act({ startsOver: this.#job.isFresh ? 'always' : 'finished', kills: true });
     if (typeof end !== 'string' && end.type === 'killed') {
@@ -87,7 +89,7 @@ class Stage {
     }
     if (typeof end === 'string') return end;
     if (end.type === 'done') return { done: end, kill: this.#kill, before: this.#before, stderr: this.#stderr };
-    throw new TroupeError('internal', `a process of the review ended as ${end.type}, which it was not asked to`);
+    throw new TroupeError('internal', `a process of the review ended as "${end.type}" without an order to do so`);
   }
 
   /** Runs one process to its end, or until a signal. */

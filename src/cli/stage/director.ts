@@ -1,6 +1,6 @@
 /**
- * Directs a staged review in the process that works on it: steers one reader in its turn, and says when the process
- * kills itself. Watches the reports of the review.
+ * Directs a staged review in the process that works on it: steers one reader in its turn, and decides when the process
+ * kills itself. It watches the reports of the review.
  *  E1 the message of the steer has one key, so it is in the log once however many processes worked on the review.
  */
 import type { Runtime } from '../../index.ts';
@@ -11,7 +11,7 @@ import { killAt, steeredFile } from './moments.ts';
 
 const STEER_KEY = 'steer';
 
-/** The effects of a director, and what it may do. */
+/** The parts that a director needs. */
 export interface DirectorParts {
   readonly runtime: Runtime;
   /** The reviewer's session. */
@@ -51,7 +51,7 @@ export class Director {
     }
   }
 
-  /** Sends the message once the reader is in its turn: its model answers, and the answer's calls come next. */
+  /** Sends the message once the reader's model is called, so that calls of the same turn still follow. */
   async #steer(path: string, session: string): Promise<void> {
     const { runtime, id, publish } = this.#parts;
     const { children } = await runtime.session(id).state();

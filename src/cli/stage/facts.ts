@@ -1,6 +1,6 @@
 /**
  * The facts of a staged review, counted in its log after the writer has closed: what is there once, what is missing,
- * what is there twice. Nothing here is taken from the process that did the work.
+ * what is there twice. Nothing comes from the process that did the work.
  */
 import { z } from 'zod';
 import { defined } from '../../base/defined.ts';
@@ -16,9 +16,9 @@ import { counted, number } from '../text-layout.ts';
 export interface SteeredReader {
   readonly session: string;
   readonly path: string;
-  /** True if the message stands in the log after a tool's result and before the end of that turn. */
+  /** True if the log has the message after a tool's result and before another call of the same turn. */
   readonly isWithinTurn: boolean;
-  /** The line that its report has for it; missing: none. */
+  /** The line of the reader's report that answers the message; missing: there is none. */
   readonly line?: string;
 }
 
@@ -35,7 +35,7 @@ export interface StageFacts {
   /** Half-steps and calls that were in flight at a kill, and were begun again. */
   readonly begunAgain: number;
   readonly steered?: SteeredReader;
-  /** Each thing that is missing or there twice, in words; empty: nothing was lost. */
+  /** A sentence for each thing that is missing or there twice. Empty: nothing was lost. */
   readonly faults: readonly string[];
 }
 
@@ -161,7 +161,7 @@ function reportsIn(events: readonly SessionEvent[]): ReadonlyMap<string, number>
   return reports;
 }
 
-/** True if the steer stands between a tool's result and a further call of the same turn. */
+/** True if the steering message is between a tool's result and another call of the same turn. */
 function isSteeredWithinTurn(events: readonly SessionEvent[]): boolean {
   const at = events.findIndex(
     (event) =>

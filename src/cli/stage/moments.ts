@@ -7,12 +7,12 @@ import {
 } from '../../base/bounds.ts';
 import type { PlannedFile } from '../review/plan.ts';
 
-/** One of this many files is looked at for the largest. */
+/** One in this many files is a candidate for steering; the largest candidate is chosen. */
 const STEER_WINDOW = 20;
 
 /**
  * The file whose reader is steered: the largest among those whose readers begin when about `STAGE_STEER_SHARE` of the
- * readers have ended. The same for every process that works on the review, so that one key covers all of them.
+ * readers have ended. Every process that works on the review chooses the same file, so that one key covers all of them.
  */
 export function steeredFile(files: readonly PlannedFile[]): PlannedFile | undefined {
   const count = files.length;

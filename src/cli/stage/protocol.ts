@@ -44,14 +44,14 @@ export type StageMessage =
   | { readonly type: 'killing' }
   /** `failed`: readers that did not complete their task. */
   | { readonly type: 'done'; readonly index: string; readonly failed: number; readonly figures: WorkFigures }
-  /** It was asked to stop, and has closed its store. */
+  /** The process was asked to stop, and has closed its store. */
   | { readonly type: 'stopped' }
   /** The review failed. `isUsage`: because of an argument. */
   | { readonly type: 'failed'; readonly error: Failure; readonly isUsage: boolean };
 
 const text = z.string().max(STAGE_TEXT_CHARACTERS_MAX);
 
-/** The form of an order, for the door of the process. */
+/** The schema with which the process checks an order. */
 export const orderSchema: z.ZodType<StageOrder> = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('begin'),
@@ -66,7 +66,7 @@ export const orderSchema: z.ZodType<StageOrder> = z.discriminatedUnion('type', [
   z.object({ type: z.literal('stop') }),
 ]);
 
-/** The form of a message, for the door of the command. */
+/** The schema with which the command checks a message of the process. */
 export const messageSchema: z.ZodType<StageMessage> = z.discriminatedUnion('type', [
   z.object({ type: z.literal('news'), news: newsSchema }),
   z.object({ type: z.literal('killing') }),

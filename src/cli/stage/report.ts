@@ -15,7 +15,7 @@ export interface StageKill {
   readonly next: number;
   /** Readers that were in the middle of a turn, as last reported. */
   readonly working: number;
-  /** Readers that had ended by the log, when the next process had read it. */
+  /** Readers that had ended, according to the log that the next process read. */
   readonly ended: number;
   /** Seconds from the start of the next process until it had read the log and continued. */
   readonly recoverySeconds: number;
@@ -46,7 +46,9 @@ const LABEL_COLUMNS = 11;
 const TEXT_COLUMNS: number = STAGE_SCREEN_COLUMNS - LABEL_COLUMNS;
 const COMMAND_COLUMNS = 42;
 
-/** The screen for people: at most 15 lines, so that it stands on the smallest terminal with the lines before it. */
+/**
+ * The screen for people: at most 15 lines, so that the smallest terminal shows it together with the lines before it.
+ */
 export function stageText(report: StageReport, surroundings: Surroundings, paint: Paint): string {
   const { plan, seconds, facts, failed, index, indexFile } = report;
   const { log, halfSteps, faults } = facts;

@@ -1,9 +1,11 @@
 /**
- * A process that works on a staged review, as the command that shows it has it.
+ * Controls a process that works on a staged review, for the command that shows the review.
+ *
  * Owns: the process, its last output on stderr. Does not own: the display, the decision to start another process.
  *  P1 `ended` settles once, after the process is gone and its output has been read;
- *  P2 a process that says nothing for `STAGE_SILENCE_MS`, or something that is no message, is killed and has failed;
- *  P3 a process that is asked to stop and does not is killed after `STAGE_STOP_MS`.
+ *  P2 a process that sends nothing for `STAGE_SILENCE_MS`, or something that is not a message, is killed and counts as
+ *     failed;
+ *  P3 a process that does not stop within `STAGE_STOP_MS` of an order to stop is killed.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { STAGE_SILENCE_MS, STAGE_STDERR_CHARACTERS_MAX, STAGE_STOP_MS } from '../../base/bounds.ts';
@@ -19,7 +21,7 @@ import type { Surroundings } from '../surroundings.ts';
 import { printable } from '../text-layout.ts';
 import { type Begin, messageSchema, type StageMessage, type StageOrder } from './protocol.ts';
 
-/** How a process ended that did not fail. `killed`: it killed itself, as it was asked to. */
+/** The end of a process that did not fail. `killed`: the process killed itself as planned. */
 export type ProcessEnd =
   | { readonly type: 'done'; readonly index: string; readonly failed: number; readonly figures: WorkFigures }
   | { readonly type: 'killed' }
@@ -33,7 +35,7 @@ export class ReviewProcess {
   readonly #publish: Publish;
   #stderr = '';
   #last: StageMessage | undefined;
-  /** The reason for which this side killed the process. */
+  /** The reason why this side killed the process. */
   #fault: string | undefined;
   #silence: NodeJS.Timeout | undefined;
 
@@ -88,17 +90,17 @@ export class ReviewProcess {
 
   #take(value: unknown): void {
     const parsed = messageSchema.safeParse(value);
-    if (!parsed.success) return this.#kill(`it sent a message that is none: ${parsed.error.message}`);
+    if (!parsed.success) return this.#kill(`it sent something that is not a message: ${parsed.error.message}`);
     this.#listen();
     if (parsed.data.type === 'news') this.#publish(parsed.data.news);
     else this.#last = parsed.data;
   }
 
-  /** Starts the time again after which a silent process counts as hung (P2). */
+  /** Restarts the timer after which a silent process counts as hung (P2). */
   #listen(): void {
     clearTimeout(this.#silence);
     this.#silence = setTimeout(() => {
-      // If this process was suspended (Ctrl-Z), messages are waiting to be read: they come before the second timer.
+      // If this process was suspended (Ctrl-Z), messages may be waiting. They are read before the second timer fires.
       const kill = (): void => this.#kill(`it said nothing for ${STAGE_SILENCE_MS} ms`);
       this.#silence = setTimeout(kill, STAGE_STOP_MS);
     }, STAGE_SILENCE_MS);
@@ -110,7 +112,7 @@ export class ReviewProcess {
   }
 
   #send(order: StageOrder): void {
-    // A process that has ended takes no orders; its end is handled where it is reported.
+    // A process that has ended takes no orders. `ended` reports its end.
     if (this.#child.connected) this.#child.send(order, () => undefined);
   }
 

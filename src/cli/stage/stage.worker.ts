@@ -1,8 +1,8 @@
 /**
- * The process that works on a staged review: it has the runtime, and reports to the command that started it over the
- * channel of its parent. It kills itself in the middle if it is asked to. See `review-process.ts`.
+ * The process that works on a staged review: it has the runtime, and reports over its IPC channel to the command that
+ * started it. It kills itself in the middle if the order says so. See `review-process.ts`.
  *  W1 it ends when the channel closes, so it never outlives its command;
- *  W2 `killing` has left the process before it kills itself, so the command knows a planned kill from any other;
+ *  W2 `killing` has left the process before it kills itself, so that the command can recognise a planned kill;
  *  W3 its store is closed before its last message.
  */
 import { STAGE_STOP_MS, STOP_DEADLINE_MS } from '../../base/bounds.ts';
@@ -71,7 +71,7 @@ let stop = (): void => undefined;
 const stopped = new Promise<'stopped'>((resolve) => {
   stop = () => resolve('stopped');
 });
-// A terminal sends it to this process and to the command, which then orders this process to stop.
+// A terminal sends SIGINT to this process and to the command. The command then orders this process to stop.
 process.on('SIGINT', () => undefined);
 process.once('disconnect', () => {
   stop();

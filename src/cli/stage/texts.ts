@@ -13,7 +13,7 @@ export const STANDSTILL = 'No process is at work. This is the last picture; the 
 /** The warning while the log is counted. */
 export const COUNTING = 'The review has its index. Its log is counted.';
 
-/** The first process has its plan. */
+/** The line when the first process has its plan. */
 export function beganText({ plan, standing, before }: Extract<ReviewNews, { type: 'planned' }>, pid: number): string {
   const files = counted(plan.files.length, 'file');
   if (standing !== 'new') return `begin    process ${pid} continues: ${number(before)} of ${files} were read before.`;
@@ -21,24 +21,27 @@ export function beganText({ plan, standing, before }: Extract<ReviewNews, { type
   return `begin    process ${pid} reads ${files}${rest}, a sub-agent each.`;
 }
 
-/** A reader was steered. */
+/** The line when a reader was steered. */
 export function steeredText({ path, text }: Extract<ReviewNews, { type: 'steered' }>): string {
   const said = ` is sent "${text}"`;
   return `steer    ${clipEnd(oneLine(path), STAGE_SCREEN_COLUMNS - LABEL_COLUMNS - said.length)}${said}`;
 }
 
-/** A process killed itself. */
+/** The line when a process has killed itself. */
 export function killedText({ pid, working }: Pick<StageKill, 'pid' | 'working'>): string {
   return `kill -9  process ${pid} is gone, with ${counted(working, 'reader')} in the middle of a turn.`;
 }
 
-/** The next process has read the log. */
+/** The line when the next process has read the log. */
 export function continuedText({ next, ended, recoverySeconds }: StageKill): string {
   const seconds = number(recoverySeconds, 1);
   return `log      process ${next} read it in ${seconds} s and continues after ${counted(ended, 'reader')}.`;
 }
 
-/** Why the process of a review of so many files was not killed. `before`: readers that had ended before this command. */
+/**
+ * Why the process of a review was not killed. `files`: number of files. `before`: readers that had ended before this
+ * command.
+ */
 export function notKilledText(files: number, before: number): string {
   const at = killAt(files);
   if (at === undefined)

@@ -37,7 +37,7 @@ export const topCommand: Command = {
     ...PLACE_OPTIONS,
   },
   details: [
-    'mail: entries that wait. events/s: durable events between two samples. age: since its last change. A session at work comes before one that rests.',
+    'mail: entries that wait. events/s: durable events between two samples. age: since its last change. Among equals, a session at work comes before one that rests.',
     'A server is sampled again and again; a directory that no process has open does not change, so it is read once. With --json each sample is one line.',
   ],
   run,

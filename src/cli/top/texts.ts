@@ -8,7 +8,7 @@ export const TOP_ORDERS = ['mailbox', 'rate', 'age'] as const;
 /** See `TOP_ORDERS`. */
 export type TopOrder = (typeof TOP_ORDERS)[number];
 
-/** A row: a session, and its durable events per second if two samples have their number. */
+/** A row: a session, and its durable events per second if two samples have the number of its events. */
 export interface TopRow extends TopSession {
   readonly rate?: number;
 }
@@ -16,7 +16,7 @@ export interface TopRow extends TopSession {
 /** The figures above the table. */
 export interface TopHead {
   readonly title: string;
-  /** Half-steps per second of the whole runtime, if two samples have their number. */
+  /** Half-steps per second of the whole runtime, if two samples have the number of half-steps. */
   readonly halfStepsPerSecond?: number;
 }
 
@@ -32,7 +32,10 @@ const AGENT_FROM = 72;
 /** Lines around the rows: head, counters, blank, titles, count of hidden rows. */
 const FRAME_LINES = 5;
 
-/** Rows in the requested order: first sessions at work, then sessions at rest, each in this order and then by id. */
+/**
+ * Rows in the requested order. Among equal rows, sessions at work come before idle ones. Then the other orders decide,
+ * and finally the id.
+ */
 export function inOrder(rows: readonly TopRow[], order: TopOrder): readonly TopRow[] {
   const keys: Readonly<Record<TopOrder, (row: TopRow) => number>> = {
     mailbox: (row) => row.mailbox,

@@ -16,7 +16,7 @@ const pageSchema = z.looseObject({
   next: z.string().optional(),
 });
 
-/** The call as the queue has it. */
+/** A call in the queue of waiting calls. */
 interface Queued {
   readonly session: string;
   readonly callId: string;
@@ -78,7 +78,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   return answered ? EXIT.ok : EXIT.failed;
 }
 
-/** The value of an answer. Throws `UsageError` if the schema of the question needs JSON and the text is none. */
+/** The value of an answer. Throws `UsageError` if the question has a schema and the text is not JSON. */
 function answerIn(text: string, queued: Queued | undefined): unknown {
   if (queued !== undefined && queued.schema === undefined) return text;
   try {

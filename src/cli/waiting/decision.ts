@@ -32,8 +32,8 @@ export interface Ways {
 }
 
 /**
- * Decides a call of a session where that session is. Resolves to whether the decision holds, or to the exit code of the
- * signal that stopped the work. Rejects with `NotFoundError` for an unknown session.
+ * Decides a call on the server or in the directory that has its session. Resolves to whether the decision holds, or to
+ * the exit code of the signal that stopped the work. Rejects with `NotFoundError` for an unknown session.
  */
 export async function decide(
   given: Arguments,

@@ -44,7 +44,9 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   return EXIT.ok;
 }
 
-/** The id comes whole, since `troupe approve` and `troupe answer` need it; the wanted text is shortened first. */
+/**
+ * The call id is never shortened, because `troupe approve` and `troupe answer` need it. Other columns may be shortened.
+ */
 function table(calls: readonly WaitingCall[], { stdout, environment }: Surroundings): readonly string[] {
   const now = Date.now();
   const age = ({ at }: WaitingCall): string => (now - at < MS_PER_SECOND ? 'now' : ageText(now - at));

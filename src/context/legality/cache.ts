@@ -1,8 +1,8 @@
-/** Rules for cache marks: R16 to R19, R43. Pure. */
+/** Rules for cache marks, the fields `cache_control` of a request: R16 to R19, R43. Pure. */
 import { isRecord } from '../../base/json.ts';
 import { type BlockView, blockPath, type Report, type RequestView } from './report.ts';
 
-/** The number of cache marks one request may carry (R16). */
+/** The most cache marks of one request (R16). */
 const CACHE_MARKS_MAX = 4;
 
 interface Mark {
@@ -34,7 +34,7 @@ export function checkCacheMarks(view: RequestView, report: Report): number {
       visit(block, path);
     });
   }
-  // The mark of the whole request applies to its last block, and counts unless that block has its own mark.
+  // A mark of the whole request applies to the request's last block. It counts unless that block has its own mark.
   const isExtra = isRecord(view.body['cache_control']) && !isRecord(targetOf(view)?.['cache_control']);
   const count = marks.length + (isExtra ? 1 : 0);
   if (count > CACHE_MARKS_MAX) {
@@ -50,7 +50,7 @@ function targetOf(view: RequestView): BlockView | undefined {
   return view.messages.at(-1)?.blocks.at(-1);
 }
 
-/** Checks the block that a mark is on (R17, R43). */
+/** Checks that the block with a mark may have one (R17, R43). */
 function checkPlace(holder: Readonly<Record<string, unknown>>, path: string, report: Report): void {
   if (holder['type'] === 'text' && holder['text'] === '') {
     report('R17', path, `${path}: cache_control cannot be set for empty text blocks`);
@@ -60,7 +60,7 @@ function checkPlace(holder: Readonly<Record<string, unknown>>, path: string, rep
   }
 }
 
-/** Checks the order of lifetimes (R18): a longer lifetime never follows a shorter one. */
+/** Checks the order of the marks' lifetimes (R18): a longer lifetime must not follow a shorter one. */
 function checkLifetimes(marks: readonly Mark[], report: Report): void {
   const firstShort = marks.findIndex((mark) => mark.ttl === '5m');
   if (firstShort === -1) return;

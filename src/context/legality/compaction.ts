@@ -1,8 +1,8 @@
-/** Rules for compactions that the API makes on demand, and for the blocks they leave: R55. Pure. */
+/** Rules for compactions by the API on demand, and for the blocks that compactions leave: R55. Pure. */
 import { blockPath, given, member, needsBeta, type Report, type RequestView } from './report.ts';
 
 const ON_DEMAND = ['compact-2026-09-04'];
-/** The edit with which the API compacts automatically, and leaves a block at each place where it did. */
+/** The setting by which the API compacts automatically. It then leaves a block at each such position. */
 const AUTOMATIC = 'compact_20260112';
 
 /** Reports R55. */
@@ -28,7 +28,7 @@ export function checkCompaction(view: RequestView, report: Report): void {
   }
 }
 
-/** Checks a request for a compaction, which may have fewer settings than others. */
+/** Checks a request for a compaction. Such a request may have fewer settings than other requests. */
 function checkAsked(view: RequestView, report: Report): void {
   const { body } = view;
   needsBeta(view, ON_DEMAND, 'R55', 'compaction', report);

@@ -47,7 +47,7 @@ function checkMessage(message: MessageView, isLast: boolean, report: Report): vo
   checkRider(message, report);
 }
 
-/** Reports R69: the model learns to end its turn with nothing when text follows the results of its calls. */
+/** Reports R69: text after the results of calls teaches the model to end its turn without an answer. */
 function checkRider(message: MessageView, report: Report): void {
   const results = message.blocks.findLastIndex((block) => block.type === 'tool_result');
   if (message.role !== 'user' || results === -1) return;
@@ -115,7 +115,7 @@ function checkOrder(message: MessageView, previous: MessageView | undefined, rep
 function checkEnd(view: RequestView, isPausedTurn: PausedTurnTest | undefined, report: Report): void {
   const last = view.messages.at(-1);
   if (last === undefined || last.role !== 'assistant') return;
-  // A compaction stands for everything before it, and a request to compact may end with any message.
+  // A compaction replaces all messages before it, so it may be last. A request to compact may end with any message.
   if (isCompaction(last) || given(view.body['compaction'])) return;
   const { ranTools, isPaused } = pausedEnd(view.messages, isPausedTurn);
   if (isPaused) return;
@@ -128,7 +128,7 @@ function checkEnd(view: RequestView, isPausedTurn: PausedTurnTest | undefined, r
   if (end?.type === 'text' && /\s$/.test(String(end['text'])) && String(end['text']).trim() !== '') {
     report('R11', path, 'messages: final assistant content cannot end with trailing whitespace');
   }
-  // The call that follows a refusal appends the text of the refused call.
+  // With this token, the request follows a refused call, and ends with the text of that call.
   if (view.traits.prefill === false && !given(view.body['fallback_credit_token'])) {
     report(
       'R12',
@@ -139,8 +139,8 @@ function checkEnd(view: RequestView, isPausedTurn: PausedTurnTest | undefined, r
 }
 
 /**
- * Whether the assistant messages at the end, which the API reads as one, are a paused turn that is resumed, and whether
- * the provider's own tools ran in them.
+ * Examines the assistant messages at the end, which the API reads as one message. `isPaused`: they are a paused turn
+ * that the request continues. `ranTools`: the provider's own tools ran in them.
  */
 export function pausedEnd(
   messages: readonly MessageView[],

@@ -1,8 +1,8 @@
-/** Rules for models that take over a refused request: R56. Pure. */
+/** Rules for fallbacks, the models that the API calls after another model refused: R56. Pure. */
 import { given, member, needsBeta, type Report, type RequestView } from './report.ts';
 
 const FALLBACKS = ['server-side-fallback-2026-07-01', 'server-side-fallback-2026-06-01'];
-/** The only flag under which the API chooses the models. */
+/** The only beta flag with which the API chooses the models. */
 const DEFAULT = ['server-side-fallback-2026-07-01'];
 const CREDIT = ['fallback-credit-2026-07-01', 'fallback-credit-2026-06-01'];
 const MODELS_MAX = 3;

@@ -1,6 +1,6 @@
 /**
  * The fields and block types that the Messages API knows, for R39. Data only. A test compares the tables with the types
- * of the vendor's SDK, and fails when the SDK has one that is missing here.
+ * of the vendor's SDK, and fails if a field or type of the SDK is missing here.
  */
 
 /** Fields of a request. The last three are no longer accepted, and R49 reports them. */
@@ -18,13 +18,13 @@ export const MESSAGE_FIELDS: ReadonlySet<string> = new Set(['role', 'content', '
 const RESULT = ['tool_use_id', 'content'];
 const MARK = 'cache_control';
 
-/** Fields of a block beside its type, by type. */
+/** Fields of a block besides `type`, by the block's type. */
 export const BLOCK_FIELDS: Readonly<Record<string, ReadonlySet<string>>> = {
   text: new Set(['text', 'citations', MARK]),
   image: new Set(['source', 'transformations', MARK]),
   document: new Set(['source', 'title', 'context', 'citations', MARK]),
   search_result: new Set(['content', 'source', 'title', 'citations', MARK]),
-  // No mark is accepted on thoughts, and R43 reports it.
+  // The API accepts no cache mark on thoughts. R43 reports such a mark, so R39 need not.
   thinking: new Set(['thinking', 'signature', MARK]),
   redacted_thinking: new Set(['data', MARK]),
   tool_use: new Set(['id', 'name', 'input', 'caller', 'toolset_name', MARK]),
@@ -56,7 +56,7 @@ export const REQUIRED_STRINGS: Readonly<Record<string, readonly string[]>> = {
   redacted_thinking: ['data'],
 };
 
-/** Fields of a request that a beta admits and no other rule judges, with the flags of which one is needed. */
+/** Fields of a request that need one of these beta flags, and that no other rule checks. */
 export const BETA_FIELDS: Readonly<Record<string, readonly string[]>> = {
   context_management: ['context-management-2025-06-27', 'compact-2026-01-12'],
   mcp_servers: ['mcp-client-2025-04-04', 'mcp-client-2025-11-20', 'mcp-client-2026-09-15'],

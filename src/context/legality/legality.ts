@@ -1,9 +1,10 @@
 /**
- * The rules of the Messages API, version 2026-10-21, as a pure check: the conditions under which the API accepts a
- * request. It judges the wire body (`system` as text or blocks, cache marks, `stream`) by the rule table R01 to R69.
- * Model-dependent rules go by the model's name (`model-traits.ts`); of a model that is not known there, nothing is
- * refused. Rules that are documented or were seen in the wild are fatal; those known from experience warn. What a
- * request does not show, and who checks it, is a table beside the rule ids (`report.ts`).
+ * The conditions under which the Messages API, version 2026-10-21, accepts a request, as a pure check. The check judges
+ * the body of a request as it is sent (`system` as text or blocks, cache marks, `stream`) by the rules R01 to R69.
+ *
+ * Some rules depend on the model's name (`model-traits.ts`); these rules refuse nothing for a model that is not known.
+ * Breaking a rule that is documented, or that the API was seen to enforce, is fatal. Rules known from experience give
+ * warnings. `report.ts` lists the rules that a request alone cannot show.
  *
  * | rules | file |
  * | --- | --- |
@@ -19,7 +20,7 @@
  * | R35, R36, R44 text and headers | here |
  * | R37, R52 server tools | `server-tools.ts` |
  * | R49, R63 to R65 plain settings, batches | `options.ts` |
- * | R54 tools that come and go | `tool-changes.ts` |
+ * | R54 tools that are added or removed | `tool-changes.ts` |
  * | R55 compaction | `compaction.ts` |
  * | R56 fallbacks | `fallbacks.ts` |
  * | R57, R58 structured outputs | `structured-output.ts`, `strict-schema.ts` |
@@ -51,7 +52,7 @@ import { checkTools } from './tools.ts';
 export type { BlockView, LegalityOptions, PausedTurnTest, RuleId, Violation } from './report.ts';
 
 /**
- * Every rule a body breaks, in the order of the rules' subjects, at most 100; empty if the body is legal. Never throws.
+ * The violations of a body, grouped by subject, at most 100; empty if the body is legal. Never throws.
  */
 export function checkRequest(body: unknown, options: LegalityOptions = {}): readonly Violation[] {
   const { list, report } = violationList();
@@ -83,7 +84,7 @@ export interface ReadRequest {
   readonly violations: readonly Violation[];
 }
 
-/** Parses the text of a request and checks it: R35 and R36 on the text, the others on its content. Never throws. */
+/** Parses the text of a request and checks it: R35 and R36 on the text, the other rules on the body. Never throws. */
 export function readRequest(text: string, options: LegalityOptions = {}): ReadRequest {
   const { list, report } = violationList();
   const bytes = Buffer.byteLength(text);
@@ -102,18 +103,19 @@ export function readRequest(text: string, options: LegalityOptions = {}): ReadRe
   return { body, violations: checkRequest(body, options) };
 }
 
-/** `checkRequest` for a body that is still text, with R35 (size) and R36 (strict JSON). */
+/** The violations of a request's text: those of `checkRequest`, R35 (size) and R36 (strict JSON). Never throws. */
 export function checkRequestText(text: string, options: LegalityOptions = {}): readonly Violation[] {
   return readRequest(text, options).violations;
 }
 
-/** A beta's name ends with the day it began. */
+/** The form of a beta flag: words and, at the end, the date on which the beta began. */
 const BETA_FLAG = /^[a-z0-9]+(-[a-z0-9]+)*-\d{4}-?\d{2}-?\d{2}$/;
 
 /**
- * R44: the headers a request needs, names in lower case. A missing header is fatal: the documentation requires both. An
- * impossible beta flag is a warning; the set of existing flags changes too often to be checked. Credentials are not a
- * rule of legality (401, not 400).
+ * Checks R44: the headers that a request needs. `headers`: by name in lower case. A missing or wrong
+ * `anthropic-version` or `content-type` is fatal, because the documentation requires both. A malformed beta flag is a
+ * warning; whether a flag exists is not checked, because the flags change too often. Credentials are not checked (the
+ * API answers 401, not 400).
  */
 export function checkHeaders(
   headers: Readonly<Record<string, string | readonly string[] | undefined>>,
@@ -137,7 +139,7 @@ export function checkHeaders(
   return list;
 }
 
-/** The flags of the `anthropic-beta` headers, names in lower case. */
+/** The flags of the `anthropic-beta` headers. `headers`: by name in lower case. */
 export function betasOf(headers: Readonly<Record<string, string | readonly string[] | undefined>>): readonly string[] {
   const values = [headers['anthropic-beta'] ?? []].flat().flatMap((value) => value.split(','));
   return values.map((each) => each.trim());

@@ -1,4 +1,4 @@
-/** Rules for images: R61, in place of R42. Pure. */
+/** Rules for images: R61, which replaced R42. Pure. */
 import {
   FEW_IMAGES,
   IMAGE_CHARACTERS_MAX,
@@ -12,9 +12,9 @@ import { blockPath, type Report, type RequestView } from './report.ts';
 
 interface Image {
   readonly source: Readonly<Record<string, unknown>>;
-  /** Position of the image, in the form in which the API names an image that is too large. */
+  /** The path of the image, as the API writes it in the error about an image that is too large. */
   readonly path: string;
-  /** The path of the image's fields. */
+  /** The path of the image, as the API writes it in errors about fields. */
   readonly fields: string;
 }
 

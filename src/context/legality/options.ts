@@ -26,7 +26,7 @@ function checkSpeed({ body, traits, hasBeta }: RequestView, report: Report): voi
   }
 }
 
-/** Reports R65: the params of an item of a batch. */
+/** Reports R65, for the parameters of one request of a batch. */
 function checkBatch({ body }: RequestView, report: Report): void {
   if (body['max_tokens'] === 0) report('R65', 'max_tokens', 'max_tokens: 0 is not supported in a batch');
   for (const key of ['stream', 'speed']) {

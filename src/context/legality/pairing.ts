@@ -5,7 +5,7 @@ import { blockPath, type MessageView, member, type Report, type RequestView } fr
 const NO_RESULT = 'Each `tool_use` block must have a corresponding `tool_result` block in the next message.';
 const NO_CALL = 'Each `tool_result` block must have a corresponding `tool_use` block in the previous message.';
 
-/** Reports R01 to R07. System messages are judged by R13 and are skipped here. */
+/** Reports R01 to R07. System messages are skipped here, because R13 judges them. */
 export function checkPairing(request: RequestView, report: Report): void {
   const view: RequestView = { ...request, messages: request.messages.filter(({ role }) => role !== 'system') };
   const isContinued = member(view.body['thread'], 'type') === 'continue';
@@ -14,7 +14,7 @@ export function checkPairing(request: RequestView, report: Report): void {
   view.messages.forEach((message, place) => {
     for (const id of resultIds(message)) lastResult.set(id, place);
   });
-  /** Ids whose result came too late: reported as R03 at the call, not again as R04 at the result. */
+  /** Ids of calls whose result comes too late. R03 is reported at the call, so R04 is not reported at the result. */
   const late = new Set<string>();
   view.messages.forEach((message, place) => {
     if (message.role === 'assistant') checkAnswered(view, place, lastResult, late, report);
@@ -46,7 +46,7 @@ function checkCallIds(view: RequestView, report: Report): void {
   }
 }
 
-/** Reports R01, R02 and R03: each call of a message is answered at the beginning of the next one. */
+/** Reports R01, R02 and R03: each call of a message must have its result at the beginning of the next message. */
 function checkAnswered(
   view: RequestView,
   place: number,
@@ -78,7 +78,7 @@ function checkAnswered(
   if (split.length > 0) report('R03', path, text(split));
 }
 
-/** Reports R04 and R06: each result answers a call of the preceding message, and only once. */
+/** Reports R04 and R06: each result must answer a call of the message before, and each call has only one result. */
 function checkAsked(
   message: MessageView,
   previous: MessageView | undefined,

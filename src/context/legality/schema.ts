@@ -1,6 +1,6 @@
 /**
- * Whether a value is a JSON Schema of draft 2020-12. The keywords a tool's schema can contain are checked against the
- * draft's meta-schema (json-schema.org/draft/2020-12/schema); unknown keywords are annotations and pass. Pure.
+ * Checks whether a value is a JSON Schema of draft 2020-12. The usual keywords of a tool's schema are checked as in the
+ * draft's meta-schema (json-schema.org/draft/2020-12/schema). Unknown keywords are annotations and pass. Pure.
  */
 import { isRecord } from '../../base/json.ts';
 

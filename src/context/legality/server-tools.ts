@@ -1,12 +1,15 @@
-/** Rules for the calls that the provider runs itself: R37, R52. Pure. */
+/** Rules for calls of the provider's own tools (server tools), which the API runs: R37, R52. Pure. */
 import { isServerResult, isServerUse } from '../../base/messages.ts';
 import { type BlockView, blockPath, type MessageView, type Report, type RequestView } from './report.ts';
 
-/** The types of tools whose calls bear each name, as their beginnings. Calls of tools that are not listed are not checked. */
+/**
+ * Maps the name of a server tool's call to the type prefixes of the tools that allow it. Calls with names that are not
+ * listed are not checked.
+ */
 const TOOLS_OF: Readonly<Record<string, readonly string[]>> = {
   web_search: ['web_search_'],
   web_fetch: ['web_fetch_'],
-  // The web tools of later versions run code without a tool of their own for it.
+  // Web tools of later versions run code even if the request has no tool for that.
   code_execution: ['code_execution_', 'web_search_2026', 'web_fetch_2026'],
   bash_code_execution: ['code_execution_', 'web_search_2026', 'web_fetch_2026'],
   text_editor_code_execution: ['code_execution_', 'web_search_2026', 'web_fetch_2026'],
@@ -26,8 +29,8 @@ export function checkServerTools(view: RequestView, report: Report): void {
 }
 
 /**
- * True if the result of the provider's call is in the same turn of the model, or in the next one behind the results of
- * the calls beside it.
+ * True if the request has the result of the call. The result may come before the next user message. It may also come
+ * after that message if the message has only results of client tools.
  */
 function isAnswered(view: RequestView, call: BlockView, place: number): boolean {
   let isBehindResults = false;
@@ -42,7 +45,7 @@ function isAnswered(view: RequestView, call: BlockView, place: number): boolean 
   return false;
 }
 
-/** Reports R37: a result of a provider's own tool follows its call. */
+/** Reports R37: the result of a server tool must come after its call. */
 function checkAsked(view: RequestView, report: Report): void {
   const asked = new Set<unknown>();
   for (const message of view.messages) {
@@ -60,8 +63,9 @@ function checkAsked(view: RequestView, report: Report): void {
 }
 
 /**
- * R52: the API runs its own call after the results of the calls beside it. Until then nothing may follow but these
- * results. A turn without such calls has paused and stays last (R38).
+ * Reports R52. If an answer also calls client tools, the API runs its own call once it has their results. A request
+ * that still lacks the server tool's result may have only those client results after the answer. An answer without
+ * client calls has paused and must be last (R38).
  */
 function checkDeferred(view: RequestView, call: BlockView, place: number, path: string, report: Report): void {
   const name = String(call['name']);
@@ -72,7 +76,7 @@ function checkDeferred(view: RequestView, call: BlockView, place: number, path: 
   report('R52', path, `${path}: ${text}${isGone ? `, but no \`${name}\` tool was provided` : ''}`);
 }
 
-/** True if nothing follows the model's turn, or only the results of its other calls, at the end. */
+/** True if no user message follows, or if one does, is the last message and has only results of client tools. */
 function isPending(view: RequestView, place: number): boolean {
   const rest = view.messages.slice(place + 1).filter(({ role }) => role !== 'assistant');
   const [follower] = rest;

@@ -1,7 +1,7 @@
 /**
- * The first step of the legality check (R14, R39): turns an unknown body into the view the other rules read, and
- * reports wrong shapes. R14 and R39 in general only warn. A missing required field or a value of the wrong type is
- * fatal nevertheless: no typed API accepts such a request. Unknown fields warn. Pure.
+ * The first step of the legality check (R14, R39): turns an unknown body into the view that the other rules read, and
+ * reports wrong shapes. Most violations of R14 and R39, such as unknown fields, are warnings. A missing required field
+ * or a value of the wrong type is fatal, because no typed API accepts such a request. Pure.
  */
 import { isRecord } from '../../base/json.ts';
 import { findListed, modelTraits } from '../model-traits.ts';
@@ -20,10 +20,10 @@ import { isEffortOnly } from './system-messages.ts';
 
 /** Most messages of one request. */
 const MESSAGES_MAX = 100_000;
-/** The version of the API that requests name, from which R49 to R51 hold. */
+/** The version of the API that requests name. R49 to R51 apply from this version on. */
 export const API_VERSION = '2026-10-21';
 
-/** The view of a body, or undefined if there is nothing the other rules could read. */
+/** The view of a body; undefined if the body is not an object, so that the other rules could not read it. */
 export function viewRequest(body: unknown, options: LegalityOptions, report: Report): RequestView | undefined {
   if (!isRecord(body)) {
     report('R39', '', 'Input should be a valid dictionary', true);
@@ -69,7 +69,7 @@ function checkMaxTokens(value: unknown, model: string, tokensMax: number | undef
     report('R39', 'max_tokens', 'max_tokens: Input should be a valid integer', true);
     return;
   }
-  // 0 writes the prompt to the cache and generates nothing.
+  // With 0 the API writes the prompt to the cache and generates nothing.
   if (value < 0) {
     const message = 'max_tokens: Input should be greater than or equal to 0';
     report('R39', 'max_tokens', message, true);
@@ -79,7 +79,7 @@ function checkMaxTokens(value: unknown, model: string, tokensMax: number | undef
   }
 }
 
-/** The messages as views. `isContinued`: the first messages are in a thread that the API keeps. */
+/** The messages as views. `isContinued`: earlier messages are in a thread that the API keeps. */
 function viewMessages(value: unknown, isContinued: boolean, report: Report): readonly MessageView[] {
   if (!Array.isArray(value)) {
     const message = value === undefined ? 'Field required' : 'Input should be a valid list';
@@ -104,8 +104,8 @@ function viewMessages(value: unknown, isContinued: boolean, report: Report): rea
 }
 
 /**
- * R14. Two other messages may come first: a message with nothing but the compaction of what was before it, and a system
- * message that only sets the effort. R13 judges other system messages.
+ * Reports R14: a user message must come first. Two other messages may come first: an assistant message that contains
+ * only a compaction, and a system message that only sets the effort. R13 judges other system messages.
  */
 function checkFirst(views: readonly MessageView[], report: Report): void {
   const first = views.find((message) => !isEffortOnly(message));
@@ -113,7 +113,7 @@ function checkFirst(views: readonly MessageView[], report: Report): void {
   report('R14', `messages.${first.index}.role`, 'messages: first message must use the "user" role');
 }
 
-/** True for an assistant message that holds a compaction and nothing else. */
+/** True for an assistant message that contains only compaction blocks. */
 export function isCompaction(message: MessageView): boolean {
   const { role, blocks } = message;
   return role === 'assistant' && blocks.length > 0 && blocks.every(({ type }) => type === 'compaction');
@@ -140,13 +140,13 @@ function viewMessage(message: unknown, index: number, report: Report): MessageVi
     const blocks = content === '' ? [] : [{ type: 'text', text: content }];
     return { index, role, isText: true, blocks, fields: message };
   }
-  // Only a system message may lack a content: R10 then requires another setting.
+  // Only a system message may have no content. R10 then requires that it sets the effort.
   const blocks = content === undefined && role === 'system' ? [] : viewBlocks(content, `${path}.content`, report);
   return { index, role, isText: false, blocks, fields: message };
 }
 
 /**
- * The blocks of a list. A block of the wrong shape is reported and replaced by an opaque one, so that positions stay
+ * The blocks of a list. A block of the wrong shape is reported and replaced by a placeholder, so that positions stay
  * correct.
  */
 function viewBlocks(content: unknown, path: string, report: Report): readonly BlockView[] {

@@ -1,14 +1,14 @@
-/** Rules for size and encoding: R34, and R36 as far as parsed strings reveal it. Pure. */
+/** Rules for size and encoding: R34, and the part of R36 that parsed strings show. Pure. */
 import { BYTES_PER_TOKEN } from '../../base/bounds.ts';
 import { isRecord, wellFormed } from '../../base/json.ts';
 import type { Report, RequestView } from './report.ts';
 
-/** Levels of nesting that are visited. */
+/** Levels of nesting that are visited; deeper values are not counted. */
 const DEPTH_MAX = 200;
 
 /**
- * Reports R34 and, for strings with half a surrogate pair, R36. R34 uses an estimate of a quarter token per character,
- * which errs on the lenient side. `contextTokensMax` overrides the known window of the model.
+ * Reports R34 and, for strings with half a surrogate pair, R36. For R34 a character counts as a quarter of a token,
+ * which is usually too few, so a legal request is not reported. `contextTokensMax` overrides the model's known window.
  */
 export function checkSize(view: RequestView, contextTokensMax: number | undefined, report: Report): void {
   const found = { characters: 0, loneAt: undefined as string | undefined };
@@ -47,7 +47,7 @@ function walk(
       walk(value[index], joined(path, index), depth + 1, found);
     }
   } else if (isRecord(value)) {
-    // The length of an encoded image or file says little about its tokens, so these are not counted.
+    // Encoded images and files are not counted, because their length says little about their tokens.
     const isFile = value['type'] === 'base64';
     for (const key of Object.keys(value)) {
       if (found.loneAt === undefined && wellFormed(key) !== key) found.loneAt = path;

@@ -11,12 +11,12 @@ const REFUSED_KEYS = [
   ...['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
   ...['minLength', 'maxLength', 'maxItems', 'uniqueItems'],
 ] as const;
-/** Back references, look-around and word borders. */
+/** Back references, look-around assertions and word boundaries. */
 const REFUSED_PATTERN = /\\[1-9bB]|\\k<|\(\?<?[=!]/;
 const NESTED_LISTS = ['anyOf', 'allOf', 'oneOf'] as const;
 const NESTED_MAPS = ['properties', '$defs', 'definitions'] as const;
 
-/** The cost of a schema in the limits of its request. */
+/** The parts of schemas that count for the limits of a request. */
 export interface SchemaCost {
   /** Properties that are not required. */
   optional: number;
@@ -24,7 +24,9 @@ export interface SchemaCost {
   unions: number;
 }
 
-/** The first part of a schema that the API refuses, as `path: reason`; undefined if there is none. Adds to `cost`. */
+/**
+ * The first fault for which the API refuses a schema, as `path: reason`; undefined if there is none. Adds to `cost`.
+ */
 export function strictSchemaFault(schema: unknown, cost: SchemaCost): string | undefined {
   if (!isRecord(schema)) return undefined;
   return faultAt(schema, { root: schema, path: '$', depth: 0, cost }) ?? recursionIn(schema);
@@ -110,7 +112,7 @@ function definitionOf(
   return isRecord(definition) ? definition : undefined;
 }
 
-/** A definition of the schema that leads back to itself, if there is one. */
+/** The fault of a schema that refers to itself, directly or through definitions; undefined if it does not. */
 function recursionIn(root: Readonly<Record<string, unknown>>): string | undefined {
   const done = new Set<unknown>();
   const open = new Set<unknown>();

@@ -48,7 +48,8 @@ function isCostly({ optional, unions }: SchemaCost): boolean {
 function checkConflicts(view: RequestView, isPausedTurn: PausedTurnTest | undefined, report: Report): void {
   const last = view.messages.at(-1);
   const { ranTools, isPaused } = pausedEnd(view.messages, isPausedTurn);
-  // A prefill that the model accepts in no request is reported by R12, a paused turn that was changed by R38.
+  // R12 reports a prefill (an assistant message at the end) for models that never accept one. R38 reports a paused turn
+  // that was changed.
   if (last?.role === 'assistant' && !isPaused && !ranTools && view.traits.prefill === true) {
     report('R58', `messages.${last.index}`, 'output_config.format is not supported with assistant message prefill');
   }
@@ -61,7 +62,7 @@ function checkConflicts(view: RequestView, isPausedTurn: PausedTurnTest | undefi
   }
 }
 
-/** True if the block, or a block of a result, is a source that the model is to cite. */
+/** True if the block, or a block inside its result, is a source with citations enabled. */
 function cites(block: Readonly<Record<string, unknown>> | BlockView): boolean {
   if (member(block['citations'], 'enabled') === true) return true;
   const { content } = block;

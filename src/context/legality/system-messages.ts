@@ -20,13 +20,13 @@ export function checkSystemMessages(view: RequestView, report: Report): void {
   if (view.traits.systemMessages === true) checkPlaces(view, report);
 }
 
-/** True for a system message that only sets the effort. Such a message may be anywhere. */
+/** True for a system message without content that sets the effort. Such a message may be anywhere. */
 export function isEffortOnly(message: MessageView): boolean {
   if (message.role !== 'system' || message.blocks.length > 0) return false;
   return given(member(message.fields['output_config'], 'effort'));
 }
 
-/** The groups of neighbouring system messages that have a content, each with the messages around it. */
+/** The groups of adjacent system messages that have content, each with the messages around it. */
 export function systemGroups(view: RequestView): readonly SystemGroup[] {
   const messages = view.messages.filter((message) => !isEffortOnly(message));
   const groups: SystemGroup[] = [];
@@ -39,22 +39,22 @@ export function systemGroups(view: RequestView): readonly SystemGroup[] {
   return groups;
 }
 
-/** Neighbouring system messages, which the API judges as one message. */
+/** Adjacent system messages, which the API judges as one message. */
 export interface SystemGroup {
   readonly messages: readonly MessageView[];
   readonly before: MessageView | undefined;
   readonly after: MessageView | undefined;
 }
 
-/** True if the assistant's message ends with the result of a server tool: its turn has paused. */
+/** True for an assistant message that ends with the result of a server tool. The model's turn has then paused. */
 export function endsInServerResult(message: MessageView | undefined): boolean {
   const last = message?.blocks.at(-1);
   return message?.role === 'assistant' && last !== undefined && isServerResult(last);
 }
 
 /**
- * Reports R13: a system message follows a user turn or a paused turn, and is the last message or precedes an
- * assistant's.
+ * Reports R13: a system message must follow a user message or a paused turn, and must be last or precede an assistant
+ * message.
  */
 function checkPlaces(view: RequestView, report: Report): void {
   for (const { messages, before, after } of systemGroups(view)) {

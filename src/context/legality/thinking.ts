@@ -1,6 +1,6 @@
 /**
- * Rules for thinking and effort that one body reveals: R22 to R25, R27, R45 to R47, R59, and the setting of R21. R20 and
- * R21 compare with the model's earlier answers, which the fake model that gave them keeps
+ * Rules for thinking and effort that one body shows: R22 to R25, R27, R45 to R47, R59, and the setting of R21. R20 and
+ * the rest of R21 compare a request with the model's earlier answers. The tests' fake model checks them
  * (`src/testing/thinking-ledger.ts`). Pure.
  */
 import { isRecord } from '../../base/json.ts';
@@ -10,17 +10,17 @@ import { given, type MessageView, member, type Report, type RequestView, type Ru
 /** The smallest thinking budget, in tokens (R24). */
 const THINKING_TOKENS_MIN = 1_024;
 
-/** The flag that admits `thinking.block_binding` (R21). */
+/** The beta flag that `thinking.block_binding` needs (R21). */
 export const BINDING_BETA = 'thinking-binding-controls-2026-08-01';
 
-/** Reports R22 to R25, R45 to R47, and R21 for its setting. */
+/** Reports R22 to R25, R45 to R47, and R21 for its setting `block_binding`. */
 export function checkThinking(view: RequestView, report: Report): void {
   const thinking = isRecord(view.body['thinking']) ? view.body['thinking'] : {};
   const mode = thinking['type'];
   checkMode(view, mode, report);
   if (mode === 'between_tools') checkBetweenTools(thinking, report);
   else if (given(thinking['block_binding'])) {
-    // The API names the field without its path.
+    // The API's message names this field without its path.
     if (!view.hasBeta(BINDING_BETA)) {
       report('R21', 'thinking.block_binding', 'block_binding: Extra inputs are not permitted');
     }
@@ -35,7 +35,7 @@ export function checkThinking(view: RequestView, report: Report): void {
   }
 }
 
-/** Reports R47 for `between_tools`, which has no settings. */
+/** Reports R47 for settings beside `between_tools`, which has none. */
 function checkBetweenTools(thinking: Readonly<Record<string, unknown>>, report: Report): void {
   for (const key of ['display', 'budget_tokens', 'block_binding']) {
     if (!given(thinking[key])) continue;
@@ -44,7 +44,7 @@ function checkBetweenTools(thinking: Readonly<Record<string, unknown>>, report: 
   }
 }
 
-/** The rule that a mode breaks on a model that does not have it. */
+/** For each mode of thinking: the rule that it breaks on a model that does not have the mode. */
 const MODE_RULES: Readonly<Record<ThinkingType, RuleId>> = {
   enabled: 'R25',
   disabled: 'R45',
@@ -85,8 +85,8 @@ function checkBudget(view: RequestView, budget: unknown, report: Report): void {
 }
 
 /**
- * R22: under manual thinking the current turn starts with thinking if it uses tools. The turn is everything since the
- * last user message that answers no call. Earlier turns may have lost their thinking.
+ * Reports R22: with thinking of type `enabled`, the model's current turn must start with thinking if it has calls. The
+ * turn is everything after the last user message without results of calls. Earlier turns may have lost their thinking.
  */
 function checkTurnStart(messages: readonly MessageView[], report: Report): void {
   const opening = messages.findLastIndex(
@@ -119,7 +119,7 @@ function checkFinalThinking(last: MessageView | undefined, report: Report): void
 /** Efforts that may be combined with `between_tools` (R47). */
 const BETWEEN_TOOLS_EFFORTS: readonly unknown[] = ['low', 'medium', 'high'];
 
-/** Reports R27 and R59, and the part of R47 that is about effort. */
+/** Reports R27, R59, and R47 for efforts. */
 export function checkEffort(view: RequestView, report: Report): void {
   const own = member(view.body['output_config'], 'effort');
   checkLevel(view, own, 'output_config.effort', report);
@@ -143,7 +143,7 @@ function checkLevel(view: RequestView, effort: unknown, path: string, report: Re
   if (mode === 'between_tools' && !BETWEEN_TOOLS_EFFORTS.includes(effort)) {
     report('R47', path, `${path}: '${String(effort)}' is not supported with "thinking.type.between_tools".`);
   }
-  // If thinking cannot be disabled on the model, the request breaks R45 instead.
+  // On a model whose thinking cannot be disabled, the request breaks R45 instead.
   if (mode !== 'disabled' || thinkingTypes?.has('disabled') === false || effortsWithoutThinking === undefined) return;
   if (effortsWithoutThinking.some((each) => each === effort)) return;
   report('R27', 'thinking', `thinking cannot be disabled with effort '${String(effort)}' for this model`);

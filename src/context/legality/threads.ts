@@ -1,13 +1,13 @@
-/** Rules for threads, conversations that the API keeps for some minutes: R62. Pure. */
+/** Rules for message threads, which are conversations that the API keeps for some minutes: R62. Pure. */
 import { given, member, needsBeta, type Report, type RequestView } from './report.ts';
 
 const THREADS = ['message-threads-2026-08-12'];
-/** Fields that a thread keeps: a request that continues it may not repeat them. */
+/** Fields that a thread keeps. A request that continues the thread may not repeat them. */
 const KEPT = ['system', 'tools'] as const;
 const UNSUPPORTED = ['context_management', 'fallbacks'] as const;
 const MARKS_MAX = 3;
 
-/** Reports R62. `marks`: the number of cache marks. */
+/** Reports R62. `marks`: the number of cache marks in the request. */
 export function checkThread(view: RequestView, marks: number, report: Report): void {
   const { thread } = view.body;
   if (!given(thread)) return;
@@ -22,7 +22,7 @@ export function checkThread(view: RequestView, marks: number, report: Report): v
     report('R62', key, `thread: ${key} is not supported with threads`, true, 'thread_unsupported_request');
   }
   if (type === 'continue') checkContinued(view, thread, report);
-  // This bound was seen once; the documentation says four.
+  // The API was seen to enforce this bound once, but the documentation says four.
   if (marks > MARKS_MAX) {
     const text = `a maximum of ${MARKS_MAX} blocks with cache_control may be provided when thread is set. Found ${marks}.`;
     report('R62', 'thread', `thread: ${text}`, false);

@@ -1,4 +1,4 @@
-/** Rules for tools that come and go within a conversation, `tool_addition` and `tool_removal`: R54. Pure. */
+/** Rules for tools that are added or removed within a conversation, `tool_addition` and `tool_removal`: R54. Pure. */
 import { isRecord } from '../../base/json.ts';
 import { type BlockView, blockPath, needsBeta, type Report, type RequestView } from './report.ts';
 import { endsInServerResult, systemGroups } from './system-messages.ts';
@@ -9,7 +9,7 @@ const REFERENCES = [...DEFINITIONS, 'mid-conversation-tool-changes-2026-07-01', 
 /** Reports R54. */
 export function checkToolChanges(view: RequestView, report: Report): void {
   checkPlaces(view, report);
-  // A continued thread keeps its tools, and this request does not show them.
+  // The tools of a continued thread are kept by the API and are not in this request.
   const isContinued = isRecord(view.body['thread']) && view.body['thread']['type'] === 'continue';
   const known = new Map(view.tools.map(({ tool }) => [tool['name'], kindOf(tool)]));
   for (const message of view.messages) {
@@ -44,14 +44,14 @@ function checkPlaces(view: RequestView, report: Report): void {
   }
 }
 
-/** The kind of a tool. Two tools of one kind may share a name: the later tool replaces the earlier one. */
+/** The kind of a tool. A tool may have the name of an earlier tool of the same kind, and then replaces it. */
 function kindOf(tool: Readonly<Record<string, unknown>>): unknown {
   return tool['type'] ?? 'custom';
 }
 
 /**
- * `known`: the kinds of the tools defined so far, by name; undefined if they are not known. A definition is added to
- * `known`.
+ * Checks one added or removed tool. `known`: the kinds of the tools defined so far, by name; undefined if they are not
+ * known. A new definition is added to `known`.
  */
 function checkChange(
   view: RequestView,

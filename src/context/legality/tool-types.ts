@@ -23,7 +23,10 @@ const TOOLSETS: Readonly<Record<string, { readonly name: string; readonly member
   },
 };
 
-/** The first types of the web tools that the model's code may call unless `allowed_callers` says otherwise. */
+/**
+ * The types of web tools. From the date `CODE_CALLED_SINCE` on, the model's code may call such a tool, unless
+ * `allowed_callers` says otherwise.
+ */
 const CODE_CALLED_WEB_TOOL = /^web_(?:search|fetch)_(?<day>\d{8})$/;
 const CODE_CALLED_SINCE = '20260209';
 
@@ -58,7 +61,7 @@ export function checkToolTypes(view: RequestView, report: Report): void {
   report('R60', 'tool_choice', `tool_choice: '${name}' is a member of a toolset and cannot be chosen`);
 }
 
-/** True if the name is that of a member of a toolset, and of no tool of the request. */
+/** True if the name is that of a member of a toolset in the request, and no tool of the request has it. */
 export function isToolsetMember(view: RequestView, name: string): boolean {
   if (view.tools.some(({ tool }) => tool['name'] === name)) return false;
   return view.tools.some(({ tool }) => TOOLSETS[String(tool['type'])]?.members.has(name) === true);

@@ -1,4 +1,4 @@
-/** Rules for the client tools a request offers: R29 to R33. Pure. */
+/** Rules for the client's own tools in a request: R29 to R33. Pure. */
 import { isToolName } from '../../base/ids.ts';
 import { isRecord } from '../../base/json.ts';
 import type { Report, RequestView } from './report.ts';
@@ -14,7 +14,7 @@ export function checkTools(view: RequestView, report: Report): void {
   for (const { tool, index } of view.tools) {
     const path = `tools.${index}.custom`;
     const name = tool['name'];
-    // A provider's own tool has a dated type. Its name and schema are the provider's, so they are not checked.
+    // A tool that the API defines has a dated type. The API defines its name and schema too, so they are not checked.
     const isOwn = tool['type'] === undefined || tool['type'] === 'custom';
     if (isOwn) {
       checkName(name, path, report);

@@ -1,8 +1,7 @@
 /**
- * The form in which events cross between threads: one flat list of values. Each event begins with a number, its head:
- * its kind, the optional members that follow, and its enumerated values. Cloning a flat list takes a fraction of the
- * time of cloning objects, because member names of objects are written and looked up each time. An enumerated value
- * that both sides know takes no extra entry.
+ * The form in which events cross between threads: one flat list of values. Each event begins with a number, its head.
+ * The head encodes the kind of the event, its enumerated values, and which optional members follow. Cloning a flat list
+ * takes a fraction of the time of cloning objects, because member names of objects are written and looked up each time.
  *
  * Both sides belong to one process and one version: this form is stored and sent nowhere else.
  */
@@ -11,7 +10,7 @@ import type { Message, Pending, Source } from '../../base/messages.ts';
 /** Packed values, in the order of the events they belong to. Made by `EventPacking`, read only by `unpackEvents`. */
 export type PackedEvents = readonly unknown[];
 
-/** The kinds of a head: its lowest bits. */
+/** Kinds of events, the lowest bits of a head. */
 export const CODE = {
   /** An unpacked event. */
   whole: 0,
@@ -30,9 +29,11 @@ export const CODE = {
 /** The bits of a head that are its code. */
 export const CODE_MASK = 15;
 
-/** The other facts of a head: one bit each. */
+/** Flags of a head, one bit each. */
 export const FLAG = {
-  /** A time follows. Without this flag, the time is the event's, or for a `PLACE` the time of the previous `PLACE`. */
+  /**
+   * A time follows. Without it, a message or entry has the time of its event, and a `place` that of the last `place`.
+   */
   time: 16,
   /**
    * For a `place`: the number of the next durable event follows. The numbers of later events are counted from that
@@ -58,15 +59,15 @@ export const FLAG = {
   usageRead: 262_144,
   deliver: 524_288,
   background: 1_048_576,
-  /** A message or an entry was sent with a key. */
+  /** The message or entry was sent with a key. */
   key: 1_073_741_824,
   /** The usage has members besides its counters: it follows as one object. */
   usageMore: 536_870_912,
 } as const;
 
 /**
- * Two enumerated values above the flags, each with room for 15: 0 means no value, any other number is the index in the
- * list of values, from 1.
+ * Two enumerated values lie above the flags, each with room for 15 values. 0 means no value. Any other number is the
+ * position in the list of values, counted from 1.
  */
 export const WORD_MASK = 15;
 /** Shift of the first enumerated value: types of messages and entries, states, reasons. */
@@ -75,8 +76,8 @@ export const TYPE_SHIFT = 21;
 export const SOURCE_SHIFT = 25;
 
 /**
- * True only if `Known` names every member of `T`. A new member must be added here, and where a session shows its
- * messages and entries (`publicMessage`, `publicEntry`), or it would be lost in transit.
+ * True only if `Known` names every member of `T`. A new member must be added here, and in `publicMessage` or
+ * `publicEntry`, which show a session's messages and entries. Otherwise it would be lost in transit.
  */
 type Covers<T, Known extends keyof T> = Exclude<keyof T, Known> extends never ? true : never;
 const MESSAGE_IS_WHOLE: Covers<

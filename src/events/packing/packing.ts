@@ -1,15 +1,16 @@
 /**
  * Packs successive events into one message to another thread.
  *
- * Owns: the values so far, and the state that the next event need not repeat. Does not own: when they are sent.
+ * Owns: the values so far, and the values that the next event need not repeat. Does not own: the time at which they are
+ * sent.
  *
  * P1 The unpacked events equal the packed ones, in order, as separate objects.
- * P2 An event without a row here, or with a member that its row does not know, is sent unpacked.
+ * P2 An event is sent unpacked if its type has no case in `#pack`, or if it has a member that its case does not know.
  *
- * Written by hand because it takes a third of the processor time of its best alternative. Measured with notes of 64
- * events, 7.5 events a half-step. Packing, sending to another thread and unpacking takes 0.38 us an event. msgpackr's
- * records: 1.07 us with definitions that both threads know, 1.47 us with definitions in each note. A plain clone: 1.86
- * us. (Xeon, two cores, Node 20.20, medians of three processes.)
+ * The packing is written by hand because it takes a third of the processor time of the best alternative. It was
+ * measured with notes of 64 events, at 7.5 events a half-step. Packing, sending to another thread and unpacking takes
+ * 0.38 us an event. Records of msgpackr take 1.07 us with definitions that both threads know, and 1.47 us with
+ * definitions in each note. A plain clone takes 1.86 us. (Xeon, two cores, Node 20.20, medians of three processes.)
  */
 import {
   MESSAGE_TYPES,
@@ -23,7 +24,7 @@ import {
 import { type PublishedEvent, REMOVAL_REASONS, SESSION_STATES, type SessionEvent } from '../event.ts';
 import { CODE, FLAG, type PackedEvents, SOURCE_SHIFT, TYPE_SHIFT } from './packed-form.ts';
 
-/** The members of a usage that cross as numbers. A usage with others crosses as an object. */
+/** The members of a usage that are packed as numbers. A usage with other members is packed as one object. */
 const PACKED_COUNTERS: ReadonlySet<string> = new Set([
   ...['input_tokens', 'output_tokens', 'cache_creation_input_tokens', 'cache_read_input_tokens'],
 ]);
@@ -49,7 +50,7 @@ export class EventPacking {
       this.#values.push(CODE.whole, event);
   }
 
-  /** Packs an event of a type that has a row in the table. For any other event, returns false and packs nothing. */
+  /** Packs an event of a type that has a case here. For any other event, returns false and packs nothing. */
   #pack(event: SessionEvent): boolean {
     const { seq } = event;
     switch (event.type) {
@@ -59,7 +60,7 @@ export class EventPacking {
         this.#values.push(CODE.state | word(SESSION_STATES, event.state, TYPE_SHIFT));
         return true;
       case 'message.created':
-        // Answers with blocks of the provider's tools are rare, and cross as they are.
+        // Answers with blocks of the provider's tools are rare, and are sent unpacked.
         if (seq === undefined || event.message.blocks !== undefined) return false;
         this.#place(event, seq);
         this.#message(event.message, event.at);
@@ -162,7 +163,7 @@ export class EventPacking {
     return content === this.#content ? FLAG.sameContent : 0;
   }
 
-  /** Packs a head, and the call that the head names, unless that call was the last one packed. */
+  /** Packs a head and the call that it names. Id and name are left out if the last packed call had the same. */
   #head(head: number, toolUseId: string | undefined, toolName: string | undefined): void {
     const isSameId = toolUseId === this.#toolUseId;
     const isSameName = toolName === this.#toolName;

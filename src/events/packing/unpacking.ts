@@ -129,7 +129,7 @@ class Unpacking {
     return pending;
   }
 
-  /** Reads the call that a head names. It becomes the last named call. */
+  /** Reads the call that a head names, which becomes the last named call. */
   #call(head: number): void {
     if ((head & FLAG.toolUseId) !== 0) this.#toolUseId = this.#take();
     if ((head & FLAG.toolName) !== 0) this.#toolName = this.#take();
@@ -165,6 +165,6 @@ function names(head: number): boolean {
 
 function wordOf<T>(list: readonly T[], head: number, shift: number): T {
   const found = list[((head >> shift) & WORD_MASK) - 1];
-  if (found === undefined) throw new Error(`a packed event begins with ${head}, which names no word`);
+  if (found === undefined) throw new Error(`a packed event begins with ${head}, which has no enumerated value`);
   return found;
 }

@@ -5,8 +5,8 @@
  * replay.
  *
  * B1 The buffer never holds more than its bounds; one event alone may exceed the bound on size.
- * B2 An event beyond the bounds empties the buffer first, because a reader that is behind must read the log and not
- *    fill the memory of its host.
+ * B2 If an event would exceed the bounds, the buffer is emptied first. A reader that is behind must read the log, and
+ *    not fill the memory of its host.
  * B3 Successive deltas of one text are joined into one event while they are unread: a slow reader misses no text.
  */
 import { SUBSCRIBER_CHARACTERS_MAX, SUBSCRIBER_EVENTS_MAX } from '../../base/bounds.ts';
@@ -28,9 +28,9 @@ export const SUBSCRIBER_BOUNDS: BufferBounds = Object.freeze({
 export class EventBuffer {
   readonly #bounds: BufferBounds;
   /**
-   * A ring in three lists of one length, a power of two: the events, the durable event known to come before each, and
-   * the size of each. A list of triples, or a list that is emptied and regrown, would cost more: the ring is filled and
-   * emptied for each event of each reader.
+   * A ring in three lists of equal length, a power of two: the events, the durable event known to come before each, and
+   * the size of each. The ring is filled and emptied for each event of each reader. So a list of triples, or a list
+   * that is emptied and regrown, would cost more.
    */
   #events = empty<SessionEvent | undefined>(RING_EVENTS, undefined);
   #afters = empty(RING_EVENTS, 0);
@@ -92,7 +92,7 @@ export class EventBuffer {
     this.#characters -= this.#sizes[this.#head] ?? 0;
     this.#head = this.#place(1);
     this.#size -= 1;
-    // The memory that a large burst required is released.
+    // Releases the memory of a large burst.
     if (this.#size === 0 && this.#events.length > RING_KEPT_EVENTS) this.#shrink();
     return event;
   }
@@ -122,7 +122,7 @@ export class EventBuffer {
     this.#head = 0;
   }
 
-  /** Shrinks to the kept size, not to the initial size: repeated bursts would regrow the ring each time. */
+  /** Shrinks to the kept size, not to the initial size. Otherwise repeated bursts would regrow the ring each time. */
   #shrink(): void {
     this.#events = empty<SessionEvent | undefined>(RING_KEPT_EVENTS, undefined);
     this.#afters = empty(RING_KEPT_EVENTS, 0);
@@ -157,8 +157,8 @@ function joinDeltas(first: SessionEvent, second: SessionEvent): SessionEvent | u
 }
 
 /**
- * Most values that are measured in one event. Further values are not measured, except in contents and inputs, which are
- * plain.
+ * The most values that are measured in one event. Values beyond this number count only in contents and inputs, which
+ * are plain data.
  */
 const VALUES_MEASURED_MAX = 1_000;
 /** Charged for an event, and for each value in it, besides its text. */
@@ -166,9 +166,9 @@ const VALUE_CHARACTERS = 16;
 /** Charged for the envelope and member names of an event whose values are not measured one by one. */
 const MEMBERS_CHARACTERS = 12 * VALUE_CHARACTERS;
 const NONE: readonly SessionEvent[] = Object.freeze([]);
-/** Initial size of a ring: there are thousands of readers of one session each. */
+/** Initial size of a ring. It is small because there are thousands of readers with one session each. */
 const RING_EVENTS = 16;
-/** Size that an empty ring keeps: a burst of a reader of all sessions comes from one flush. */
+/** Size that an empty ring keeps. A reader of all sessions receives bursts of this size, one for each flush. */
 const RING_KEPT_EVENTS = 1_024;
 
 /** The approximate memory of an event, in UTF-16 units: the lengths of its strings, and a little per value. */

@@ -8,18 +8,17 @@
  *    are announced by a `gap` and left out.
  * E2 A reader that is too slow loses its buffered events and receives a `gap` at its next read. It then gets the
  *    durable events among the lost ones from the log.
- * E3 An ephemeral event is read between the same two durable events between which it was published, or not at all.
- * E4 Memory is bounded, whatever the reader does: the buffer's bounds and one page of the log. All of it counts in the
- *    budget of the process. When the budget asks, the held data is dropped: the page is read again later, and the
- *    buffer is lost as in E2.
- * E5 Once the iteration has ended, for any reason, nothing is held and `onClose` was called, once. If the signal was
- *    aborted before the iteration began, the iteration ends at once without having been open, and `onClose` is not
- *    called.
- * E6 A reader that `joins` gets the deltas of a model call from the first one on, also if it begins while the call
- *    streams: it leaves out deltas until a `StreamNote` brings those before the next one, and takes no other note.
+ * E3 An ephemeral event is read where it was published, between the same two durable events, or not at all.
+ * E4 Memory is bounded by the buffer's bounds and one page of the log, whatever the reader does. All of it is counted
+ *    in the budget of the process (`reader-budget.ts`). When the budget asks, the held data is dropped: the page is
+ *    read again later, and the buffer is lost as in E2.
+ * E5 Once the iteration has ended, for any reason, nothing is held and `onClose` has been called once. If the signal
+ *    was aborted before the iteration began, the iteration ends at once, and `onClose` is not called.
+ * E6 A reader with `joins` gets all deltas of a model call, also if it begins while the call streams. It ignores deltas
+ *    until a `StreamNote` brings those before the next one. It ignores every later note.
  *
- * Live events must flow before the first page of the log is requested. An event that therefore arrives twice is read
- * once.
+ * The producer must push live events before the first page of the log is requested. So an event can arrive twice; it is
+ * read once.
  */
 import { LOST_SESSIONS_MAX, REPLAY_PAGE_EVENTS } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
@@ -28,8 +27,9 @@ import { type BufferBounds, charactersOf, EventBuffer } from './event-buffer.ts'
 import { type BudgetedReader, READERS, type ReaderBudget } from './reader-budget.ts';
 
 /**
- * Reads durable events of the session from the log: `fromSeq` and later, ascending without holes, 1 to `limit` of them;
- * none when there are no later ones. May reject; the iteration then fails with its error. One call at a time.
+ * Reads durable events of the session from the log: `fromSeq` and later, ascending without holes, 1 to `limit` of them.
+ * Resolves to an empty list when there are no later ones. A rejection fails the iteration with its error. One call at a
+ * time.
  */
 export type Replay = (fromSeq: number, limit: number) => Promise<readonly SessionEvent[]>;
 
@@ -40,16 +40,16 @@ export interface EventQueueOptions {
    * order of publication.
    */
   readonly session?: string;
-  /** Durable events after this number are wanted. If missing, events are wanted from the first one published live. */
+  /** Durable events after this number are wanted. If missing, the reader begins with the first event published live. */
   readonly after?: number;
   readonly replay?: Replay;
-  /** Ends the iteration after the first event for which it is true. A throw fails the iteration. */
+  /** Ends the iteration after the first event for which this returns true. A throw fails the iteration. */
   readonly until?: (event: SessionEvent) => boolean;
   /** The event as this reader sees it, or undefined to leave it out. A throw fails the iteration. */
   readonly view?: (event: SessionEvent) => SessionEvent | undefined;
   /** False if text and thinking deltas are not wanted. */
   readonly deltas?: boolean;
-  /** True: a note comes before the first delta that the reader shall have (E6). */
+  /** True if a note comes before the first delta that the reader should get (E6). */
   readonly joins?: boolean;
   /** Ends the iteration at once, without an error. */
   readonly signal?: AbortSignal;
@@ -58,7 +58,7 @@ export interface EventQueueOptions {
   readonly bounds?: BufferBounds;
   /** The budget that counts this queue. Default: that of the process. */
   readonly budget?: ReaderBudget;
-  /** Epoch ms, for the gaps it announces. */
+  /** Epoch ms, for the gaps that the queue announces. */
   readonly now: () => number;
 }
 
@@ -74,7 +74,7 @@ const OVER: Read = Object.freeze({ done: true, value: undefined });
 /** A resolved promise: its reactions run after the current synchronous code. */
 const SOON: Promise<void> = Promise.resolve();
 
-/** The number noted for an ephemeral event that came before any durable event was known. */
+/** Stands for the durable event before an ephemeral one if no durable event was known yet. */
 const UNKNOWN = -1;
 
 /** A bounded queue of events between one producer and one reader; lost events are read again from the log. */
@@ -89,14 +89,14 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   /** Durable events in the buffer: the oldest of them is `#highest - #durables + 1`. */
   #durables = 0;
   #isJoining: boolean;
-  /** The first number noted for ephemeral events that is known to be right; those below it are estimates. */
+  /** Ephemeral events have exact positions after this durable event; earlier positions are estimates. */
   #exactFrom: number | undefined;
   #isReplaying: boolean;
   #isFetching = false;
   #page: readonly SessionEvent[] = [];
   #pageAt = 0;
   #pageCharacters = 0;
-  /** The value last reported to the budget. */
+  /** The size last reported to the budget. */
   #held = 0;
   /**
    * Losses that were not announced yet, by session: one entry, or up to `LOST_SESSIONS_MAX` for a reader of all
@@ -207,8 +207,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   }
 
   /**
-   * Leaves the budget: no more events are added, and the budget must also release a queue that is never read to its
-   * end.
+   * Leaves the budget. No more events are added, and the budget must not hold a queue that is never read to its end.
    */
   #leaveBudget(): void {
     this.#budget.changed(this, this.#held, 0);
@@ -231,8 +230,8 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   }
 
   /**
-   * The result of a read that need not wait; undefined if it must wait. Throws the error with which the iteration
-   * fails, and ends it.
+   * The result of a read that need not wait; undefined if it must wait. If the iteration fails, ends it and throws its
+   * error.
    */
   #readNow(): Read | undefined {
     try {
@@ -303,7 +302,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     if ('error' in ending) throw ending.error;
   }
 
-  /** The next event that needs no waiting. Requests a page of the log when one is needed. */
+  /** The next event that is available without waiting. Requests a page of the log when one is needed. */
   #atHand(): SessionEvent | undefined {
     const gap = this.#announcement();
     if (gap !== undefined) return gap;
@@ -331,7 +330,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     return undefined;
   }
 
-  /** The next live event if it is ephemeral, and its place is known to be before the next event of the page (E3). */
+  /** The next live event if it is ephemeral, and is known to come before the next event of the page (E3). */
   #betweenReplayed(): SessionEvent | undefined {
     if (this.#pageAt >= this.#page.length || this.#exactFrom === undefined || this.#next === undefined)
       return undefined;
@@ -388,7 +387,8 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   }
 
   /**
-   * The oldest durable event in the buffer, or the next one to be published; undefined when none was published live.
+   * The number of the oldest durable event in the buffer, or of the next one to be published. Undefined when none was
+   * published live.
    */
   #oldestLive(): number | undefined {
     return this.#highest === undefined ? undefined : this.#highest - this.#durables + 1;
@@ -418,8 +418,8 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   }
 
   /**
-   * Takes a page of the log. `known`: the newest durable event published when the page was requested; if the log has
-   * that event at all, the log already had it at that time.
+   * Takes a page of the log. `known`: the newest durable event published when the page was requested. If the log has
+   * that event at all, it already had it at that time.
    */
   #fetched(page: readonly SessionEvent[], from: number, known: number): void {
     this.#isFetching = false;
@@ -441,7 +441,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.#rouse();
   }
 
-  /** The durable event after which an ephemeral event now comes, as far as is known. */
+  /** The durable event after which an ephemeral event now comes, as far as the queue knows. */
   #horizon(): number {
     if (this.#options.replay === undefined || this.#next === undefined) return UNKNOWN;
     return Math.max(this.#highest ?? 0, this.#next - 1, this.#exactFrom ?? 0);

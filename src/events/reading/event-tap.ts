@@ -1,12 +1,13 @@
 /**
- * One reader of all sessions that receives whole lists of events as they are published, by a plain call. It is for
- * readers that must keep up with all events, at a fraction of the cost of an iteration.
+ * One reader of all sessions that receives whole lists of published events by a plain call. It serves readers that must
+ * keep up with all events, and costs a fraction of an iteration.
  *
  * Owns: published events that are not taken yet, the sessions that lost events. Does not own: the other readers, the
  * use of the events. Belongs to the thread that reads.
- * T1 Events are taken in the order they were published, in a separate microtask: the publisher only queues (N2).
- * T2 At most `eventsMax` events wait, or one list that is longer. An event beyond the bound drops all that wait. Each
- *    session that lost a durable event in this way is cut off before any later event is taken.
+ * T1 Events are taken in the order they were published, in a separate microtask: the publisher only queues them (N2 of
+ *    `fan-out.ts`).
+ * T2 At most `eventsMax` events wait, or one list that is longer. An event beyond the bound drops all events that wait.
+ *    `cutOff` is called for each session that lost a durable event in this way, before any later event is taken.
  * T4 `over` is called once, when no more events will come; then nothing is held, and nothing else is called.
  */
 import { LOST_SESSIONS_MAX, SUBSCRIBER_EVENTS_MAX } from '../../base/bounds.ts';
@@ -18,8 +19,8 @@ export interface TapReader {
   /** Takes these events. Must not change the list. */
   take(events: readonly SessionEvent[]): void;
   /**
-   * Events of this session were lost, or the session was deleted, so the ends of its open operations will not be seen.
-   * A later session of the same name may be another one.
+   * Called when events of this session were lost, or when the session was deleted. The ends of its open operations will
+   * not be seen. A later session with the same id may be a different session.
    */
   cutOff(session: string): void;
   /** Called when no more events come. `error`: the reason, unless the tap ended normally. Must not throw. */

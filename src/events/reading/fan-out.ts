@@ -6,9 +6,10 @@
  * N1 An event reaches every subscriber of its session and every subscriber of all sessions, in the order of
  *    publication.
  * N2 No subscriber delays or breaks another, or the publisher: publishing only queues the event, also for a tap.
- * N3 Without readers, nothing need be sent: `onInterest` reports the arrival of the first reader and the departure of
- *    the last, and `onFurther` those in between.
- * N4 A `StreamNote` reaches the readers of its session only: a reader of all sessions is live.
+ * N3 A session without readers needs no events sent. `onInterest` reports its first reader and the departure of its
+ *    last; `onFurther` reports each reader that joins others.
+ * N4 A `StreamNote` reaches only the readers of its session. A reader of all sessions gets live deltas, and no earlier
+ *    text.
  */
 import { SUBSCRIBERS_MAX } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
@@ -21,8 +22,8 @@ export interface FanOutOptions {
   /** Returns epoch ms. */
   readonly now: () => number;
   /**
-   * Called when the live events of a session, or of all sessions (`undefined`), are wanted from now on, or no longer.
-   * The call comes before the subscriber can read from the log. Must not throw.
+   * Called when the live events of a session, or of all sessions (`undefined`), are wanted from now on, or are no
+   * longer wanted. The call comes before the subscriber can read from the log. Must not throw.
    */
   readonly onInterest?: (session: string | undefined, isWanted: boolean) => void;
   /** Called when a session that has readers gets one more, as `onInterest` is for the first. Must not throw. */
@@ -30,12 +31,12 @@ export interface FanOutOptions {
   readonly subscribersMax?: number;
 }
 
-/** The options of reading one session: `after`, `replay`, `until`, `view`, `deltas`, `joins`, `signal` as in `EventQueue`. */
+/** The options of reading one session: those of `EventQueue`, such as `after`, `replay`, `until` and `signal`. */
 export type SubscribeOptions = Omit<EventQueueOptions, 'session' | 'onClose' | 'now'> &
   Required<Pick<EventQueueOptions, 'replay'>>;
 /**
- * The options of reading all sessions: live only. A reader that is too slow receives `gap` events, which are not
- * filled.
+ * The options of reading all sessions, live only. A reader that is too slow receives `gap` events, and the lost events
+ * are not read again.
  */
 export type SubscribeAllOptions = Omit<EventQueueOptions, 'session' | 'now' | 'after' | 'replay'>;
 
@@ -112,7 +113,7 @@ export class FanOut {
 
   /**
    * Ends the reading of one session after its buffered events. Without an error the session was deleted, and taps are
-   * notified; with an error it can no longer be read.
+   * notified. With an error the session can no longer be read.
    */
   end(session: string, error?: unknown): void {
     const queues = this.#bySession.get(session);
@@ -172,7 +173,7 @@ export class FanOut {
   }
 }
 
-/** The events as a reader of all sessions gets them; the same list if it has no notes, which is the usual case. */
+/** The events without notes, for readers of all sessions; usually there are none, and the list is returned as it is. */
 function withoutNotes(events: readonly PublishedEvent[]): readonly SessionEvent[] {
   return events.every(isEvent) ? events : events.filter(isEvent);
 }

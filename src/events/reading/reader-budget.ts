@@ -1,12 +1,13 @@
 /**
- * The memory that all readers of a process hold, in approximate bytes: buffers, pages of the log, answers that their
- * sockets have not taken.
+ * The memory that all readers of a process hold, in approximate bytes: buffers, pages of the log, and answers that wait
+ * for their sockets.
  *
- * Owns: the sum, and the set of larger holders. Does not own: the held data. Belongs to the thread that reads.
+ * Owns: the sum, and the set of readers that hold more than a little. Does not own: the held data. Belongs to the
+ * thread that reads.
  *
- * M1 Whenever the sum passes the bound, readers give up the data they hold, until a quarter of the bound is free or
- *    only small holders are left. The largest holders are asked first, and of equal holders the one that has been large
- *    for the longest time.
+ * M1 When the sum exceeds the bound, readers give up the data they hold. This ends when a quarter of the bound is free,
+ *    or when only small holders are left. The largest holders are asked first. Among equal holders, the one that has
+ *    been large for the longest time is asked first.
  * M2 Data that many readers share is counted once.
  * M3 A reader that gives up its data loses nothing durable: it reads the data again from the log, or ends where its
  *    client can resume.
@@ -49,8 +50,8 @@ export class ReaderBudget {
   }
 
   /**
-   * Notes that a reader's bytes changed from `before` to `after`, which its `held` now shows. May ask readers to give
-   * up, including this one.
+   * Notes that a reader's bytes changed from `before` to `after`; its `held` already returns `after`. May ask readers
+   * to give up, including this one.
    */
   changed(reader: BudgetedReader, before: number, after: number): void {
     this.#held += after - before;

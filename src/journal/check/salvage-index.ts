@@ -1,7 +1,7 @@
 /**
- * Collects everything that can still be read of one environment. It walks the tables as far as possible. If a part of a
- * table cannot be reached, it searches the file's pages for entries of that table. It writes nothing and does not call
- * LMDB.
+ * Collects everything that can still be read from one environment (the LMDB file of one shard). It walks the tables as
+ * far as possible. If a part of a table cannot be reached, all pages of the file are searched for entries. It writes
+ * nothing and does not call LMDB.
  */
 
 import { walkPages } from '../lmdb/page-walk.ts';
@@ -85,7 +85,7 @@ function leafPage(
   }
 }
 
-/** True if every key that looks like a row's number has a row as its value. Otherwise such keys are no row numbers. */
+/** True if every key that looks like a row number has a row as its value. Otherwise these keys are not row numbers. */
 function isWhole(file: PageFile, piece: StoreIndex): boolean {
   for (const [row, { offset, length }] of piece.rows) {
     try {

@@ -6,8 +6,8 @@
  * Owns: the open data files. Reads block the thread.
  *
  * Invariants:
- *  V1 an entry is returned only if its checksum, and every checksum and back pointer before it in its session, is
- *     right.
+ *  V1 an entry is returned only if its checksum is right, and if all checksums and back pointers before it in its
+ *     session are right.
  */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -89,12 +89,12 @@ export class SalvageShard {
     }
     const { lastRows, heads } = this.contents.index;
     const last = Math.max(lastRows.get(key) ?? 0, Math.floor((heads.get(key)?.position ?? 0) / positionOf(1, 0)));
-    if (last > before) throw this.#corrupt(last, `row ${last}, its last, is lost`);
+    if (last > before) throw this.#corrupt(last, `row ${last}, the last of the session, is lost`);
   }
 
   /**
-   * A blob's text; undefined when it is missing, or does not match its address. Throws `StoreCorruptError` when a medium
-   * of it cannot be read.
+   * A blob's text; undefined when the blob is missing, or does not match its address. Throws `StoreCorruptError` when a
+   * medium of the text cannot be read.
    */
   blob(address: string): string | undefined {
     const stored = this.contents.index.blob(this.#file, address);

@@ -2,17 +2,17 @@
  * Group commit without a timer.
  *
  * Owns: the queue of batches between the callers and one writer, and the promise of each. Does not own: the contents of
- * a batch. The last batch is open and takes new data; the first may be in flight; those between are full.
+ * a batch. The last batch is open and takes new data; the first may be in flight; the batches between are full.
  *
  * Invariants:
  *  G1 one write at a time, in the order the batches were opened;
  *  G2 data that arrives during a write joins the next write. There is no timer: a write starts at the end of the tick
- *     in which a caller began to wait or the previous write ended. So the callers of one tick share it, and the event
- *     loop is never starved;
+ *     in which a caller began to wait or the previous write ended. So the callers of one tick share one write, and the
+ *     event loop is never starved;
  *  G3 one promise for each batch, shared by all its waiters, and none for a batch without a waiter;
- *  G4 a waiter resumes after `written` ran, so it finds the journal as its write left it;
- *  G5 after a refused write the whole queue is dropped, all its waiters reject, and so does every later `flushed()`
- *     until `reset()`.
+ *  G4 a waiter resumes after `written` ran, so it finds the journal in the state after its write;
+ *  G5 after a refused write the whole queue is dropped, and all its waiters reject. Every later `flushed()` also
+ *     rejects, until `reset()`.
  */
 
 /** The owner's side of the gate. */
@@ -132,8 +132,8 @@ export class CommitGate<Batch> {
     this.#queue.shift();
     this.#port.written(slot.batch);
     this.#state = 'idle';
-    // Scheduled before the waiters resume, so that the next write cannot start twice. The write runs after them and
-    // includes the data they put.
+    // The next write is scheduled before the waiters resume, so that it cannot be started twice. It runs after the
+    // waiters have resumed, and includes the data they put.
     if (this.#queue.length > 1 || this.#queue[0]?.waiter !== undefined) this.#start();
     slot.waiter?.resolve();
   }

@@ -7,9 +7,9 @@
  *
  * Invariants:
  *  P1 a commit of more than `COMMIT_HERE_BYTES_MAX` never runs here;
- *  P2 none runs here before some on the writer thread took less than `COMMIT_HERE_MS_MAX`. Once more than one here in
- *     `QUICK_FOR_SLOW` took longer, the next `COMMITS_AWAY` run there. So a slow device holds this thread up only now
- *     and then.
+ *  P2 no commit runs here before `COMMITS_MEASURED` commits on the writer thread took at most `COMMIT_HERE_MS_MAX`
+ *     each. If more than one commit in `QUICK_FOR_SLOW` takes longer here, the next `COMMITS_AWAY` run on the writer
+ *     thread. So a slow device seldom blocks this thread.
  */
 import { COMMIT_HERE_BYTES_MAX, COMMIT_HERE_MS_MAX } from '../../base/bounds.ts';
 
@@ -17,7 +17,7 @@ import { COMMIT_HERE_BYTES_MAX, COMMIT_HERE_MS_MAX } from '../../base/bounds.ts'
 const COMMITS_MEASURED = 4;
 /** Commits that run on the writer thread after too many commits here were slow. */
 const COMMITS_AWAY = 256;
-/** Quick commits that make up for a slow one, since every device is slow at times. */
+/** Quick commits that make up for one slow commit, because every device is slow at times. */
 const QUICK_FOR_SLOW = 16;
 /** Slow commits in a row that the initial credit covers. */
 const SLOW_SPARED = 2;

@@ -1,6 +1,6 @@
 /**
- * Room for the commits of one environment: computes the size of each commit before it begins, and lets its file grow
- * (D1 of `data-file.ts`).
+ * Room for the commits of one environment (the LMDB file of one shard). It computes the size of each commit before the
+ * commit begins, and lets the file grow (D1 of `data-file.ts`).
  *
  * Owns: the known shapes of the tables, and the last page. Both are read from LMDB from time to time. Between these
  * reads, the pages that commits may have added are counted in addition, so that most commits need only a few sums here.
@@ -16,7 +16,7 @@ import type { TableName } from './tables.ts';
 /** Bytes of a short key, and of a sealed number, name or mark; generous. */
 const KEY_BYTES = 24;
 const SEALED_BYTES = 96;
-/** Pages that a table may gain before its shape is read again: at most two levels of a tree. */
+/** Pages that a table may gain before its shape is read again. They add at most two levels to its tree. */
 const SHAPE_PAGES_MAX = 256;
 /** Most UTF-8 bytes that a UTF-16 unit takes. */
 const UNIT_BYTES = 3;
@@ -28,6 +28,14 @@ const shapeSchema = z.object({
   overflowPages: z.number(),
 });
 const stateSchema = z.object({ pageSize: z.number(), lastPageNumber: z.number(), free: shapeSchema });
+
+/** A stored row with new bytes, or without (it is removed). */
+export interface RewrittenRow {
+  readonly number: number;
+  /** Length of the bytes that are stored now. */
+  readonly oldBytes: number;
+  readonly bytes: Buffer | undefined;
+}
 
 type Changes = ReadonlyMap<TableName, ChangeTally>;
 
@@ -51,11 +59,11 @@ export class CommitRoom {
   }
 
   /**
-   * Makes room for a batch whose rows are stored as `rows`; undefined if there is room already. Rejects like
+   * Makes room for a batch whose rows are stored as `rows` and `rewritten`; undefined if there is room already. Rejects like
    * `DataFile.grow`, and throws `StoreLostError`.
    */
-  forBatch(batch: WriteBatch, rows: readonly Buffer[]): Promise<void> | undefined {
-    return this.#make(this.#changesOf(batch, rows));
+  forBatch(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): Promise<void> | undefined {
+    return this.#make(this.#changesOf(batch, rows, rewritten));
   }
 
   /** Makes room for a few small records of the table `meta`. */
@@ -118,14 +126,19 @@ export class CommitRoom {
     return new ChangeTally(this.#pageBytes);
   }
 
-  #changesOf(batch: WriteBatch, rows: readonly Buffer[]): Changes {
+  #changesOf(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): Changes {
     const changes = new Map<TableName, ChangeTally>();
     const tally = (name: TableName): ChangeTally => {
       const known = changes.get(name) ?? this.#tally();
       changes.set(name, known);
       return known;
     };
-    // Rows replace no entries.
+    for (const { oldBytes, bytes } of rewritten) tally('log').replace(KEY_BYTES, oldBytes, bytes?.length);
+    for (const erasure of batch.erasures.values()) {
+      if (erasure === undefined) tally('erasures').remove();
+      else tally('erasures').put(KEY_BYTES, erasure.name.length + erasure.heirs.length * KEY_BYTES + SEALED_BYTES);
+    }
+    // New rows replace no entries.
     for (const row of rows) tally('log').put(KEY_BYTES, row.length, true);
     for (const [name, key] of batch.names) {
       if (key === undefined) tally('names').remove();
@@ -154,6 +167,7 @@ export class CommitRoom {
     }
     if (batch.nextKey !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
     if (batch.checkpoint !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
+    if (rewritten.length > 0) tally('meta').put(KEY_BYTES, SEALED_BYTES);
     return changes;
   }
 }

@@ -1,20 +1,20 @@
 /**
- * The data file of an environment, as the file system sees it: it keeps room for the next commits, and checks that the
- * file is still the one that was opened.
+ * The data file of an environment, as the file system sees it. This class keeps room for the next commits, and checks
+ * that the file is still the one that was opened.
  *
- * LMDB maps its file and trusts it. A page that cannot be written for want of room may end the process
+ * LMDB maps its file and trusts it. A page that cannot be written for lack of room may end the process
  * (`docs/upstream`). Reading a page where the file was cut always ends the process. A removed file accepts commits that
  * can never be read again. So room is made before a commit needs it, and the file is checked regularly.
  *
- * Owns: one descriptor of the file, opened to append; the number of bytes that have blocks of the device behind them.
+ * Owns: one descriptor of the file, opened to append; the number of bytes that have blocks of the device.
  * Does not own: the pages.
  *
  * Invariants:
- *  D1 a commit begins only when blocks stand behind every page that it may write (`commit-size.ts`); otherwise it is
- *     refused before it begins. On a file system that writes to new blocks (`isOverwriting` is false) the free space is
- *     checked instead;
- *  D2 the file grows by zeros appended at its current end: this class never overwrites a byte of it, whichever other
- *     process writes, a fenced owner included. LMDB ignores the bytes beyond its last page;
+ *  D1 a commit begins only when every page that it may write has blocks of the device (`commit-size.ts`). Otherwise it
+ *     is refused before it begins. On a file system that writes to new blocks (`isOverwriting` is false) the free space
+ *     is checked instead;
+ *  D2 the file grows by zeros appended at its current end. So this class never overwrites a byte, even while another
+ *     process writes to the file, such as a fenced owner. LMDB ignores the bytes beyond its last page;
  *  D3 the file is checked every `STORE_LOOK_MS`, and before a commit when the last check is older. A file that is gone,
  *     replaced or shorter than before is lost for good: it is neither read beyond its end nor written again.
  */
@@ -31,7 +31,7 @@ const OVERWRITING: ReadonlySet<number> = new Set([0xef53, 0x58465342, 0x01021994
 /** Bytes appended by one write. */
 const PIECE_BYTES = 256 * 1024;
 const BLOCK_BYTES = 512;
-/** The room kept ready behind the file, as a share of its size. */
+/** The room that is kept ready at the end of the file, as a share of the bytes in use. */
 const ROOM_SHARE = 1 / 8;
 
 const ZEROS: Buffer = Buffer.alloc(PIECE_BYTES);
@@ -56,7 +56,7 @@ export class DataFile {
   readonly #identity: string;
   readonly #isOverwriting: boolean;
   readonly #watch: NodeJS.Timeout;
-  /** Bytes of the file with blocks behind them, from its beginning. */
+  /** Bytes of the file, from its beginning, that have blocks of the device. */
   #end: number;
   #lookedAt: number;
   #growing: Promise<void> | undefined;
@@ -87,7 +87,7 @@ export class DataFile {
     return this.#isShort;
   }
 
-  /** Bytes of the file with blocks behind them. */
+  /** Bytes of the file that have blocks of the device. */
   get end(): number {
     return this.#end;
   }
@@ -109,7 +109,8 @@ export class DataFile {
   }
 
   /**
-   * Makes room for a commit. Rejects with the device's error, ENOSPC or EDQUOT in most cases; nothing was written then.
+   * Makes room for a commit. Rejects with the device's error, in most cases ENOSPC or EDQUOT; no page of the commit was
+   * written then.
    */
   async grow(usedBytes: number, commitBytes: number): Promise<void> {
     await this.#growing;
@@ -207,7 +208,7 @@ export class DataFile {
       return `${dev} ${ino}` === this.#identity ? undefined : `${path} was replaced by another file`;
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? error.code : undefined;
-      // No other error says anything about the file.
+      // Other errors do not show that the file is gone.
       return code === 'ENOENT' || code === 'ENOTDIR' || code === 'ESTALE' ? `${path} was removed` : undefined;
     }
   }

@@ -8,21 +8,23 @@
  *    resolves after fdatasync and the synchronous write of the meta page, and rejects otherwise. The cost is not
  *    measurable.
  *  - `eventTurnBatching: false` and `batchStartThreshold` beyond any batch: the writer thread starts only on a complete
- *    batch. If it started earlier, it would hold the write lock and wait for a thread that may be terminated meanwhile.
+ *    batch. If it started earlier, it would hold the write lock while it waits for a thread that may be terminated.
  *  - `mapSize` of `STORE_MAP_BYTES`: the map is address space, not memory and (except on Windows) not disk. A fixed map
- *    is never remapped under its readers. 64 shards of 64 GiB are 4 TiB of the 128 TiB a process has. lmdb enlarges it
- *    when it is used up.
+ *    is never remapped under its readers. 64 shards of 64 GiB are 4 TiB of the 128 TiB a process has. lmdb enlarges a
+ *    map that is used up.
  *  - `noSync` for `'os'`: pages are handed to the system, and nothing waits for the device. A killed process loses
- *    nothing. A power loss may lose the last moments. Pages may reach the device out of order, so in the worst case it
- *    damages the file.
+ *    nothing. A power loss may lose the last moments. Pages may reach the device out of order, so in the worst case a
+ *    power loss damages the file.
  */
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Database, type Key, open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
+import type * as lmdbLibrary from 'lmdb';
+import type { Database, Key, RootDatabase, RootDatabaseOptionsWithPath } from 'lmdb';
 import { STORE_LOCK_FILE_BYTES, STORE_MAP_BYTES, STORE_OPEN_BYTES } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, type StoreLostError } from '../../base/errors.ts';
+import { loadLibrary } from '../../base/load-library.ts';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../../base/private-files.ts';
 import type { Durability, ThreadGate } from '../journal.ts';
 import { sealText } from '../rows/sealed-text.ts';
@@ -31,6 +33,12 @@ import { DataFile } from './data-file.ts';
 import { commitCause, corruptError, openError, writeError } from './errors.ts';
 import { checkLmdbFile } from './file.ts';
 import { DATA_FILE, LOCK_FILE, STORE_FORMAT } from './tables.ts';
+
+// lmdb and its packages are one file each in CommonJS, and a dozen ES modules: these take twelve milliseconds longer.
+const lmdb = loadLibrary('lmdb') as typeof lmdbLibrary;
+
+/** A transaction that returns this writes nothing. */
+export const NO_COMMIT: typeof lmdbLibrary.ABORT = lmdb.ABORT;
 
 /** A new environment is created here and then moved into place. */
 const BIRTH_DIRECTORY = 'creating';
@@ -49,7 +57,7 @@ export interface LmdbOptions {
 }
 
 /**
- * A table whose new entries all go behind the others, so that LMDB fills its pages. lmdb's types of `put` lack
+ * A table whose new entries all come after the others, so that LMDB can fill its pages. lmdb's types of `put` lack
  * `append`.
  */
 export interface AppendedTable {
@@ -73,7 +81,9 @@ export interface LmdbEnvironment {
   readonly blobs: Database<Buffer, string>;
   /** Address of a medium (`rows/media-text.ts`) -> its bytes. */
   readonly media: Database<Buffer, string>;
-  /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`; sealed, like all text. */
+  /** Key of a removed session -> its newest row that is not erased yet, and its name. */
+  readonly erasures: Database<string, number>;
+  /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`, `rewrites`; sealed, like all text. */
   readonly meta: Database<string, string>;
 }
 
@@ -107,7 +117,7 @@ export async function createLmdbStore(options: LmdbOptions): Promise<void> {
   }
 }
 
-/** Creates the environment under another name and moves its file into place, so that no open meets a half-made one. */
+/** Creates the environment under another name and moves its file into place, so that no open finds a half-made file. */
 async function createEnvironment(options: LmdbOptions): Promise<void> {
   const { directory } = options;
   const birth = join(directory, BIRTH_DIRECTORY);
@@ -163,7 +173,7 @@ export async function closeEnvironment({ root, file }: LmdbEnvironment): Promise
 function openAllTables(options: LmdbOptions): LmdbEnvironment {
   const { directory, durability, onLost } = options;
   makeLockFile(join(directory, LOCK_FILE));
-  const root = open<unknown, Key>(environmentOptions(options));
+  const root = lmdb.open<unknown, Key>(environmentOptions(options));
   let file: DataFile | undefined;
   try {
     file = new DataFile({
@@ -184,8 +194,8 @@ function openAllTables(options: LmdbOptions): LmdbEnvironment {
 }
 
 /**
- * LMDB maps its table of readers and writes to it. If the file lacks disk blocks, the process ends with SIGBUS. An
- * existing file is only made longer, because another owner that is about to be fenced off may still use it.
+ * LMDB maps its table of readers and writes to it. If the file lacks disk blocks, the process ends with SIGBUS. A file
+ * that has contents is left alone, because another owner that is about to be fenced off may still use it.
  */
 function makeLockFile(path: string): void {
   const descriptor = openSync(path, 'a', PRIVATE_FILE_MODE);
@@ -209,6 +219,7 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
     runnable: root.openDB<string, number>('runnable', NUMBERED_TEXT_TABLE),
     blobs: root.openDB<Buffer, string>('blobs', { encoding: 'binary' }),
     media: root.openDB<Buffer, string>('media', { encoding: 'binary' }),
+    erasures: root.openDB<string, number>('erasures', NUMBERED_TEXT_TABLE),
     meta: root.openDB<string, string>('meta', { ...TEXT_TABLE, useVersions: true }),
   };
 }

@@ -8,7 +8,7 @@ import type { PageDamage } from './pages.ts';
 /** LMDB's own codes for a damaged file: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_INVALID. */
 const CORRUPT_CODES: ReadonlySet<number> = new Set([-30_797, -30_796, -30_793]);
 const MAP_FULL_CODE = -30_792;
-/** The codes of a place that may not be written, each with its remedy. */
+/** The system's codes for a path that this process may not write, each with its remedy. */
 const RIGHTS_REMEDY = 'give the user of this process the right to write it, or choose another directory';
 const NOT_WRITABLE: ReadonlyMap<string, string> = new Map([
   ['EACCES', RIGHTS_REMEDY],

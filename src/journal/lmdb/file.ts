@@ -2,15 +2,16 @@
  * Checks an LMDB file before LMDB maps it. LMDB trusts its file: a foreign, cut or damaged file ends the process with a
  * signal that cannot be caught, or appears as a smaller store. Reads only.
  *
- * For a file up to `STORE_CHECK_ENTRIES_BYTES_MAX`, with up to `STORE_CHECK_ENTRIES_MAX` entries beside its rows, the
- * check covers everything that is not guarded elsewhere. That is all pages and their order, the free list, all entries
- * of the small tables and blobs, and whether the tables agree.
+ * For a file up to `STORE_CHECK_ENTRIES_BYTES_MAX`, with up to `STORE_CHECK_ENTRIES_MAX` entries besides rows and
+ * media, the check covers everything that no other check covers. That is all pages and their order, the free list, all
+ * entries of the small tables and blobs, and whether the tables agree.
  *
- * Rows, blobs, media and entries have their own checksums, checked by the read that meets them. In a larger store one fault is
- * not noticed at once: an entry that cannot be found any more because its key was damaged.
+ * Rows, blobs, media and entries have their own checksums, which each read checks. In a larger store one fault is not
+ * noticed at once: an entry that cannot be found any more because its key was damaged.
  *
- * Up to `STORE_CHECK_BYTES_MAX` all pages are checked; of a larger file `STORE_CHECK_PAGES_MAX`, those nearest to the
- * roots. Damage further down may end the process when LMDB meets it. `troupe doctor` checks all of it.
+ * In a file of up to `STORE_CHECK_BYTES_MAX` all pages are checked. In a larger file only `STORE_CHECK_PAGES_MAX` pages
+ * are checked, those nearest to the roots. Damage further down may end the process when LMDB reads it. `troupe doctor`
+ * checks all pages.
  */
 import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -33,9 +34,9 @@ const LOOKS_MAX = 6;
 const LOOK_AGAIN_MS = 20;
 
 /**
- * Rejects with `StoreCorruptError` when the file cannot be one that this library wrote and kept whole. The error names
- * `path`, the reason, and the page where it is known. Rejects with `StoreVersionError` for a newer format, and with the
- * system's error when the file cannot be read.
+ * Rejects with `StoreCorruptError` when the file is damaged, or is not one of this library. The error names `path`, the
+ * reason, and the page if it is known. Rejects with `StoreVersionError` for a newer format, and with the system's error
+ * when the file cannot be read.
  */
 export async function checkLmdbFile(path: string): Promise<void> {
   let before = await stat(path);

@@ -1,7 +1,7 @@
 /**
- * A walk over everything that an LMDB file's newest state leads to. It makes every possible check. Each page is used
- * once, lies where its parent says and before the end that the file names, and holds keys in order and within its
- * parent's bounds. Each table has the pages, entries and depth of its record. No free page is in use.
+ * Walks all pages that the newest state of an LMDB file leads to, and checks them. Each page must be used once, lie
+ * where its parent says, and come no later than the last page that the file names. Its keys must be in order and within
+ * its parent's bounds. Each table must have the pages, entries and depth of its record. No free page may be in use.
  */
 import {
   compareKeys,
@@ -55,7 +55,7 @@ interface Tally {
 
 /**
  * Walks a file. With `pagesMax` it visits the pages nearest to the roots, level by level; otherwise all pages, each
- * table in the order of its keys. Throws `PageDamage` unless the visitor takes it.
+ * table in the order of its keys. Throws `PageDamage` unless the visitor has a `damage` callback.
  */
 export function walkPages(file: PageFile, meta: PageMeta, visitor: WalkVisitor, pagesMax?: number): WalkResult {
   const walk = new Walk(file, meta, visitor);
@@ -226,8 +226,8 @@ class Walk {
   }
 
   /**
-   * Marks pages as used. Throws `PageDamage` for a page that is used twice, or that lies behind the last page that the
-   * meta page names: LMDB finds no such page.
+   * Marks pages as used. Throws `PageDamage` for a page that is used twice. It also throws for a page after the last
+   * page that the meta page names, because LMDB does not find such a page.
    */
   #use(page: number, pages: number): void {
     if (page + pages - 1 > this.#meta.lastPage) throw new PageDamage('it lies behind the last page of the file', page);

@@ -1,14 +1,14 @@
 /**
  * Media in the texts of the journal. A long base64 text, such as the data of an image or of a PDF, is stored once for
- * each session, by the content of its bytes. In its place the stored text has a reference.
+ * each session. The stored text has a reference in its place.
  *
- * A reference is a JSON string whose first letter is escaped, as `JSON.stringify` never writes it. So no text of a user
- * can be taken for one, and a reader that needs no media can parse the text as it is stored.
+ * A reference is a JSON string whose first letter is escaped. `JSON.stringify` never escapes a letter, so no text of a
+ * user is mistaken for a reference. A reader that needs no media can parse the text as it is stored.
  *
  *     "data":"\u006dedia:<session key>/<SHA-256 of the bytes, hex>"
  *
- * The search for `"data":"` needs no parser: outside a string literal these characters are a key and the start of its
- * value, and inside one their quotes would be escaped.
+ * The search for `"data":"` needs no parser. Outside a string literal these characters are a key and the start of its
+ * value. Inside a string literal their quotes would be escaped.
  */
 import { createHash } from 'node:crypto';
 import { MEDIA_CHARACTERS_MIN } from '../../base/bounds.ts';
@@ -19,7 +19,7 @@ const FIELD = '"data":"';
 const REFERENCE = `${FIELD}\\u006dedia:`;
 const REFERENCES = /"data":"\\u006dedia:(\d{1,10}\/[0-9a-f]{64})"/g;
 const ADDRESS = /^(\d{1,10})\/([0-9a-f]{64})$/;
-/** The beginning of most texts that are not base64 shows it. */
+/** The beginning of a base64 text. Most other texts do not match it, so they need not be decoded. */
 const BEGINNING = /^[A-Za-z0-9+/]{64}/;
 
 /** The address of a medium: the session that has it, and its content. */
@@ -27,7 +27,7 @@ export function mediumAddress(owner: SessionKey, bytes: Uint8Array): string {
   return `${owner}/${createHash('sha256').update(bytes).digest('hex')}`;
 }
 
-/** The beginning of the addresses of a session's media. No address of another session begins with it. */
+/** The prefix of the addresses of a session's media. No address of another session begins with it. */
 export function mediaPrefix(owner: SessionKey): string {
   return `${owner}/`;
 }
@@ -38,29 +38,30 @@ export function ownerOfMedium(address: string): SessionKey | undefined {
   return owner === undefined ? undefined : Number(owner);
 }
 
-/** True if these are the bytes that the address was made of. */
+/** True if the address was computed from these bytes. */
 export function isMediumOf(address: string, bytes: Uint8Array): boolean {
   const owner = ownerOfMedium(address);
   return owner !== undefined && mediumAddress(owner, bytes) === address;
 }
 
-/** The error for a text whose medium is not what was stored. `isThere`: it is damaged, not missing. */
+/** The error for a text whose medium cannot be used. `isThere`: the medium is damaged, not missing. */
 export function corruptMedium(address: string, isThere: boolean): StoreCorruptError {
   const reason = `the medium ${address} is ${isThere ? 'damaged' : 'missing'}`;
   return new StoreCorruptError(`the journal cannot be read: ${reason}`, { data: { medium: address, reason } });
 }
 
 /**
- * The JSON text without its long base64 texts, each of which is handed to `put`. The value parsed from the filled text
- * is that of `json`. `owner` missing: the media stay in the text. Base64 in another than its canonical form stays, since
- * the bytes would not give it back.
+ * The JSON text without its long base64 texts, each of which is handed to `put`. Once its media are filled in again,
+ * the text parses to the same value as `json`. Without an `owner` the media stay in the text. Base64 that is not
+ * canonical stays too, because encoding its bytes would give another text.
  */
 export function withoutMedia(
   json: string,
   owner: SessionKey | undefined,
   put: (address: string, bytes: Buffer) => void,
 ): string {
-  // Written by hand, a text may look like a reference. Written by `JSON.stringify` it does not.
+  // A JSON text from another writer may contain what looks like a reference. `JSON.stringify` writes it without
+  // escapes.
   const text = json.includes(REFERENCE) ? JSON.stringify(JSON.parse(json)) : json;
   if (owner === undefined || text.length < MEDIA_CHARACTERS_MIN) return text;
   const parts: string[] = [];

@@ -1,4 +1,4 @@
-/** Lists names: the stored ones, with those that are not yet durable laid over them. */
+/** Lists names: the stored names, with the changes that are not yet durable applied to them. */
 import { SCAN_NAMES } from '../../base/bounds.ts';
 import type { SessionKey } from '../position.ts';
 

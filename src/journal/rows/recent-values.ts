@@ -1,15 +1,15 @@
 /**
- * Values that were read lately, for the next reader: unpacked rows, which sessions of one tick share, and media, which
- * the entries of one session share.
+ * Keeps recently read values for the next reader: unpacked rows, which sessions of one tick share, and media, which the
+ * entries of one session share.
  *
  * Owns: values up to a number of bytes. Does not own: the decision when values are read.
  *
  * Invariants:
- *  C1 what a key stands for never changes: no row's number is given twice (E2), and a medium's address is that of its
- *     bytes. So a value is right for as long as the environment is the same.
+ *  C1 the value of a key stays valid until the environment is opened again: no row number is given out twice (E2), a
+ *     rewritten row is deleted here, and the address of a medium is computed from its bytes.
  */
 
-/** A value whose length is its bytes: bytes, or a text of ASCII characters. */
+/** A value whose `length` is its number of bytes: a buffer, or a text of ASCII characters. */
 type Sized = { readonly length: number };
 
 /** See the head of the file. */
@@ -41,6 +41,13 @@ export class RecentValues<Key, Value extends Sized> {
       this.#values.delete(oldest);
       this.#bytes -= length;
     }
+  }
+
+  delete(key: Key): void {
+    const value = this.#values.get(key);
+    if (value === undefined) return;
+    this.#values.delete(key);
+    this.#bytes -= value.length;
   }
 
   clear(): void {

@@ -1,7 +1,7 @@
 /**
- * Rows of the log, plain; `row-packing.ts` has their form on disk. One row holds the transitions appended between two
- * flushes, up to `ROW_TURNS_MAX` and `ROW_BYTES_MAX`, in order. `turn` in names and in the table below is the number of
- * such a transition in its row.
+ * The plain form of the log's rows; `row-packing.ts` has their form on disk. One row holds the transitions appended
+ * between two flushes, up to `ROW_TURNS_MAX` and `ROW_BYTES_MAX`, in order. `turn` in names and in the table below is
+ * the number of such a transition in its row.
  *
  * Bytes, little-endian:
  *
@@ -24,7 +24,7 @@ import { StoreCorruptError } from '../../base/errors.ts';
 import type { Position, SessionKey } from '../position.ts';
 
 /**
- * The number of positions in one row. It is above `ROW_TURNS_MAX` and part of the format, so it must not change when
+ * The number of positions in one row. It is above `ROW_TURNS_MAX`. It is part of the format, so it must not change when
  * that bound is tuned.
  */
 export const POSITION_STRIDE = 1024;
@@ -176,6 +176,47 @@ export function previousRowOf(bytes: Buffer, row: number, key: SessionKey): numb
     if (view.getUint32(at, true) === key) return view.getFloat64(at + 8, true);
   }
   return undefined;
+}
+
+/** A row without the entries of some sessions. */
+export interface ReducedRow {
+  /** The remaining entries, unchanged and with their transition numbers. */
+  readonly bytes: Buffer;
+  /** True if no entry remains. */
+  readonly isEmpty: boolean;
+  /** The sessions that were taken out, each with its previous row (0: none). */
+  readonly taken: ReadonlyMap<SessionKey, number>;
+}
+
+/**
+ * Takes the entries of the sessions for which `isTaken` holds out of a plain row. Data is copied unread, so a damaged
+ * entry of another session stays as damaged as it was. Throws `StoreCorruptError` for a damaged header or table.
+ */
+export function reduceRow(bytes: Buffer, row: number, isTaken: (key: SessionKey) => boolean): ReducedRow {
+  const taken = new Map<SessionKey, number>();
+  const kept: { readonly at: number; readonly dataAt: number; readonly dataBytes: number }[] = [];
+  let at = HEADER_BYTES;
+  let keptBytes = 0;
+  walk(bytes, row, (key, _turn, previousRow, dataAt, dataBytes) => {
+    if (isTaken(key)) taken.set(key, previousRow);
+    else {
+      kept.push({ at, dataAt, dataBytes });
+      keptBytes += dataBytes;
+    }
+    at += ENTRY_BYTES;
+  });
+  const reduced = Buffer.allocUnsafeSlow(HEADER_BYTES + kept.length * ENTRY_BYTES + keptBytes);
+  bytes.copy(reduced, 0, 0, CHECKED_HEADER_BYTES);
+  reduced.writeUInt32LE(kept.length, 4);
+  let tableAt = HEADER_BYTES;
+  let dataTo = HEADER_BYTES + kept.length * ENTRY_BYTES;
+  for (const entry of kept) {
+    if (entry.dataAt + entry.dataBytes > bytes.length) throw corruptRow(row, 'the row is cut short');
+    tableAt += bytes.copy(reduced, tableAt, entry.at, entry.at + ENTRY_BYTES);
+    dataTo += bytes.copy(reduced, dataTo, entry.dataAt, entry.dataAt + entry.dataBytes);
+  }
+  reduced.writeUInt32LE(headerChecksum(reduced, tableAt), CHECKED_HEADER_BYTES);
+  return { bytes: reduced, isEmpty: kept.length === 0, taken };
 }
 
 /** A checksum of a row, packed or plain, read from its first bytes: it covers the checksums of all its entries. */

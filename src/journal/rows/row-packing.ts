@@ -25,9 +25,9 @@ const CHUNK_BYTES_MAX = 64 * 1024;
 const PARAMETERS = { [constants.BROTLI_PARAM_QUALITY]: 1, [constants.BROTLI_PARAM_LGWIN]: 18 };
 
 /**
- * The rows of one flush as they are stored, in their order. Up to `ROWS_PACKED_HERE_BYTES_MAX` bytes are packed on this
- * thread, since the messages to a pool thread would cost as much. The pool packs the rest, so that a flush of large
- * messages does not block this thread.
+ * The rows of one flush in their stored form, in their order. Up to `ROWS_PACKED_HERE_BYTES_MAX` bytes are packed on
+ * this thread, because sending them to a pool thread would cost as much. The pool packs the rest, so that a flush of
+ * large messages does not block this thread.
  */
 export async function packRows(rows: readonly Buffer[]): Promise<readonly Buffer[]> {
   let hereBytes = 0;

@@ -2,8 +2,9 @@
  * Makes a data directory into a store. Its shards are made first, then its manifest. So a shard that is missing
  * although there is a manifest was removed, and is never mistaken for a new shard.
  *
- * Owns: `creating.json`. It exists from before the first shard until after the manifest, and names the number of shards
- * the store is made with. A process killed in between leaves empty shards and no manifest; the next opener continues.
+ * Owns: `creating.json`. This file names the number of shards that the store is made with. It is written before the
+ * first shard and removed after the manifest. A process killed in between leaves empty shards and no manifest; the next
+ * opener continues.
  */
 import { mkdir } from 'node:fs/promises';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
@@ -18,8 +19,8 @@ import {
 } from './manifest.ts';
 
 /**
- * The manifest of a data directory. A directory without one becomes a store with `shards` shards. The caller holds its
- * lock. Rejects like `readManifest`, and with `StoreFullError` when a store cannot be made.
+ * The manifest of a data directory. A directory without one becomes a store with `shards` shards. The caller holds the
+ * directory's lock. Rejects like `readManifest`, and with the errors of `openError` when a store cannot be made.
  */
 export async function openManifest(directory: string, shards: number): Promise<StoreManifest> {
   const known = await readManifest(directory);

@@ -6,12 +6,13 @@
  *
  * Invariants:
  *  K1 a claimant owns the directory only if, after its own file was in place, it saw no file of another living
- *     claimant. If two race, the one that puts its file later sees the other's file, so two never own it at once;
+ *     claimant. If two race, the one that puts its file later sees the other's file. So the directory never has two
+ *     owners;
  *  K2 a refused claimant has removed its file. If two see each other, the one with the older claim waits for the
  *     younger to leave, so a race has a winner;
  *  K3 a file is stale when its process is gone, or started at another time than the file says. It is also stale when
  *     the machine restarted since. This host never judges a file of another host as stale. Stale files are removed.
- *     Their names are never used twice, so no other claimant races with that;
+ *     No file name is used twice, so the removal cannot race with another claimant;
  *  K4 only the owner replaces its own file, whole, to name the server that it runs. Nothing replaces a file after its
  *     release, so a released directory stays released.
  */
@@ -81,8 +82,8 @@ export interface StoreLock {
 /**
  * Takes the data directory, made when missing. Rejects with `StoreLockedError`, `data: { pid, host, since, path }`,
  * when another process or this one has it. It rejects at once, unless the other claimant is itself about to be refused.
- * Rejects with `StoreNotWritableError` for missing rights or a read-only file system, and with `StoreFullError` when the
- * system refuses otherwise (no space, no descriptors); the code is in `cause`.
+ * Rejects with `StoreNotWritableError` for missing rights or a read-only file system, and with `StoreFullError` when
+ * the system refuses otherwise (no space, no descriptors); the code is in `cause`.
  */
 export async function acquireStoreLock(directory: string): Promise<StoreLock> {
   let mine: Claimant;
@@ -99,7 +100,7 @@ export async function acquireStoreLock(directory: string): Promise<StoreLock> {
     throw await openError(directory, directory, error);
   }
   let released: Promise<void> | undefined;
-  /** The last change of the file, so that changes follow each other. */
+  /** The last change of the lock file. The next change waits for it. */
   let changed: Promise<void> = Promise.resolve();
   return {
     announce(server) {
@@ -117,7 +118,7 @@ export async function acquireStoreLock(directory: string): Promise<StoreLock> {
   };
 }
 
-/** The living process that has the directory open; `undefined`: none has. Takes nothing, writes nothing. */
+/** The living process that has the directory open; `undefined`: no process has. Takes nothing, writes nothing. */
 export async function storeOwner(directory: string): Promise<StoreOwner | undefined> {
   for (const { claim } of await claimants(directory)) {
     if (!(await isAlive(claim))) continue;

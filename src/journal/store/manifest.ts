@@ -1,6 +1,6 @@
 /**
- * `manifest.json` of a data directory: the facts needed before anything in it is opened. It is written once, when the
- * directory is made. The number of shards never changes, because it determines the shard of each tree.
+ * `manifest.json` of a data directory: the facts needed before a shard of the directory is opened. It is written once,
+ * when the directory is made. The number of shards never changes, because it determines the shard of each tree.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';

@@ -9,8 +9,8 @@
  * - M3 A call ends when its first part, its next part or its end is late (`data.phase`: `ttfb`, `idle`, `total`).
  * - M4 A request with an option that the specification has no place for is refused. It is sent without the option only
  *   if the option is for another model (`transport.fits`).
- * - M5 Metadata, thoughts and parts of an answer carry the name of this provider and its model (`BlockOrigin`), and are
- *   sent to no other.
+ * - M5 Metadata, thoughts and parts of an answer carry the name of this provider and its model (`BlockOrigin`). They
+ *   are sent to no other model.
  */
 import { z } from 'zod';
 import {
@@ -40,8 +40,8 @@ export interface AiModelOptions {
   /** Options of the language model's provider, sent verbatim with every call: `{ openai: { store: false } }`. */
   readonly providerOptions?: Readonly<Record<string, Readonly<Record<string, Json>>>>;
   /**
-   * The name of the provider, in events and in the log. What the provider wants back with its answers is sent only to a
-   * model of this name, so a name that is in a log should stay. Default: the language model's `provider`.
+   * The name of the provider, in events and in the log. Metadata that the provider wants back is sent only to a model
+   * under the same name, so do not change a name that a log contains. Default: the language model's `provider`.
    */
   readonly name?: string;
   /**
@@ -74,9 +74,9 @@ const optionsSchema = z.strictObject({
  * A provider that calls this language model. Agents name the model by its `modelId`. Given to `open` as a value it runs
  * on the host thread; as the default export of a module whose URL is given to `open` it runs on the model threads.
  *
- * Throws `ConfigError` for a value that is no `LanguageModelV3` or `LanguageModelV4`, and for a bad or unknown option.
- * Its calls reject with the errors of `ModelProvider.generate`; a request with an option that the specification has no
- * place for rejects with `ModelInvalidRequestError`, and `open` refuses it if the provider is a value.
+ * Throws `ConfigError` for a value that is not a `LanguageModelV3` or `LanguageModelV4`, and for a bad or unknown
+ * option. Its calls reject with the errors of `ModelProvider.generate`. A request with an option that the specification
+ * has no place for rejects with `ModelInvalidRequestError`. If the provider is a value, `open` refuses such an option.
  *
  * ```ts
  * import { openai } from '@ai-sdk/openai';
@@ -147,7 +147,7 @@ class AiModelCaller {
     const { specificationVersion: version, modelId } = this.#model;
     const refused = refusedRequest(request, { version, model: modelId });
     if (refused !== undefined) throw refusal(refused, modelId);
-    // A request for no output only writes Anthropic's cache.
+    // A request for no output only fills Anthropic's cache, which this model does not have.
     if (request.max_tokens === 0) {
       return { content: [], stop_reason: 'max_tokens', usage: { input_tokens: 0, output_tokens: 0 } };
     }
@@ -172,7 +172,7 @@ class AiModelCaller {
     deadline.heard();
     const reader = result.stream.getReader();
     const cancel = (): void => {
-      // The stream may already have failed, which its reading reports.
+      // The stream may already have failed. The read reports that failure.
       reader.cancel().catch(() => {});
     };
     signal.addEventListener('abort', cancel, { once: true });
@@ -211,8 +211,8 @@ class AiModelCaller {
 }
 
 /**
- * Chat completions have texts as results. Gemini models before version 3 take one response for a call, and the AI SDK
- * gives them several if a result has images.
+ * True if a result can hold images and files. In chat completions a result is a text. Gemini models before version 3
+ * take one response for a call, but the AI SDK sends several if a result has images.
  */
 function takesMediaInResults({ provider, modelId }: LanguageModel): boolean {
   return !provider.endsWith('.chat') && !/^(?:.*\/)?(?:gemini-[12]|gemma)/u.test(modelId);
@@ -245,7 +245,7 @@ function refusal({ key, value, remedy }: RequestRefusal, model: string): ModelIn
   });
 }
 
-/** The tokens of a lost answer are paid for. */
+/** Adds the tokens of a lost answer to its error, because they are paid for. */
 function withLostUsage(error: Error, { usage }: PartAssembly): Error {
   return error instanceof ModelError && usage !== undefined ? withData(error, { lostUsage: usage }) : error;
 }

@@ -3,14 +3,15 @@
  *
  * Owns: the blocks received so far. Does not own: the stream, time.
  *
- * - B1 A text and a thought have the place of their start, every other block the place of its arrival. A later metadata
- *   of a part replaces an earlier one, as in the AI SDK.
- * - B2 Unknown parts change nothing, nor do parts of a text that was not started.
- * - B3 A call whose input is not JSON keeps the model's text as its input, so that it is refused and the model is
- *   informed. Its input becomes `{}` if the token limit cut it: the call is the last block of such an answer.
- * - B4 An answer exists only after `finish`, and has an answer's content or a reason why not.
+ * - B1 Texts and thoughts are in the order in which they start, other blocks in the order in which they arrive. Later
+ *   metadata of a part replace earlier metadata, as in the AI SDK.
+ * - B2 Unknown parts change nothing. Neither do parts of a text that was not started.
+ * - B3 A call whose input is not JSON keeps the model's text as its input, so that the call is refused and the model is
+ *   informed. If the token limit cut the input, the call is the last block of its answer, and its input becomes `{}`.
+ * - B4 An answer exists only after `finish`. It is an error if the model failed, or stopped for an unknown reason
+ *   without content.
  * - B5 An answer is bounded in blocks (`ANSWER_BLOCKS_MAX`) and in bytes (`STREAM_BYTES_MAX`).
- * - B6 A warning that the model ignores a part of the request ends the call: an option that is accepted has its effect.
+ * - B6 A warning that the model ignores a part of the request ends the call: an accepted option must have an effect.
  */
 import { ANSWER_BLOCKS_MAX, STREAM_BYTES_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
@@ -32,7 +33,7 @@ interface Draft {
   readonly block?: ContentBlock;
 }
 
-/** What `finish` says. */
+/** The content of the part `finish`. */
 interface Finish {
   readonly reason: string;
   readonly usage: Usage;
@@ -44,13 +45,13 @@ export type AnswerSource = Pick<BlockOrigin, 'provider' | 'model'> & {
   readonly isFallback?: boolean;
 };
 
-/** Assembles one answer. `accept` throws `ModelError`, or the error of an `error` part as it is. */
+/** Assembles one answer. `accept` throws `ModelError`, or the unchanged error of an `error` part. */
 export class PartAssembly {
   readonly #source: AnswerSource;
   readonly #onDelta: (delta: ModelDelta) => void;
   readonly #drafts: Draft[] = [];
   readonly #open = new Map<string, Draft>();
-  /** Texts of inputs that are not JSON, by the place of the call. */
+  /** Texts of inputs that are not JSON, by the index of the call in `#drafts`. */
   readonly #unread = new Map<number, string>();
   #bytes = 0;
   #finish: Finish | undefined;
@@ -92,7 +93,7 @@ export class PartAssembly {
       case 'tool-call':
         return this.#call(part);
       case 'tool-result':
-        // The result itself follows.
+        // The final result follows.
         if (part['preliminary'] === true) return;
         return this.#keep({ ...nameOf(part), output: { type: 'json', value: part['result'] } }, part);
       case 'file':
@@ -127,7 +128,7 @@ export class PartAssembly {
     return { content, stop_reason: stop, usage: finish.usage, ...defined({ model: this.#model, id: this.#id }) };
   }
 
-  /** Some providers end an answer with calls like any other answer. */
+  /** The stop reason. The blocks decide between `tool_use` and `end_turn`, because some providers do not say which. */
   #stopReason(reason: string): StopReason {
     if (reason === 'length') return 'max_tokens';
     if (reason === 'content-filter') return 'refusal';
@@ -175,7 +176,7 @@ export class PartAssembly {
     if (parsed === undefined) this.#unread.set(this.#drafts.length, text);
     const metadata = metadataOf(part);
     const callId = typeof id === 'string' ? id : '';
-    // With metadata the provider may know the call by its id. Without, the id of the log is as good.
+    // If the call has metadata, the provider may know the call by its id. Otherwise any id will do, such as the log's.
     const origin = metadata === undefined ? undefined : { ...this.#origin(metadata), id: callId };
     const block: ContentBlock = {
       type: 'tool_use',
@@ -187,7 +188,7 @@ export class PartAssembly {
     this.#add({ type: 'other', text: '', metadata: undefined, block }, size);
   }
 
-  /** Keeps a part that no block can hold, in the form in which a prompt has it. */
+  /** Keeps a part that no other type of block can hold, in the form that a prompt needs. */
   #keep(kept: Fields, part: Fields): void {
     const block: ContentBlock = {
       type: 'provider_part',
@@ -261,7 +262,7 @@ function plainPart(value: Fields): Readonly<Record<string, Json>> {
   }
 }
 
-/** The data of a file that the model made: bytes as base64, an address as a text. Version 4 says which of them it is. */
+/** The data of a file that the model made: bytes as base64, an address as a text. Version 4 names the kind of data. */
 function encoded(data: unknown): unknown {
   if (data instanceof Uint8Array) return Buffer.from(data).toString('base64');
   if (data instanceof URL) return data.href;
@@ -287,7 +288,7 @@ function reasonOf(reason: unknown): string {
   return REASONS.has(unified) ? String(unified) : 'other';
 }
 
-/** Tokens of the cache are counted apart, as in the Messages API. */
+/** The usage in the form of the Messages API, in which tokens of the cache are counted separately. */
 function usageOf(value: unknown): Usage {
   const usage = isRecord(value) ? value : {};
   const input = isRecord(usage['inputTokens']) ? usage['inputTokens'] : {};
@@ -304,7 +305,10 @@ function usageOf(value: unknown): Usage {
   };
 }
 
-/** A limit that every request has, and whose loss changes no answer: an agent's other options are never left out. */
+/**
+ * The only option that a provider may ignore. Every request has this limit, and its loss changes no answer. The other
+ * options are those that an agent gave.
+ */
 const SPARED = 'maxOutputTokens';
 
 /** Throws if the provider warns that it leaves out a part of the request (B6). */

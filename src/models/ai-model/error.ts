@@ -1,6 +1,6 @@
 /**
- * Errors of the AI SDK and of its providers as our own error classes. They are recognised by shape, since no package of
- * the AI SDK is loaded here, and an application may have several versions of them. The cause is left out: an
+ * Maps errors of the AI SDK and its providers to our own error classes. They are recognised by shape: no package of the
+ * AI SDK is loaded here, and an application may have several versions of one. The cause is left out, because an
  * `APICallError` holds the whole request. Pure.
  */
 import { ERROR_CODE_CHARACTERS_MAX, ERROR_MESSAGE_CHARACTERS_MAX, RETRY_AFTER_MS_MAX } from '../../base/bounds.ts';
@@ -17,7 +17,7 @@ const STOPS: ReadonlySet<unknown> = new Set([
   ...['insufficient_quota', 'billing_hard_limit_reached', 'billing_not_active', 'account_deactivated'],
   ...['invalid_api_key', 'API_KEY_INVALID', 'SERVICE_DISABLED', 'BILLING_DISABLED'],
 ]);
-/** The status of an error inside a stream, which has none, by its code or type. */
+/** Statuses for errors inside a stream, by code or type. Such an error has no status itself. */
 const STATUS_BY_CODE: ReadonlyMap<unknown, number> = new Map<unknown, number>([
   ['rate_limit_exceeded', 429],
   ['tokens', 429],
@@ -30,7 +30,7 @@ const STATUS_BY_CODE: ReadonlyMap<unknown, number> = new Map<unknown, number>([
   ['invalid_image', 400],
   ['authentication_error', 401],
 ]);
-/** The AI SDK's own errors that no repetition can mend, and those about an answer. */
+/** Errors of the AI SDK itself, by name: those that a repetition cannot fix, and those about a faulty answer. */
 const CODE_BY_NAME: ReadonlyMap<string, ModelErrorCode> = new Map<string, ModelErrorCode>([
   ['AI_LoadAPIKeyError', 'model_authentication'],
   ['AI_LoadSettingError', 'model_authentication'],
@@ -46,8 +46,8 @@ const CODE_BY_NAME: ReadonlyMap<string, ModelErrorCode> = new Map<string, ModelE
 ]);
 
 /**
- * The error of a failed call. `nowMs`: epoch ms, for a `retry-after` that is a date. An error that nothing is known of
- * counts as a lost connection, as the providers' `fetch` reports one: it may be repeated.
+ * The error of a failed call. `nowMs`: epoch ms, for a `retry-after` that is a date. An unknown error counts as a lost
+ * connection, because the providers' `fetch` reports lost connections as plain errors. The call may be repeated.
  */
 export function aiModelError(thrown: unknown, nowMs: number): TroupeError {
   if (thrown instanceof TroupeError) return thrown;
@@ -75,7 +75,7 @@ function apiFailure(fields: Fields, status: number, nowMs: number): ModelFailure
     ...defined({ retryAfterMs, errorCode: code }),
   };
   if (isStop) return { ...failure, code: 'model_authentication' };
-  // The provider may know statuses that its server uses in another way.
+  // The provider may know that its server uses this status for a temporary failure.
   return isRetryable === true && status < 500 ? { ...failure, shouldRetry: true } : failure;
 }
 
@@ -91,7 +91,7 @@ function streamFailure(thrown: unknown): ModelFailure {
   return STOPS.has(code) ? { ...failure, code: 'model_authentication' } : failure;
 }
 
-/** The server's own object: it is the error, or it holds it, up to two levels deep. */
+/** The server's error object: `value.error`, `value.response.error`, or the value itself. */
 function errorOf(value: Fields): Fields {
   if (isRecord(value['error'])) return value['error'];
   const response = value['response'];

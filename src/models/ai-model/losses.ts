@@ -3,7 +3,7 @@
  * arrives unchanged; the property test of the conversions and `docs/models.md` read the same table. Data only.
  */
 
-/** One loss: of what, and what the model gets in its place. */
+/** One loss. `what`: the lost thing. `becomes`: its replacement for the model. */
 export interface Loss {
   readonly id: string;
   readonly what: string;

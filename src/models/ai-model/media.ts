@@ -1,5 +1,5 @@
 /**
- * Images, documents and search results of a history, as parts of a prompt. What a model cannot get as a file becomes a
+ * Images, documents and search results of a history, as parts of a prompt. A file that the model cannot take becomes a
  * text. Pure.
  */
 import { isRecord } from '../../base/json.ts';
@@ -12,7 +12,7 @@ export interface MediaReader {
   readonly urls: SupportedUrls;
 }
 
-/** An image or a document, as a file or a text; any other block with a text, as that text. None if it has neither. */
+/** The part for a block: a file or a text for an image or a document, and the text of a text or a search result. */
 export function mediaPart(block: ContentBlock, reader: MediaReader): UserPart | undefined {
   if (block.type === 'text') return textPart(block.text);
   if (block.type === 'search_result') {
@@ -50,7 +50,7 @@ function sourcePart(
     const parsed = new URL(address);
     return { type: 'file', mediaType: kind, data: reader.version === 'v3' ? parsed : { type: 'url', url: parsed } };
   }
-  // An image whose data was removed from the history.
+  // The data of this image was removed from the history.
   if (typeof data !== 'string' || data === '') return undefined;
   return {
     type: 'file',

@@ -1,6 +1,6 @@
 /**
  * The fields of a request that the AI SDK's specification has no place for. A request with such a field is refused and
- * never sent without it: an option that is accepted has its effect. Pure.
+ * never sent without the field, because an accepted option must have an effect. Pure.
  */
 import { defined } from '../../base/defined.ts';
 import { BODY_FIELDS } from '../../context/legality/fields.ts';
@@ -29,7 +29,7 @@ export function refusedRequest(request: RequestShape, reader: RequestReader): Re
     const remedy = `this provider has the model ${reader.model} only: name it in option "model"`;
     return { key: 'model', value: request.model, remedy };
   }
-  // The options are for another model: what has no place is not sent.
+  // The options were written for another model. Those that have no place here are left out.
   if (request.transport?.fits === true) return undefined;
   return (
     refusedThinking(request, reader) ??
@@ -54,7 +54,7 @@ function refusedThinking(
   return { key: 'effort', value: effort, remedy: "leave out effort or thinking { type: 'disabled' }" };
 }
 
-/** How much a model of version 4 is asked to think. */
+/** The reasoning level of a request to a model of version 4. */
 export function reasoningLevel({ thinking, output_config: config }: RequestShape): ReasoningLevel | undefined {
   if (thinking?.type === 'disabled') return 'none';
   const effort = config?.effort;
@@ -78,7 +78,7 @@ function refusedTransport({ transport }: RequestShape): RequestRefusal | undefin
   if (transport?.cacheTtl !== undefined) {
     return { key: 'cacheTtl', value: transport.cacheTtl, remedy: USE_PROVIDER_OPTIONS };
   }
-  // `threads` is a leave for the providers that have message threads, and other agents may have one of those.
+  // `threads` only permits message threads. The setting is for all agents, and some may have a provider with threads.
   return undefined;
 }
 

@@ -1,13 +1,13 @@
 /**
- * `promptOf`: a request in the shape of the Messages API as the options of a call of the AI SDK. The same request gives
- * the same options, and a longer history begins with the prompt of the shorter one (A8). Everything that is lost is in
- * `losses.ts`. Pure.
+ * `promptOf` translates a request in the shape of the Messages API into the options of a call of the AI SDK. The same
+ * request gives the same options, and the prompt of a longer history begins with the prompt of the shorter one (A8).
+ * `losses.ts` lists everything that is lost. Pure.
  *
  * Why the prompt is legal for every wire:
  * - Every result follows its call in the next message (R01 to R04 hold for the request).
  * - Neighbours of one role are joined: Gemini refuses a call that follows the model's own message.
- * - A thought is sent to the model that had it, and only with something after it: the Responses API refuses a reasoning
- *   item "without its required following item".
+ * - A thought is sent only to the model that wrote it, and only if another part follows. The Responses API refuses a
+ *   reasoning item "without its required following item".
  * - The last message is never the model's.
  */
 import { isFrom, originOf } from '../../base/block-origin.ts';
@@ -46,7 +46,7 @@ export interface PromptReader extends MediaReader {
 const ANSWER_NAME = 'answer';
 /** The text before the images and files of a failed call. */
 export const FAILED_TEXT = '[The call failed.]';
-/** The result of a call that gave nothing but images or files, for wires whose results are texts. */
+/** The text of a result that has only images or files, for wires (interfaces) whose results are texts. */
 export const MEDIA_FOLLOWS_TEXT = '[The result is in the next message.]';
 
 /** The options of a call, without its signal. The request was checked by `refusedRequest`. */
@@ -138,7 +138,7 @@ class PromptDraft {
     const isJoined = last?.role === role;
     const all = isJoined ? [...last.content, ...content] : content;
     if (isJoined) this.#messages.pop();
-    // Each role was given its own parts.
+    // Each caller passes only parts of its role.
     this.#messages.push({ role, content: all } as PromptMessage);
   }
 
@@ -190,7 +190,7 @@ class PromptDraft {
   }
 }
 
-/** The part with its address as the object that version 4 wants. */
+/** The part with its address as a `URL` object, which version 4 requires. */
 function revived(part: VerbatimPart): Readonly<Record<string, unknown>> {
   const { data } = part;
   if (!isRecord(data) || data['type'] !== 'url') return part;

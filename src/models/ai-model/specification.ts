@@ -1,7 +1,7 @@
 /**
  * The part of the AI SDK's language model specification (`LanguageModelV3`, `LanguageModelV4`) that is used here, as
- * types of our own: no package of the AI SDK is needed or loaded. Source: the package `@ai-sdk/provider`, versions 3 and
- * 4. Types only.
+ * types of our own: no package of the AI SDK is needed or loaded. Source: the package `@ai-sdk/provider`, versions 3
+ * and 4. Types only.
  */
 import type { Json } from '../../base/json.ts';
 
@@ -117,7 +117,7 @@ export interface CallOptions {
 /** The addresses that a model reads without help, by media type. */
 export type SupportedUrls = Readonly<Record<string, readonly RegExp[]>>;
 
-/** What `doStream` gives: the parts of the answer, and the headers of the response. */
+/** The result of `doStream`: the parts of the answer, and the headers of the response. */
 export interface StreamResult {
   readonly stream: ReadableStream<unknown>;
   readonly response?: { readonly headers?: Readonly<Record<string, string | undefined>> | undefined } | undefined;

@@ -84,7 +84,7 @@ function takeFromSocket(
     signal.addEventListener('abort', close, { once: true });
     incoming.on('close', () => {
       signal.removeEventListener('abort', close);
-      // Without an error and before its end: the connection closed before a listener was there.
+      // After `end` or `error` this has no effect. Without them, the connection closed before a listener was there.
       fail(new Error('the connection was closed'));
     });
     if (signal.aborted) close();
@@ -92,7 +92,7 @@ function takeFromSocket(
   });
 }
 
-/** The chunks of a body. They end when the signal aborts, even if the sender ignores it. */
+/** The chunks of a body. They end when the signal aborts, even if the sender ignores the signal. */
 async function* chunksOf(response: Response, signal: AbortSignal): AsyncGenerator<Uint8Array, void, void> {
   const reader = response.body?.getReader();
   if (reader === undefined) return;

@@ -7,11 +7,11 @@
  *   is followed by another (`message-threads.ts`).
  * - N2 Every failure is a `ModelError` whose class follows from its cause, or `CancelledError` after the signal.
  * - N3 Keys and tokens go into headers only: never into an error's message or cause.
- * - N4 An incomplete answer is an error (B4), never a short answer. The error reports the tokens it used as
- *   `data.lostUsage`, since they are paid for.
+ * - N4 An incomplete answer is an error (B4), never a short answer. The error reports the tokens of the answer as
+ *   `data.lostUsage`, because they are paid for.
  * - N5 A call ends when its first byte, its next byte or its end is late (`data.phase`: `ttfb`, `idle`, `total`).
- * - N6 A request that the API refuses is checked again by our own rules: `data.rule` names the first rule it breaks. The
- *   whole request is checked, also if it was sent in part.
+ * - N6 A request that the API refuses is checked again by our own rules: `data.rule` names the first rule it breaks.
+ *   The whole request is checked, even if only a part was sent.
  * - N7 The error about a model that the API does not know names the known model with a similar name, if there is one.
  *
  * The SDK sends the request and reports errors. The event stream is read here, where its lines and its total are
@@ -60,8 +60,8 @@ import { readRateLimits } from './rate-headers.ts';
 /** The options of `anthropic()`. */
 export interface AnthropicOptions extends AnthropicData {
   /**
-   * Makes the HTTP requests, for example through a proxy. The provider then runs on the host thread. Without it they are
-   * made with `node:http` and `node:https`.
+   * Makes the HTTP requests, for example through a proxy. The provider then runs on the host thread. Without this
+   * function, requests are made with `node:http` and `node:https`.
    */
   readonly fetch?: FetchFunction | undefined;
 }
@@ -192,7 +192,7 @@ class AnthropicCaller {
     return { signal: out.signal, timeout: this.#limits.totalMs };
   }
 
-  /** The betas of a call: those of the provider's headers first. The header of a call replaces the provider's. */
+  /** The betas of a call, after those of the provider's headers: the header of a call would replace the latter. */
   #betas({ transport }: ModelRequest): string | undefined {
     const ofCall = [...(transport?.betas ?? []), ...(transport?.thread === undefined ? [] : [THREADS_BETA])];
     if (ofCall.length === 0) return undefined;
@@ -278,8 +278,8 @@ function thoughtRule(message: string): 'R20' | 'R21' | undefined {
 }
 
 /**
- * Adds the facts that only the call knows to its failure: the rule its request breaks (N6), the model that may be meant
- * (N7), the tokens of the lost answer (N4).
+ * Adds to a failure the facts that only its call knows: the rule that the request breaks (N6), the model that may be
+ * meant (N7), the tokens of the lost answer (N4).
  */
 function explained(error: Error, out: CallOut | undefined): Error {
   if (!(error instanceof ModelError) || out === undefined) return error;

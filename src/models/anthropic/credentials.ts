@@ -23,9 +23,9 @@ export interface Credentials {
 }
 
 /**
- * The credentials of a call; undefined when there are none. They are read at every call, so a key set after a failure
- * is found. The host thread finds it at once; a model thread finds it after a restart, since the thread has a copy of
- * the environment. Throws `ModelAuthenticationError` for a key that no header can carry.
+ * The credentials of a call; undefined when there are none. They are read at every call, so a key that is set after a
+ * failure is found. The host thread finds a new key at once. A model thread has a copy of the environment, so it finds
+ * the key only after a restart. Throws `ModelAuthenticationError` for a key that no header can carry.
  */
 export function credentialsOf(data: AnthropicData): Credentials | undefined {
   const baseURL = data.baseURL ?? environment('ANTHROPIC_BASE_URL') ?? PUBLIC_BASE_URL;
@@ -47,8 +47,8 @@ export function credentialsOf(data: AnthropicData): Credentials | undefined {
 }
 
 /**
- * The fault of an address that holds a user name or a password: no fetch accepts such an address, and the errors of
- * fetch show the whole address.
+ * The error text for an address that holds a user name or a password. No `fetch` accepts such an address, and its
+ * errors show the whole address.
  */
 export const CREDENTIALS_IN_ADDRESS = 'holds a user name or password; give them in headers instead';
 
@@ -80,7 +80,7 @@ function build(
     ...key,
     baseURL,
     headers,
-    // The longest secret comes first, since a secret may be part of another.
+    // The longest secret comes first, because a secret may be part of another.
     secrets: [...new Set([secret, ...alsoSecret])].sort((a, b) => b.length - a.length),
     identity: JSON.stringify([key, baseURL]),
   };
@@ -102,8 +102,8 @@ function credentialHeaders(headers: AnthropicData['headers']): readonly string[]
 }
 
 /**
- * The header values that no message may show, including the headers the SDK reads from the environment. Each value
- * counts whole and without its scheme.
+ * The header values that no message may show, including the headers that the SDK reads from the environment. Each value
+ * is listed twice: whole, and without its scheme (such as `Bearer`).
  */
 function headerSecrets(headers: AnthropicData['headers']): readonly string[] {
   return [...Object.entries(headers ?? {}), ...environmentHeaders()]

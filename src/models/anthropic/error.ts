@@ -12,9 +12,9 @@ const CAUSES_MAX = 8;
 const HIDDEN = '[redacted]';
 
 /**
- * The error of a failed call. `secrets` are redacted from its message, and a cause that holds one is left out (N3).
- * `nowMs`: epoch ms, for a `retry-after` that is a date. The SDK's error classes are recognised by shape, since the SDK
- * is loaded at the first call.
+ * The error of a failed call. `secrets` are redacted from its message, and a cause that holds a secret is left out
+ * (N3). `nowMs`: epoch ms, for a `retry-after` that is a date. The SDK's error classes are recognised by shape, because
+ * the SDK is loaded only at the first call.
  */
 export function anthropicError(thrown: unknown, secrets: readonly string[], nowMs: number): TroupeError {
   if (thrown instanceof TroupeError) return withoutSecrets(thrown, secrets);
@@ -87,14 +87,14 @@ function describe(error: Error): string {
     if (!parts.includes(cause.message)) parts.push(cause.message);
     cause = cause.cause;
   }
-  // A message that ends with a full stop is followed by its cause, so it ends with a colon instead.
+  // The colon before a cause replaces the full stop of the message.
   const stems = parts.map((part, index) => (index < parts.length - 1 ? part.replace(/[.:\s]+$/, '') : part));
   return stems.filter((part) => part !== '').join(': ');
 }
 
 /**
- * One of our own errors about a stream, with secrets redacted, since it quotes the server's text. A cause that may
- * quote it too is left out: the JSON parser's error shows part of the text, which may be part of a secret.
+ * One of our own errors with secrets redacted: an error about a stream quotes the server's text. A cause that may quote
+ * this text is left out. For example, the JSON parser's error shows part of the text, which may be part of a secret.
  */
 function withoutSecrets(error: TroupeError, secrets: readonly string[]): TroupeError {
   const shape = errorShape(error);

@@ -3,9 +3,9 @@
  * Owns: the bytes of the incomplete line and event. Does not own: the meaning of events.
  *
  * - E1 Any split of the same bytes gives the same events, even inside a UTF-8 sequence or a line end.
- * - E2 An event that no blank line ended is not an event: the end of the stream discards it.
+ * - E2 An event that no blank line has ended is discarded at the end of the stream.
  * - E3 A line and a stream are bounded. Bytes that are not UTF-8 are an error, not replacement characters.
- * - E4 A chunk of whole events, the usual one, leaves nothing behind: no object is made for an event.
+ * - E4 A chunk usually has whole events. Then no text is kept, and no object is made for an event.
  *
  * Source: WHATWG HTML, "Server-sent events", parsing an event stream. `id` and `retry` are not used here.
  */
@@ -26,7 +26,7 @@ const BYTE_ORDER_MARK = 0xfe_ff;
  */
 export class EventStreamParser {
   readonly #onEvent: OnStreamEvent;
-  /** Decodes all chunks from the first on that ends inside a sequence; undefined before it. */
+  /** Decodes all chunks after the first one that ends inside a UTF-8 sequence, that one included. Before: undefined. */
   #decoder: InstanceType<typeof TextDecoder> | undefined;
   #isStart = true;
   /** The pieces of a line that has not ended. */
@@ -65,7 +65,7 @@ export class EventStreamParser {
   #decode(chunk: Uint8Array | undefined): string {
     if (this.#decoder === undefined) {
       if (chunk === undefined) return '';
-      // Checking and reading whole characters costs a fraction of a streaming decoder.
+      // Checking and decoding whole characters costs a fraction of what a streaming decoder costs.
       if (isUtf8(chunk)) return bufferOf(chunk).toString('utf8');
       this.#decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
     }
@@ -107,7 +107,9 @@ export class EventStreamParser {
     return text.replace(/\r\n?/g, '\n');
   }
 
-  /** Pieces are joined once a line ends: joining at each chunk would copy a long line repeatedly. */
+  /**
+   * The whole line. Its pieces are joined only now, because joining at each chunk would copy a long line repeatedly.
+   */
   #joined(last: string): string {
     if (this.#pending.length === 0) return last;
     this.#pending.push(last);

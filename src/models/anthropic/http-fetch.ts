@@ -3,16 +3,17 @@
  * the platform's fetch and its web streams each chunk costs about 15 microseconds more.
  * Owns: the connections of one provider, kept open between calls. Does not own: deadlines, the reading of streams.
  *
- * - F1 An answer that is not an event stream is read whole, up to a bound (F76), and is then a usual `Response`.
+ * - F1 An answer that is not an event stream is read whole, up to a bound (F76), and returned as an ordinary
+ *   `Response`.
  * - F2 The chunks of an event stream are read from the socket (`incomingOf`). Its reader counts the bytes and ends the
  *   connection.
- * - F3 Failures look as those of the platform's fetch: `TypeError` with the system's error as its cause.
+ * - F3 Failures look like those of the platform's fetch: `TypeError` with the system's error as its cause.
  * - F4 Redirects are not followed: the key of a request would go to another address.
- * - F5 An idle connection is closed after `MODEL_SOCKET_IDLE_MS_MAX`, before most servers close it: a request on a
- *   connection that its server closes at that moment would fail.
+ * - F5 An idle connection is closed after `MODEL_SOCKET_IDLE_MS_MAX`, before most servers close it. A request fails if
+ *   the server closes its connection at the same moment.
  * - F6 A connection that is not made within `MODEL_CONNECT_MS_MAX` is given up.
  *
- * No compression is asked for: events are small, and inflating them would cost more than their bytes.
+ * Requests ask for no compression: events are small, and decompressing them would cost more than receiving them.
  */
 import { type ClientRequest, Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
@@ -27,22 +28,22 @@ import type { Clock } from '../../base/clock.ts';
 import type { FetchFunction } from './bounded-fetch.ts';
 
 /**
- * The socket's streams of event streams. A class that extends `Response` would load the platform's fetch when this file
- * is imported, which takes longer than all other code of the package.
+ * The socket's stream of each event stream, by its `Response`. A class that extends `Response` would load the
+ * platform's fetch as soon as this file is imported. That takes longer than loading all other code of the package.
  */
 const INCOMING: WeakMap<Response, IncomingMessage> = new WeakMap();
 
 /**
- * The chunks of an answer that is an event stream, in the order of the socket; its `body` is null. Nothing is read before
- * a listener is attached. Undefined for other answers.
+ * The chunks of an answer that is an event stream, in the order of the socket. The `body` of such an answer is null.
+ * Nothing is read before a listener is attached. Undefined for other answers.
  */
 export function incomingOf(response: Response): IncomingMessage | undefined {
   return INCOMING.get(response);
 }
 
-/** A `fetch` with separate connections, whose making `clock` times. Runs on the thread of the provider. */
+/** A `fetch` with its own connections. `clock` times the making of a connection. Runs on the thread of the provider. */
 export function httpFetch(clock: Clock): FetchFunction {
-  // Every stream needs a connection while it lasts, so their number is that of the calls in flight.
+  // Every stream needs a connection while it lasts. So there are as many connections as calls in flight.
   const options = {
     keepAlive: true,
     timeout: MODEL_SOCKET_IDLE_MS_MAX,
@@ -128,8 +129,8 @@ function headersOf(incoming: IncomingMessage): Headers {
 }
 
 /**
- * Proxies of the environment, where the user asked Node for them. Source: Node's "Built-in proxy support", from 24.5;
- * an older Node ignores the option.
+ * The proxies of the environment, if the user asked Node to use them. Source: Node's "Built-in proxy support", from
+ * 24.5; an older Node ignores the option.
  */
 function proxies(): { readonly proxyEnv?: NodeJS.ProcessEnv } {
   return process.env['NODE_USE_ENV_PROXY'] === '1' ? { proxyEnv: process.env } : {};

@@ -1,10 +1,10 @@
 /**
  * The models of the Anthropic API, from `GET /v1/models`.
  *
- * Source: the vendor's page on the Models API, and the types of its SDK 1.12.0 (`resources/models.d.ts`). The request is
- * made without the SDK, because it is made on the host thread, which otherwise does not load the SDK. Every page is
- * bounded in bytes, and all pages together in number, entries and time. Fields that are not known are ignored. A row
- * without the documented form is left out.
+ * Source: the vendor's page on the Models API, and the types of its SDK 1.12.0 (`resources/models.d.ts`). The request
+ * is made without the SDK, because it is made on the host thread, which otherwise does not load the SDK. Every page is
+ * bounded in bytes, and all pages together in number, entries and time. Unknown fields are ignored. A row without the
+ * documented form is left out.
  */
 import { z } from 'zod';
 import {
@@ -30,7 +30,7 @@ import { anthropicError } from './error.ts';
 const PATH = '/v1/models';
 const UNREAD_MAX = 10;
 
-/** The list of models for these options. `fetch`: in place of the platform's. */
+/** The list of models for these options. `fetch` replaces the platform's. */
 export function anthropicModels(data: AnthropicData, fetch: FetchFunction | undefined): ModelList {
   return {
     source: () => {
@@ -41,7 +41,7 @@ export function anthropicModels(data: AnthropicData, fetch: FetchFunction | unde
   };
 }
 
-/** A key that no header can carry fails at the first call of a model, which reports it. */
+/** The credentials; undefined also for a key that no header can carry. The first call of a model reports such a key. */
 function credentialsIfAny(data: AnthropicData): Credentials | undefined {
   try {
     return credentialsOf(data);
@@ -113,7 +113,7 @@ async function readPages(
       if (model !== undefined) models.set(model.id, model);
       else if (unread.length < UNREAD_MAX) unread.push(idOf(row));
     }
-    // A list that names no further row, or the same again, has ended, whatever it says.
+    // A page that names no last row, or the same one as before, ends the list, whatever `has_more` says.
     if (!hasMore || typeof last !== 'string' || last === after) break;
     after = last;
   }
@@ -133,7 +133,7 @@ async function readPage(
   const { data, credentials, after, clock, signal } = request;
   const query = new URLSearchParams({ limit: String(MODEL_LIST_PAGE_ENTRIES), ...defined({ after_id: after }) });
   try {
-    // With a redirect, the key in its header would go to the other address.
+    // A redirect is an error, because the header with the key would go to the other address.
     const response = await get(`${addressOf(credentials)}?${query}`, {
       headers: headersOf(data.headers, credentials),
       redirect: 'error',
@@ -150,7 +150,7 @@ async function readPage(
 function pageOf(text: string): z.infer<typeof pageSchema> {
   const page = pageSchema.safeParse(parsed(text));
   if (page.success) return page.data;
-  // Without a cause, since it would show a part of the answer, which may be the page of a gateway.
+  // The error has no cause: a cause would show a part of the answer, which may be the page of a gateway.
   throw modelErrorOf({ code: 'model_protocol', message: `the answer of ${PATH} is not a list of models` });
 }
 
@@ -170,7 +170,7 @@ function parsed(text: string): unknown {
 
 const support = z.object({ supported: z.boolean() }).nullish();
 
-/** A row of the API. Members that shape no request and say nothing of the model's end are not read. */
+/** A row of the API. Only members that shape requests, or say when the model is retired, are read. */
 const rowSchema = z.object({
   id: z.string().min(1).max(MODEL_NAME_CHARACTERS_MAX),
   lifecycle: z.string().nullish(),
@@ -194,8 +194,8 @@ const rowSchema = z.object({
 });
 
 /**
- * A row of the API as the traits it gives; undefined for a row without the documented form. A member that is `null` or
- * missing, and a stage of life that is not known, say nothing.
+ * The traits that a row of the API gives; undefined for a row without the documented form. A member that is `null` or
+ * missing gives no trait, and neither does an unknown lifecycle.
  */
 export function readModel(row: unknown): ListedModel | undefined {
   const read = rowSchema.safeParse(row);

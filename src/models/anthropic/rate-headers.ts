@@ -14,7 +14,7 @@ const RATES = [
 
 /**
  * The limits that an answer or an error reports; undefined if it reports none. `nowMs`: epoch ms at which the headers
- * arrived. A member that is no count or no time is left out.
+ * arrived. A faulty count leaves out the whole rate; a faulty time leaves out only `resetMs`.
  */
 export function readRateLimits(headers: unknown, nowMs: number): RateLimits | undefined {
   if (!(headers instanceof Headers)) return undefined;

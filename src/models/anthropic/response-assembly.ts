@@ -6,12 +6,12 @@
  *   `model_protocol`.
  * - B2 Unknown event types and delta types change nothing. A block of unknown type is kept unchanged, or left out if an
  *   unknown delta makes it impossible to rebuild.
- * - B3 A call whose input is not JSON keeps the model's text as its input, so that it is refused and the model is
- *   informed. Its input becomes `{}` when the token limit cut it, that is when the call is the last block of an answer
- *   that stopped at the limit.
+ * - B3 A call whose input is not JSON keeps the model's text as its input, so that the call is refused and the model is
+ *   informed. If the token limit cut the input, it becomes `{}`: the call is then the last block of an answer that
+ *   stopped at the limit.
  * - B4 An answer exists only after `message_stop`.
- * - B5 A block is kept with all members of its start, since it is sent back unchanged (R20). So are the members of the
- *   message that this library does not read.
+ * - B5 A block is kept with all members of its start, because it is sent back unchanged (R20). Members of the message
+ *   that this library does not read are kept as well.
  */
 import { defined } from '../../base/defined.ts';
 import { isRecord } from '../../base/json.ts';
@@ -26,7 +26,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** A block that is being received. */
 interface OpenBlock {
-  /** The beginning of a piece of its text, up to the text itself, as the API writes it. */
+  /** The beginning of an event with a piece of the block's text, up to the text itself, as the API writes it. */
   readonly textDelta: string;
   readonly start: Fields & { readonly type: string };
   text: string;
@@ -40,7 +40,7 @@ interface OpenBlock {
 
 /** Members of the message that the end of the stream may add or replace. */
 const MESSAGE_FIELDS = ['context_management', 'input_transformations'] as const;
-/** Members of a `message_delta` that belong to the message. `stop_reason` is read apart. */
+/** Members of a `message_delta` that belong to the message. `stop_reason` is read separately. */
 const DELTA_FIELDS = ['stop_sequence', 'stop_details', 'container'] as const;
 const COMPACTION_FIELDS = ['content', 'encrypted_content'] as const;
 const STOPS_THAT_CUT: ReadonlySet<string> = new Set(['max_tokens', 'model_context_window_exceeded']);
@@ -149,8 +149,8 @@ export class ResponseAssembly {
   }
 
   /**
-   * Takes a piece of text in the form that the API sends, without parsing it: most events of a stream are such pieces.
-   * False for every other form, which is then parsed.
+   * Takes a piece of text in the form that the API sends, without parsing the event: most events of a stream are such
+   * pieces. Returns false for every other form. The caller then parses the event.
    */
   #extendText(data: string): boolean {
     const block = this.#open;
@@ -225,7 +225,7 @@ export class ResponseAssembly {
       case 'tool_use': {
         const { id, name } = block.start;
         if (typeof name !== 'string') throw protocolError('tool_use without a name');
-        // A call without an id gets one where it is stored (§5.1).
+        // A call without an id gets one when it is stored (§5.1).
         const known = { type: 'tool_use', id: typeof id === 'string' ? id : '', name } as const;
         return { ...block.start, ...known, input: this.#readInput(block) };
       }
@@ -235,8 +235,8 @@ export class ResponseAssembly {
   }
 
   /**
-   * Keeps a block of an unknown type (B2). The cast is safe for an opaque block, since this library does not read its
-   * type.
+   * Keeps a block of an unknown type (B2). The cast is safe, because this library never reads the members of such a
+   * block.
    */
   #keepOpaque(block: OpenBlock): ContentBlock | undefined {
     if (!block.rebuildable) return undefined;
@@ -296,7 +296,7 @@ export class ResponseAssembly {
   }
 }
 
-/** True for a usable value: a number is a counter; texts, lists and objects are checked where the usage is read. */
+/** True for a usable value. A number must be a count; texts, lists and objects are checked where the usage is read. */
 function isUsageValue(value: unknown): boolean {
   return typeof value === 'number' ? tokenCount(value) !== undefined : value !== undefined && value !== null;
 }
@@ -312,7 +312,7 @@ function isDeltaEnd(data: string, at: number): boolean {
 const CLOSING_BRACE = 0x7d;
 const BLANK = 0x20;
 
-/** True for a JSON text that stands for itself: without escapes, and without control characters, which JSON forbids. */
+/** True for a JSON text that is its own value: it has no escapes, and no control characters, which JSON forbids. */
 function isPlain(text: string): boolean {
   return !NOT_PLAIN.test(text);
 }

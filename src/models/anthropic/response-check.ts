@@ -36,8 +36,8 @@ function shapeError(message: string, cause?: unknown): ModelError {
 /**
  * A plain, well-formed copy of a provider's answer. A missing or impossible usage counts as zero, so that the caller's
  * own estimate replaces it. The input of a call may be any JSON: the session refuses an input that is not an object and
- * informs the model (F27). Throws `ModelError` `model_protocol` when the value is not a response. It is not retryable: the
- * code of the provider answers in another shape, and would again.
+ * informs the model (F27). Throws `ModelError` `model_protocol` when the value is not a response. That error is not
+ * retryable, because the provider's code would answer in the wrong shape again.
  */
 export function checkResponse(value: unknown): ModelResponse {
   if (!isRecord(value)) throw shapeError(`the provider answered ${describeValue(value)}`);
@@ -71,9 +71,9 @@ export function checkResponse(value: unknown): ModelResponse {
 const KNOWN_BLOCKS: readonly string[] = [...REQUIRED_STRINGS.keys(), 'provider_part', 'container_upload'];
 
 /**
- * `checkResponse` for a provider of an embedder's own. It need not keep up with a newer API, so block types, stop reasons
- * and usage must be those that this library knows: another one is a mistake, which would pass in silence. Throws as
- * `checkResponse` does.
+ * `checkResponse` for a provider that an embedder wrote. Such a provider does not follow newer versions of the API, so
+ * its block types, stop reasons and usage must be known to this library. An unknown one is a mistake, and is refused
+ * instead of ignored. Throws as `checkResponse` does.
  */
 export function checkOwnResponse(value: unknown): ModelResponse {
   const response = checkResponse(value);

@@ -3,14 +3,16 @@
  *
  * Owns: the size of the window. Does not own: which calls are in flight, which errors count as a refusal, pauses.
  *
- * - Y1 One window full of answers widens the window by a sixth, but at least by one call. One window full of refusals
- *   halves it. Each outcome changes the window by its share, so the calls of one round trip cannot halve it more than
- *   once. It grows while fewer than one in four calls is refused. Refusals that our load did not cause must not stop
- *   us, because a smaller window would not reduce them.
- * - Y2 It never falls below one call. At one call it probes: each answer adds one call, so each wave is twice the size
- *   of the previous one. Once `patienceMs` have passed after the first call, each second without a refusal doubles the
- *   window. A refusal comes at once, but an answer may take minutes. The first refusal ends the probing.
- * - Y3 The window ends once the answers since it last held a call back are twice the size it had then.
+ * - Y1 A window of answers (as many answers as it has calls) widens the window by a sixth, but at least by one call. A
+ *   window of refusals halves it. Each outcome changes the window by its share, so the calls of one round trip cannot
+ *   halve it more than once. The window grows while fewer than one in four calls is refused. Refusals that our load did
+ *   not cause must not stop us, because a smaller window would not reduce them.
+ * - Y2 The window never falls below one call. At one call it probes: each answer adds one call, so each wave of calls
+ *   is twice the size of the previous one. Once `patienceMs` have passed after the first call, each second without a
+ *   refusal doubles the window. A refusal comes at once, but an answer may take minutes. The first refusal ends the
+ *   probing.
+ * - Y3 Answers are counted from the last time the window held a call back. The window ends once they are twice the size
+ *   that the window had at that time.
  */
 import {
   GOVERNED_CALLS_MAX,
@@ -22,13 +24,13 @@ import {
 /** See the head of the file. Times are monotonic ms. */
 export class CallWindow {
   #size: number;
-  /** The size at which `refused` reports that the window has halved; `undefined` once reported. */
+  /** The size at which `refused` reports that the window has halved; `undefined` once that was reported. */
   #reportedBelow: number | undefined;
   #isProbing = false;
   #patienceMs = GOVERNOR_WINDOW_STEP_MS;
-  /** When a probing window doubles without an answer; set by its first call. */
+  /** The time at which a probing window doubles without an answer; set by its first call. */
   #stepAt: number | undefined;
-  /** The size when the window last held a call back, and the answers since then. */
+  /** The size when the window last held a call back (Y3). */
   #sizeAtHold: number;
   #answersSinceHold = 0;
 
@@ -55,7 +57,7 @@ export class CallWindow {
     return this.#answersSinceHold >= 2 * this.#sizeAtHold;
   }
 
-  /** When the next call may leave: `now`, a later time, or `Infinity` when only the end of a call can change it. */
+  /** The time at which the next call may leave: `now`, later, or `Infinity` if a call must end first. */
   opensAt(now: number, inFlight: number): number {
     while (this.#stepAt !== undefined && now >= this.#stepAt) {
       this.#stepAt += GOVERNOR_WINDOW_STEP_MS;

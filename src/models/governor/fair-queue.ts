@@ -1,11 +1,11 @@
 /**
  * Orders the calls that wait.
- * Owns: the waiting calls and their order. Does not own: when the next may leave, how many may wait.
+ * Owns: the waiting calls and their order. Does not own: when the next call may leave, how many may wait.
  *
  * - E1 Session trees alternate, one call each; within a tree, calls leave in the order they came. A tree of five
  *   thousand children and a tree of one session get equal shares, and no tree waits forever.
- * - E2 Putting, taking and removing cost the same however many calls wait. So the queue is made of linked lists: to
- *   find the first entry of a map after many removals means skipping the holes of all removed entries.
+ * - E2 Putting, taking and removing cost the same however many calls wait. So the queue is made of linked lists:
+ *   finding the first entry of a `Map` after many removals means skipping all removed entries.
  */
 import { rootOf } from '../../base/ids.ts';
 
@@ -25,7 +25,7 @@ interface Link<T> {
 interface Tree<T> {
   readonly root: string;
   readonly items: Chain<T>;
-  /** The tree's link in `#turns`, once it has one. */
+  /** The tree's link in `#turns`, the order in which trees are served; undefined until the tree is added to it. */
   turn: Link<Tree<T>> | undefined;
 }
 
@@ -45,7 +45,7 @@ export class FairQueue<T extends Queued> {
     return this.#places.get(id)?.link.value;
   }
 
-  /** Adds an item behind those of its tree; a tree that had none is served after all others. */
+  /** Adds an item after the others of its tree. A tree that had no items is served after all other trees. */
   put(item: T): void {
     const root = rootOf(item.session);
     const tree = this.#trees.get(root) ?? this.#grow(root);
@@ -57,7 +57,7 @@ export class FairQueue<T extends Queued> {
     return this.#turns.first?.value.items.first?.value;
   }
 
-  /** Takes out the next item; its tree moves behind all others. */
+  /** Takes out the next item. Its tree is then served after all other trees. */
   take(): T | undefined {
     const tree = this.#turns.first?.value;
     const item = tree?.items.first?.value;
@@ -84,7 +84,7 @@ export class FairQueue<T extends Queued> {
     return link.value;
   }
 
-  /** Every item, in order of arrival; they stay in the queue. */
+  /** Every item, in order of arrival. The items stay in the queue. */
   items(): readonly T[] {
     return Array.from(this.#places.values(), ({ link }) => link.value);
   }

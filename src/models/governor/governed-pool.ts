@@ -1,21 +1,21 @@
 /**
  * A pool whose calls wait until the governor of its provider key lets them leave.
  *
- * Owns: the waiting calls, their order, the one timer. Does not own: the policy (`governor.ts`), running calls and
+ * Owns: the waiting calls, their order, one timer. Does not own: the policy (`governor.ts`), running calls and
  * mirrors (the inner pool), the retries of a session (the core).
  *
- * - G1 Every call completes exactly once, waiting ones included. The listener is never called from within `call`,
+ * - G1 Every call completes exactly once, even if it never left. The listener is never called from within `call`,
  *   `cancel`, `resume` or `close`.
  * - G2 No waiting call is overtaken by another call of its model and session tree. A session has one call at a time, so
  *   its own calls keep their order. Calls of other models leave while a model's rate is used up (`model-queues.ts`).
  * - G3 A call's `timeoutMs` counts from when it leaves. `cancel` removes a waiting call, which then never leaves.
- * - G4 A waiting call touches no mirror, so `holds` keeps matching the mirror. Whether its delta still fits is checked
- *   again when it leaves: the mirror may have been forgotten, displaced, or lost with its thread while the call waited.
- *   Then the whole context is sent.
- * - G5 A timer runs only while a call waits for a time.
+ * - G4 A waiting call touches no mirror, so `holds` keeps matching the mirror. When the call leaves, its delta is
+ *   checked again: the mirror may have been forgotten, displaced, or lost with its thread while the call waited. If the
+ *   delta no longer fits, the whole context is sent.
+ * - G5 A timer runs only while the time at which a call may leave is known.
  * - G6 Refused credentials end no call that `waitsForResume`: such calls, waiting or new, leave after `resume`.
- * - G7 A call with `fallbackAfterMs`, which another model can make, does not wait longer than that for a time that is
- *   known, nor while the circuit is open, nor for `resume`: it ends with an error that says so.
+ * - G7 Another model can make a call with `fallbackAfterMs`. Such a call ends with an error if it would wait longer
+ *   than that for a known time. It also ends instead of waiting while the circuit is open, or for `resume`.
  */
 import { GOVERNED_CALLS_MAX, GOVERNOR_FULL_RETRY_MS } from '../../base/bounds.ts';
 import type { Clock, Random, Soon } from '../../base/clock.ts';
@@ -32,8 +32,8 @@ import { UnsentCalls } from './unsent-calls.ts';
 /** The options of `createGovernedPool`. */
 export interface GovernedPoolOptions {
   /**
-   * This pool's share of the limits. If missing, there are no rates; the window, the common pause and the circuit still
-   * apply.
+   * This pool's share of the limits. If missing, only the rates that the provider reports apply. The window, the common
+   * pause and the circuit still apply.
    */
   readonly limits?: GovernorLimits | undefined;
   /** The rates that the provider reports to all shards of the runtime. */
@@ -41,12 +41,12 @@ export interface GovernedPoolOptions {
   readonly clock: Clock;
   readonly random: Random;
   /**
-   * Schedules the tick in which the ends of calls that never left are reported. Default: the next tick of the event
+   * Schedules the tick in which completions of calls that never left are reported. Default: the next tick of the event
    * loop.
    */
   readonly soon?: Soon | undefined;
   readonly listener: ModelPoolListener;
-  /** Makes the inner pool, which makes the calls and reports to the given listener. Called once, synchronously. */
+  /** Creates the inner pool, which makes the calls and reports to the given listener. Called once, synchronously. */
   readonly makePool: (listener: ModelPoolListener) => ModelPool;
   /** Called whenever the number of waiting calls has changed. Must not throw. */
   readonly onWaiting?: (count: number) => void;
@@ -226,7 +226,7 @@ class GovernedPool implements ModelPool {
     }
     this.#noteStop();
     if (this.#waiting.size > 0) {
-      // This runs before the listener is notified: calls that the owner then makes queue behind those that wait (G2).
+      // This runs before the listener is notified. Calls that the owner then makes come after the waiting ones (G2).
       if (isRefused) this.#endWaiting(({ call }) => this.#refusalOf(call));
       if (isPaused) this.#endWaiting(({ call }) => this.#tooLongFor(call));
       this.#pump();
@@ -337,7 +337,7 @@ function stoppedShape(): ErrorShape {
   return errorShape(new CancelledError('the provider refused the credentials before: the model call was not made'));
 }
 
-/** The error for a call that another model can make sooner. */
+/** The error for a call that another model can make sooner. `waitMs`: the wait that was avoided, or `Infinity`. */
 function awayShape(waitMs: number): ErrorShape {
   const message = 'the provider takes no call for now, and another model can answer';
   const retryAfter = Number.isFinite(waitMs) ? { retryAfterMs: Math.ceil(waitMs) } : {};

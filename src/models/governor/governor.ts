@@ -1,8 +1,8 @@
 /**
- * The state that all sessions on one provider key share: rates, the pause a refusal asks for, the window of calls in
- * flight, the circuit, refused credentials. It is pure policy over a monotonic time given by the caller: no timer, no
- * call, no session. A shard has one governor for each provider, which governs its share of the provider's key. The
- * rates that the provider reports are shared by all shards.
+ * The state that all sessions on one provider key share: rates, the pause that a refusal asks for, the window of calls
+ * in flight, the circuit breaker, refused credentials. It is pure policy over a monotonic time given by the caller: no
+ * timer, no call, no session. A shard has one governor for each provider. It governs the shard's share of the
+ * provider's key. The rates that the provider reports are shared by all shards.
  *
  * Owns: which calls are in flight, the amounts of the last minute, the common pause, the window. Does not own: which
  * calls wait and in which order (`governed-pool.ts`); the retries of one session, which the core decides on top of this
@@ -12,8 +12,9 @@
  *   (`rate-window.ts`). Input is estimated when a call leaves and corrected when it ends. Output is expected when a
  *   call leaves and charged when it ends. So a minute may exceed a token rate by the estimation error of the calls in
  *   flight.
- * - N2 After a 429 or a 529 no call leaves before the provider's `retry-after`. Without one, or with 0, there is no
- *   pause: the refusal makes the window of calls in flight smaller, and answers make it larger (`call-window.ts`).
+ * - N2 After a 429 or a 529 no call leaves before the provider's `retry-after`. Without that header, or with 0, there
+ *   is no pause: the refusal makes the window of calls in flight smaller, and answers make it larger
+ *   (`call-window.ts`).
  * - N3 After any pause one call tries, and the others follow in a window that probes, so that a thousand waiting
  *   sessions do not return at once.
  * - N4 `GOVERNOR_FAILURES_MAX` connection faults and server errors in a row, within a minute, open the circuit for a
@@ -21,12 +22,12 @@
  * - N5 Once the credentials were refused (401, 402, 403), no call leaves until `resume`; then one call tries. A model
  *   that is not found (404) is refused to all sessions that ask for it until `resume`.
  * - N6 A call that left before the latest pause, circuit or refusal of credentials is stale. Its outcome changes none
- *   of these: a thousand calls that fail together count as one failure. Only a `retry-after` among them still counts.
- *   Stale calls take no room in the window.
- * - N7 Without limits, reported rates and trouble, `isFree` is true: a call costs one map entry. Answers end the
- *   trouble, because a window that holds no call back ends.
- * - N8 The rates that the provider reports hold calls back before it refuses them: with one runtime on a key no call of
- *   any shard is refused for a rate once the first answers are there (`provider-rates.ts`).
+ *   of these, so a thousand calls that fail together count as one failure. Only a `retry-after` of a stale call still
+ *   counts. Stale calls take no room in the window.
+ * - N7 Without limits, reported rates and trouble, `isFree` is true, and a call costs only one map entry. Answers end
+ *   the trouble: a window that holds no call back is removed (Y3 of `call-window.ts`).
+ * - N8 The rates that the provider reports hold calls back before the provider refuses them. With one runtime on a key,
+ *   no call of any shard is refused for a rate once the first answers have arrived (`provider-rates.ts`).
  */
 import {
   GOVERNED_MODELS_MAX,
@@ -53,11 +54,11 @@ import { ProviderRates, type RateDraw } from './provider-rates.ts';
 import type { RateTable } from './rate-table.ts';
 import { RateWindow } from './rate-window.ts';
 
-/** A condition that affects all sessions. For the embedder's log: one line, however many sessions there are. */
+/** A condition that affects all sessions. The embedder's log gets one line, however many sessions there are. */
 export interface Trouble {
   /** `window`: half as many calls may be in flight as when the refusals began. */
   readonly kind: 'pause' | 'window' | 'circuit' | 'credentials' | 'model';
-  /** Milliseconds until one call tries again; if missing, `resume` decides. */
+  /** Milliseconds until one call tries again. Missing: calls are not held back, or are held back until `resume`. */
   readonly waitMs?: number;
   readonly error: ErrorShape;
 }
@@ -107,7 +108,7 @@ export class Governor {
   #isFree: boolean;
 
   /**
-   * `limits`: this governor's share; if missing, there are no rates but the reported ones. `rates`: what the provider
+   * `limits`: this governor's share; if missing, only the reported rates apply. `rates`: the rates that the provider
    * reports to all shards.
    */
   constructor(limits: GovernorLimits | undefined, random: Random, rates: RateTable) {
@@ -153,8 +154,8 @@ export class Governor {
   }
 
   /**
-   * When the next call may leave: `now`, or a later time at which to ask again. `Infinity` when only the end of a call
-   * in flight, or `resume`, can change it.
+   * The time at which the next call may leave: `now`, or a later time at which to ask again. `Infinity` if a call in
+   * flight must end first, or `resume` must be called.
    */
   opensAt(now: number, inputTokens: number, model: string = ''): number {
     if (this.#refused !== undefined || this.#running.size >= this.#concurrency) return Number.POSITIVE_INFINITY;
@@ -167,7 +168,7 @@ export class Governor {
     );
   }
 
-  /** A readable reason why a call is held back now; undefined if it is not. */
+  /** A readable reason why a call is held back now; undefined if the call may leave. */
   explain(now: number, inputTokens: number, model: string = ''): string | undefined {
     if (this.#refused !== undefined) {
       const { message, data } = this.#refused;
@@ -220,7 +221,7 @@ export class Governor {
 
   /** Notes the outcomes of calls that ended together; returns the troubles that they cause for all sessions. */
   ended(completions: readonly ModelCompletion[], now: number): readonly Trouble[] {
-    // The number of calls in flight when the provider refused, read before the first of these calls is removed.
+    // This is the number of calls in flight when the provider refused. So it is read before the first call is removed.
     const inFlight = this.#inFlight;
     const troubles: Trouble[] = [];
     for (const completion of completions) {
@@ -288,7 +289,7 @@ export class Governor {
     this.#reservations.delete(id);
     this.#reservedOutput -= reservation.output;
     if (usage === undefined) return;
-    // No provider counts input that it reads from a cache toward its input rate.
+    // Providers do not count input read from a cache toward the input rate.
     const input = usage.input_tokens + (usage.cache_creation_input_tokens ?? 0);
     this.#input?.adjust(reservation.at, input - reservation.input);
     this.#output?.add(now, usage.output_tokens);
@@ -338,7 +339,7 @@ export class Governor {
   }
 
   #refuseModel(error: ErrorShape, model: string, now: number): Trouble | undefined {
-    // The provider answers: there is no trouble for other models.
+    // The provider has answered, so there is no trouble for other models.
     this.#answered(now);
     if (model === '' || this.#refusedModels.has(model) || this.#refusedModels.size >= GOVERNED_MODELS_MAX) {
       return undefined;
@@ -379,8 +380,8 @@ export class Governor {
   }
 
   /**
-   * Half of the time is fixed and half is random, so that shards and processes on one key do not return together, and
-   * none returns at once.
+   * Half of the time is fixed, so that no shard returns at once. The other half is random, so that shards and processes
+   * on one key do not return together.
    */
   #circuitMs(level: number): number {
     const longest = growingWait(level + 1, { first: GOVERNOR_CIRCUIT_MS, longest: GOVERNOR_CIRCUIT_MS_MAX });
@@ -392,7 +393,7 @@ export class Governor {
     this.#begin(CallWindow.probing(patienceMs));
   }
 
-  /** Starts a new phase: the calls that are now in flight say nothing about the new phase (N6). */
+  /** Starts a new phase. The calls now in flight become stale, because they say nothing about the new phase (N6). */
   #begin(window: CallWindow | undefined): void {
     this.#stale = new Set(this.#running.keys());
     this.#failures = 0;

@@ -1,7 +1,7 @@
 /** The limits of a governor, and one shard's share of them. Pure. */
 import { ConfigError } from '../../base/errors.ts';
 
-/** The limits of one provider key; a missing one means no limit. Whole numbers from 1. */
+/** The limits of one provider key. A missing member means no limit. Whole numbers from 1. */
 export interface GovernorLimits {
   /** Model calls in flight at once. */
   readonly concurrency?: number;
@@ -16,10 +16,10 @@ export interface GovernorLimits {
 const KEYS = ['concurrency', 'requestsPerMinute', 'inputTokensPerMinute', 'outputTokensPerMinute'] as const;
 
 /**
- * The share of shard `index` of `count`. The limits are divided, so the shards keep them together without
- * communicating; an unused share does not pass to other shards. Shares differ by one if a limit does not divide evenly.
- * Throws `ConfigError` that names the key when a limit is smaller than `count`, since a shard without a share could
- * never call. `option`: the option that holds the limits, for the error.
+ * The share of shard `index` of `count`. The limits are divided, so that all shards together keep them without
+ * communicating. An unused share does not pass to other shards. Shares differ by one if a limit does not divide evenly.
+ * Throws `ConfigError` that names the key if a limit is smaller than `count`, because a shard without a share could
+ * never make a call. `option`: the option that holds the limits, for the error.
  */
 export function shareOfLimits(
   limits: GovernorLimits,

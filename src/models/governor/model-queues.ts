@@ -1,10 +1,11 @@
 /**
- * The calls that wait, by model: the rates that a provider reports are those of a model, and a model whose rate is used
- * up must not stop the calls of others.
+ * The calls that wait, by model. A provider reports rates for each model, and a model whose rate is used up must not
+ * stop the calls of other models.
  *
- * Owns: a queue for each model that has waiting calls, and the order of the models. Does not own: when a call may leave.
+ * Owns: a queue for each model that has waiting calls, and the order of the models. Does not own: when a call may
+ * leave.
  *
- * - E3 Models that may call alternate, one call each; within a model, session trees alternate (E1).
+ * - E3 Models whose calls may leave alternate, one call each; within a model, session trees alternate (E1).
  */
 import { FairQueue, type Queued } from './fair-queue.ts';
 
@@ -32,7 +33,7 @@ export class ModelQueues<T extends QueuedForModel> {
     return undefined;
   }
 
-  /** Adds an item behind those of its model and tree. */
+  /** Adds an item after the others of its model and tree. */
   put(item: T): void {
     let queue = this.#queues.get(item.model);
     if (queue === undefined) {
@@ -51,7 +52,7 @@ export class ModelQueues<T extends QueuedForModel> {
     }
   }
 
-  /** Takes out the next item of a model; the model moves behind all others. */
+  /** Takes out the next item of a model. The model is then served after all other models. */
   take(model: string): T | undefined {
     const queue = this.#queues.get(model);
     const item = queue?.take();
@@ -62,7 +63,7 @@ export class ModelQueues<T extends QueuedForModel> {
     return item;
   }
 
-  /** Takes out one item from any position; undefined when it is not here. */
+  /** Takes out one item from any position; undefined when no queue has it. */
   remove(id: number): T | undefined {
     for (const [model, queue] of this.#queues) {
       const item = queue.remove(id);
@@ -74,7 +75,7 @@ export class ModelQueues<T extends QueuedForModel> {
     return undefined;
   }
 
-  /** Every item, by model, in order of arrival; they stay. */
+  /** Every item, by model, in order of arrival. The items stay in their queues. */
   items(): readonly T[] {
     return [...this.#queues.values()].flatMap((queue) => queue.items());
   }

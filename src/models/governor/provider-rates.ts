@@ -1,18 +1,18 @@
 /**
- * The rates of one model as the provider's headers report them, followed between the answers. Pure; times are monotonic
- * ms given by the caller, the same in all threads.
+ * The rates of one model: the last ones that the provider's headers reported, updated between the answers. Pure; times
+ * are monotonic ms given by the caller, from a clock that all threads share.
  *
  * Owns: for each rate a copy of the provider's bucket, in a row of the table that all session threads share
  * (`rate-table.ts`). Does not own: which calls wait.
  *
- * - H1 The copy refills and is drawn on as the provider's bucket is. Each answer corrects it by what the provider
- *   counted when it took that call, compared with the copy just after that call left. So an answer that took minutes
- *   corrects as well as one that took a second.
- * - H2 The provider may take a call before others that left earlier, and its count is then too high by those. So a count
- *   below the copy lowers it at once. A higher one raises it only when all calls that were in flight with that call have
- *   ended, and by the least difference that their answers showed.
- * - H3 A share of each limit is never used (`RATE_RESERVE`): the provider takes a call some time after it left. Calls of
- *   other processes on the same key are known only from the corrections, so a few calls may then be refused.
+ * - H1 The copy refills, and calls draw on it, as on the provider's bucket. Each answer has the count of the provider
+ *   at the time it took the call. This count is compared with the level of the copy just after the call left, and the
+ *   difference corrects the copy. So an answer that took minutes corrects as well as one that took a second.
+ * - H2 The provider may take a call before others that left earlier. Its count is then too high by these other calls.
+ *   So a count below the copy lowers the copy at once. A higher count raises the copy only when all calls that were in
+ *   flight with that call have ended, and by the least difference that their answers showed.
+ * - H3 A share of each limit is never used (`RATE_RESERVE`), because the provider takes a call some time after it left.
+ *   Calls of other processes on the same key are known only from the corrections, so they may cause a few refusals.
  * - H4 A rate whose limit is unknown or 0 holds nothing back.
  */
 import { RATE_PHASE_MS_MAX, RATE_RESERVE, RATE_WINDOW_MS } from '../../base/bounds.ts';
@@ -42,7 +42,7 @@ export class ProviderRates {
     this.#input = new Bucket(row.subarray(PHASE_NUMBERS + BUCKET_NUMBERS));
   }
 
-  /** When a call with this input may leave: `now`, or a later time at which to ask again. Never `Infinity`. */
+  /** The time at which a call with this input may leave: `now`, or a later time to ask again. Never `Infinity`. */
   opensAt(now: number, inputTokens: number): number {
     return this.#table.change(() => Math.max(this.#requests.opensAt(now, 1), this.#input.opensAt(now, inputTokens)));
   }
@@ -60,8 +60,8 @@ export class ProviderRates {
   }
 
   /**
-   * Notes the end of a call. `draw`: what `take` returned for it. `limits`: what the provider counted when it took the
-   * call, if it said so.
+   * Notes the end of a call. `draw`: the result of `take` for the call. `limits`: the provider's count when it took the
+   * call; undefined if the provider reported none.
    */
   ended(now: number, limits: RateLimits | undefined, draw: RateDraw | undefined): void {
     this.#table.change(() => {
@@ -75,7 +75,7 @@ export class ProviderRates {
     });
   }
 
-  /** A call of a phase before the last one was in flight for longer than a phase may last: it is counted no more. */
+  /** Counts a call of this phase or the previous one as ended. Calls of earlier phases are no longer counted. */
   #leave(phase: number): void {
     const age = (this.#row[PHASE] ?? 0) - phase;
     if (age === 0) this.#row[LATER] = (this.#row[LATER] ?? 0) - 1;
@@ -93,8 +93,8 @@ export class ProviderRates {
 }
 
 /**
- * The first numbers of a row. A phase lasts until all calls have ended that were in flight when it began: `EARLIER` is
- * the number of those that are left, `LATER` of those that left since.
+ * The first numbers of a row. A phase lasts until all calls that were in flight when it began have ended. `EARLIER`:
+ * how many of these calls are still in flight. `LATER`: how many of the calls that left during the phase are in flight.
  */
 const PHASE = 0;
 const SINCE = 1;
@@ -107,7 +107,9 @@ const LIMIT = 0;
 const LEFT = 1;
 const AT = 2;
 const CORRECTED = 3;
-/** The least difference that the answers of the last phase showed, and those of this one; `Infinity`: none did. */
+/**
+ * The least difference that the answers of the last phase (`LEAST_BEFORE`) and of this one showed; `Infinity`: none.
+ */
 const LEAST_BEFORE = 4;
 const LEAST = 5;
 const BUCKET_NUMBERS = (RATE_ROW_NUMBERS - PHASE_NUMBERS) / 2;
@@ -124,7 +126,7 @@ class Bucket {
     if (limit === 0) return now;
     this.#refill(now);
     const reserve = limit * RATE_RESERVE;
-    // An amount above the limit needs a full bucket only, or it would wait forever.
+    // An amount above the limit needs only a full bucket. Otherwise it would wait forever.
     const missing = Math.min(amount + reserve, limit) - this.#left;
     return missing <= 0 ? now : now + Math.ceil((missing * RATE_WINDOW_MS) / limit);
   }
@@ -145,7 +147,7 @@ class Bucket {
     const before = this.#limit;
     this.#numbers[LIMIT] = counted.limit;
     if (before === 0 || level === undefined) {
-      // The first count, or a call from before it: there is nothing to compare it with, so it can only lower the copy.
+      // The first count becomes the level. A later count without a `level` to compare it with can only lower the copy.
       this.#left = before === 0 ? counted.remaining : Math.min(this.#left, counted.remaining);
       return;
     }
@@ -154,7 +156,7 @@ class Bucket {
     if (difference < 0) this.#change(difference);
   }
 
-  /** Ends a phase: all calls that were in flight with those of the phase before it have ended. */
+  /** Ends a phase: all calls that were in flight together with calls of the previous phase have ended. */
   endPhase(): void {
     const before = this.#numbers[LEAST_BEFORE] ?? 0;
     const least = Math.min(before, this.#numbers[LEAST] ?? 0);

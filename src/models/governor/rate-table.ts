@@ -1,14 +1,14 @@
 /**
- * The rates that a provider reports, in memory that all session threads of a runtime share: they use the same key,
- * so one thread's call takes from what the others may send.
+ * The rates that a provider reports, in memory that all session threads of a runtime share. The threads use the same
+ * key, so the call of one thread uses up a rate of the others.
  *
  * Owns: the memory, which model has which row, and the lock. Does not own: what a row means (`provider-rates.ts`).
  *
- * - T1 A change is one step for all threads: `change` holds the lock, and a thread that meets it waits for its end.
- * - T2 A thread that ended in the middle of a change stops the others for `RATE_LOCK_MS` at most. What it left half
- *   changed is corrected by the answers after it (H1).
- * - T3 A model has the same row in every thread. If all rows are taken, a further model has none: nothing holds its calls
- *   back before the provider refuses them.
+ * - T1 A change is one step for all threads: `change` holds the lock, and other threads wait until it is released.
+ * - T2 A thread that ended in the middle of a change stops the others for `RATE_LOCK_MS` at most. Later answers correct
+ *   the numbers that it left half changed (H1).
+ * - T3 A model has the same row in every thread. If all rows are taken, a new model has no row: nothing holds its
+ *   calls back before the provider refuses them.
  */
 import { GOVERNED_MODELS_MAX, RATE_LOCK_MS } from '../../base/bounds.ts';
 
@@ -62,7 +62,7 @@ export class RateTable {
       if (taken !== undefined || size >= GOVERNED_MODELS_MAX) return taken;
       this.#head[NAMES + 2 * size] = name[0];
       this.#head[NAMES + 2 * size + 1] = name[1];
-      // After the name, so that no thread finds a row whose name is not written.
+      // The size is stored after the name, so that no thread finds a row whose name is not written.
       Atomics.store(this.#head, SIZE, size + 1);
       return size;
     });
@@ -71,7 +71,7 @@ export class RateTable {
 
   /** Runs a short change of rows that no other thread changes or reads meanwhile (T1). */
   change<T>(run: () => T): T {
-    // After the wait the lock is taken whatever it says: its holder has ended (T2).
+    // After a full wait the change runs even if the lock was not released: its holder has ended (T2).
     if (Atomics.compareExchange(this.#head, LOCK, 0, 1) !== 0) this.#await();
     try {
       return run();
@@ -105,7 +105,7 @@ export class RateTable {
   }
 }
 
-/** Two hashes of a model's name (FNV-1a from two starts): with a thousand models, two share both once in 10^13 runs. */
+/** Two hashes of a name (FNV-1a from two starts). Of a thousand models, two share both hashes once in 10^13 runs. */
 function nameOf(model: string): readonly [number, number] {
   let [high, low] = [0x811c9dc5, 0x01000193];
   for (let index = 0; index < model.length; index += 1) {

@@ -3,13 +3,13 @@
  * Owns: the amounts of the last `RATE_WINDOW_MS`. Does not own: which calls may wait, and how an amount is measured.
  *
  * - W1 No one-minute window ever holds more than `limit`, wherever it starts, provided that the noted amounts are
- *   right. The burst is the allowance of a whole minute: after an idle minute `limit` may leave at once, and then none
- *   until those are a minute old.
- * - W2 An amount above `limit` fits an empty window: no call waits forever.
+ *   right. The burst is the allowance of a whole minute: after an idle minute the whole `limit` may leave at once. Then
+ *   nothing leaves until those entries are a minute old.
+ * - W2 An amount above `limit` fits an empty window, so that no call waits forever.
  * - W3 At most one entry per millisecond is kept, so the minute bounds the size, not the rate.
  *
  * This is a log of starts and not a token bucket. A bucket of a minute's size lets twice the rate through in its first
- * minute. A smaller one wastes what an idle key may use at once.
+ * minute. A smaller bucket wastes the burst that an idle key may use.
  */
 import { RATE_WINDOW_MS } from '../../base/bounds.ts';
 
@@ -31,8 +31,8 @@ export class RateWindow {
   }
 
   /**
-   * When `amount` may leave: `now`, a later time, or `Infinity` when the amount fits only after `reserved` has become
-   * smaller. `reserved`: the amount promised to calls in flight and not yet noted in any minute.
+   * The time at which `amount` may leave: `now`, later, or `Infinity` if the amount fits only after `reserved` has
+   * become smaller. `reserved`: the amount that calls in flight will use and that is not noted yet.
    */
   opensAt(now: number, amount: number, reserved: number = 0): number {
     this.#expire(now);

@@ -1,5 +1,5 @@
 /**
- * The ends of calls that never left their pool, such as cancelled ones.
+ * The completions of calls that never left their pool, such as cancelled calls.
  *
  * Owns: the completions that were not reported yet. Does not own: which calls end, or why.
  *
@@ -32,7 +32,7 @@ export class UnsentCalls {
     this.#soon(() => this.#report());
   }
 
-  /** Resolves when every end so far was reported. */
+  /** Resolves when every completion so far was reported. */
   async reported(): Promise<void> {
     if (this.#isReporting) await new Promise<void>((resolve) => this.#onReported.push(resolve));
   }

@@ -1,20 +1,20 @@
 /**
  * A pool that warms the provider's cache before many calls with the same prompt leave (`settings.llm.warmCache`).
  *
- * A fan-out of a hundred sub-agents sends the same tools and system prompt a hundred times. Sent at once, each call
- * pays for writing them into the cache. So such calls wait for one call of no output (`max_tokens: 0`), which writes
- * them; then all of them read. Source: the Messages API, "Prompt caching": an entry can be read once the request that
- * writes it has begun to be answered.
+ * A fan-out of a hundred sub-agents sends the same tools and system prompt a hundred times. If the calls leave
+ * together, each pays for writing this prompt into the cache. So the calls wait for one call without output
+ * (`max_tokens: 0`) that writes the prompt, and then read it. Source: the Messages API, "Prompt caching": an entry can
+ * be read once the answer to the request that writes it has begun.
  *
  * Owns: the calls that are held, which prompts are warm, its own calls (ids below zero). Does not own: rates, the order
- * of calls (the inner pool), what a prompt is.
+ * of calls (the inner pool), the content of a prompt.
  *
  * - U1 Every call completes exactly once. The listener is never called from within `call`, `cancel` or `close`.
- * - U2 A held call leaves when the call that warms its prompt ends, however it ends: a warm cache is an advantage and
- *   no condition.
+ * - U2 A held call leaves when the call that warms its prompt ends, even with an error: a warm cache is an advantage,
+ *   not a condition.
  * - U3 Only whole contexts are held, so a held call depends on no mirror.
- * - U4 A call of a warm prompt, of a prompt that is too short to be cached, or without others of its prompt within
- *   `WARM_UP_GATHER_MS` is not preceded by another.
+ * - U4 No warm-up is made for a prompt that is warm or too short to be cached. A prompt needs `WARM_UP_CALLS_MIN` calls
+ *   within `WARM_UP_GATHER_MS`.
  * - U5 Timers run only while calls are gathered.
  */
 import { createHash } from 'node:crypto';
@@ -51,7 +51,7 @@ export interface WarmUpPoolOptions {
   readonly listener: ModelPoolListener;
   /** Makes the inner pool. Called once, synchronously. */
   readonly makePool: (listener: ModelPoolListener) => ModelPool;
-  /** Tokens from which a prompt is cached. Default: as the model's traits say. */
+  /** The fewest tokens of a prompt that is cached. Default: as the model's traits say. */
   readonly promptTokensMin?: number | undefined;
   /** Called when a prompt is warmed. Must not throw. */
   readonly onWarmUp?: () => void;
@@ -160,7 +160,7 @@ class WarmUpPool implements ModelPool {
     await this.#unsent.reported();
   }
 
-  /** The group in which a call waits; undefined if it leaves at once. */
+  /** The group in which a call waits; undefined if the call leaves at once. */
   #groupOf({ context: { header } }: ModelCall): Group | undefined {
     const prompt = header === undefined || this.#closed ? undefined : this.#promptOf(header);
     if (header === undefined || prompt === undefined) return undefined;
@@ -169,7 +169,7 @@ class WarmUpPool implements ModelPool {
     return this.#isWarm(prompt, header) ? undefined : this.#gather(prompt, header);
   }
 
-  /** The name of a prompt: a digest of what the provider caches. Undefined if it is too short to be cached. */
+  /** The name of a prompt: a digest of the parts that the provider caches. Undefined if they are too short for that. */
   #promptOf(header: RequestHeader): string | undefined {
     const { model, tools, speed, output_config: output, transport } = header;
     const system = sharedSystemOf(header);
@@ -180,7 +180,7 @@ class WarmUpPool implements ModelPool {
     return createHash('sha256').update(cached).update(prompt).digest('base64');
   }
 
-  /** True for a warm prompt. The call that asks reads it, which keeps it in the cache for as long again. */
+  /** True for a warm prompt. The caller's call then reads the prompt, so its time in the cache begins again. */
   #isWarm(prompt: string, header: RequestHeader): boolean {
     const now = this.#clock.monotonic();
     if (now >= (this.#warm.get(prompt) ?? 0)) return false;
@@ -252,14 +252,14 @@ class WarmUpPool implements ModelPool {
 
 const WARM_UP_MESSAGE = { role: 'user', content: 'Nothing is asked: this request fills the cache.' } as const;
 
-/** No session has such an id: a session's id does not begin with a blank. */
+/** The session of a warm-up call. No real session has this id, because ids do not begin with a blank. */
 function sessionOf(id: number): string {
   return ` warm-up ${-id}`;
 }
 
 /**
- * The request that fills the cache: what the calls have in common. A thinking budget must be smaller than `max_tokens`;
- * without it tools and system prompt are cached all the same.
+ * The request that fills the cache: the parts that the calls have in common. A thinking budget is left out, because it
+ * must be smaller than `max_tokens`. The cache entry of tools and system prompt does not depend on it.
  */
 function warmUpHeader(header: RequestHeader): RequestHeader {
   const { system: _whole, thinking, transport = {}, ...rest } = header;

@@ -1,11 +1,12 @@
 /**
- * Sends the requests of sessions over message threads: keeps for each session the end of its thread, and sends a
- * request that the API refuses to continue once more as a whole. The provider has one beside its connection, on the
- * thread that makes the calls.
+ * Sends the requests of sessions over message threads (`thread-rule.ts`). It keeps the end of each session's thread. If
+ * the API refuses to continue a thread, it sends the whole request again. The provider has one such object beside its
+ * connection, on the thread that makes the calls.
  *
- * Owns: the ends of the threads, the sessions that get none. Does not own: the rule (`thread-rule.ts`), the connection.
+ * Owns: the ends of the threads, the sessions without threads. Does not own: the rule (`thread-rule.ts`), the
+ * connection.
  *
- * - T1 An end is taken away before the request that continues it is sent, since the API continues each answer once.
+ * - T1 An end is removed before the request that continues it is sent, because the API continues each answer only once.
  *   So a call that fails, or that is cancelled, leaves no end behind.
  * - T2 Only the newest call of a session leaves an end: a cancelled call may be answered after the next one began.
  * - T3 A lost end costs one whole request. Nothing here is durable.
@@ -39,7 +40,8 @@ export class MessageThreads {
 
   /**
    * Makes a session's call with `send`, which gets the request with its `transport.thread`. `account`: a text that
-   * differs for other credentials. Rejects with the error of `send`, except for refusals that a whole request remedies.
+   * differs for other credentials. Rejects with the error of `send`. After a refusal of the thread, the call is first
+   * repeated with a whole request.
    */
   async call(
     request: ModelRequest,

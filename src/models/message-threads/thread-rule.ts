@@ -1,9 +1,9 @@
 /**
- * Decides whether a request continues a message thread: a conversation that the Messages API keeps for some minutes, so
- * that a request sends its new messages alone (R62). Pure.
+ * Decides whether a request continues a message thread. A thread is a conversation that the Messages API keeps for some
+ * minutes, so that a request sends only its new messages (R62). Pure.
  *
  * A request continues only a thread that certainly holds the same conversation. Every other request is sent whole and
- * creates a thread, which is always right, because the log is the source of the conversation.
+ * creates a thread. That is always correct, because the log is the source of the conversation.
  *
  * The API publishes no list of the fields that a thread keeps. So every field counts as kept unless the API is known
  * to take it from each request.
@@ -27,13 +27,13 @@ export interface ThreadAnchor {
   /** Messages of the thread, the answer included, and their hash. */
   readonly length: number;
   readonly historyHash: string;
-  /** True if the model continues its answer when it is asked without a new message. */
+  /** True if the model continues its answer when a request has no new message. */
   readonly isPaused: boolean;
   /** Monotonic ms at which the answered request was sent. */
   readonly sentAtMs: number;
 }
 
-/** Fields that the API takes from each request, also within a thread. `transport` is no field; its betas are kept. */
+/** Fields that the API takes from each request of a thread. `transport` is not a field; its betas are hashed apart. */
 const FREE_FIELDS: ReadonlySet<string> = new Set([
   ...['messages', 'max_tokens', 'stop_sequences', 'metadata', 'stream', 'cache_control', 'diagnostics', 'transport'],
 ]);
@@ -61,7 +61,7 @@ export function decideThread(
   if (anchor === undefined || nowMs - anchor.sentAtMs >= MESSAGE_THREAD_MS_MAX) return CREATE;
   const { messages } = request;
   const next = messages[anchor.length];
-  // Without a new message only a paused answer is continued. A message of the assistant would change the answer itself.
+  // Without a new message only a paused answer is continued. A new message of the assistant would change the answer.
   if (next === undefined ? !anchor.isPaused || messages.length < anchor.length : next.role !== 'user') return CREATE;
   if (anchor.fixedHash !== fixedHash(request, account)) return CREATE;
   if (anchor.historyHash !== historyHash(messages.slice(0, anchor.length))) return CREATE;
@@ -71,8 +71,9 @@ export function decideThread(
 const CREATE: ThreadStep = { kind: 'create' };
 
 /**
- * The end of the thread after an answer. `sentAtMs`: monotonic ms at which the request was sent. Undefined if the thread
- * must not be continued: after a refusal, after an answer by another model, and if the answer is empty or has no id.
+ * The end of the thread after an answer. `sentAtMs`: monotonic ms at which the request was sent. Undefined if the
+ * thread must not be continued: after a refusal, after an answer by another model, and if the answer is empty or has no
+ * id.
  */
 export function anchorAfter(
   request: ModelRequest,
@@ -83,7 +84,7 @@ export function anchorAfter(
   const { id, content, stop_reason: stopReason, usage } = response;
   if (id === undefined || id === '' || Buffer.byteLength(id) > MESSAGE_THREAD_ID_BYTES_MAX) return undefined;
   if (stopReason === null || stopReason === 'refusal') return undefined;
-  // The answer was not checked yet: a provider may have any content.
+  // The answer was not checked yet, so its content may have any form.
   if (!Array.isArray(content) || content.length === 0) return undefined;
   if (content.some((block) => String(block.type) === 'fallback')) return undefined;
   if (usage?.iterations?.some(({ type }) => type === 'fallback_message') === true) return undefined;
@@ -108,8 +109,8 @@ const REPLAYED_CODES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * How a refused request is sent once more. `none`: without a thread, and the session gets no further one. Undefined:
- * not again. At most two attempts follow: a `create`, and one without a thread.
+ * How a refused request is sent again. `none`: without a thread, and the session gets no thread any more. Undefined:
+ * the request is not sent again. At most two attempts follow a refusal: a `create`, and one without a thread.
  */
 export function stepAfterRefusal(step: ThreadStep, errorCode: unknown): ThreadStep | 'none' | undefined {
   if (errorCode === 'thread_unsupported_request') return 'none';
@@ -143,7 +144,7 @@ function historyHash(messages: readonly RequestMessage[]): string {
   return digest(messages.map(hashOfMessage).join(' '));
 }
 
-/** The same hash for a message with and without cache marks, and for a text and the block that holds it. */
+/** Cache marks do not change the hash of a message. A text has the same hash as a block with that text. */
 function hashOfMessage(message: RequestMessage): string {
   let hash = messageHashes.get(message);
   if (hash === undefined) {

@@ -6,9 +6,9 @@
  *   old messages, followed by `append`.
  * - C2 A delta is applied only to its own epoch with at least `keep` messages. A delta with a header and `keep` 0
  *   always applies.
- * - C3 There are at most `MIRRORED_CONTEXTS_MAX` contexts; the one whose last delta is oldest is dropped first. The
- *   choice is a function of the deltas and forgets alone, so an index on another thread that sees the same ones knows
- *   what a mirror holds.
+ * - C3 There are at most `MIRRORED_CONTEXTS_MAX` contexts; the one whose last delta is oldest is dropped first. Only
+ *   the order of deltas and forgets decides which context is dropped. So an index on another thread that sees the same
+ *   deltas and forgets knows the contexts of the mirror.
  */
 import { MIRRORED_CONTEXTS_MAX } from '../../base/bounds.ts';
 import type { ContextDelta, RequestHeader } from '../pool.ts';
@@ -61,7 +61,7 @@ export class ContextMirror {
   }
 }
 
-/** An index of a mirror on another thread, without the messages: for the sender's side (C3). */
+/** The sender's index of a mirror on another thread, without the messages (C3). */
 export class MirrorIndex {
   readonly #contexts: RecentMap<{ readonly epoch: number; readonly length: number }>;
 
@@ -100,7 +100,7 @@ function fits(context: Context | undefined, epoch: number, keep: number): contex
   return context !== undefined && context.epoch === epoch && context.messages.length >= keep;
 }
 
-/** The first messages of a list. Usually all messages are kept, and the caller copies them anyway. */
+/** The first messages of a list; the list itself if all are kept, which is usual. The caller makes the copy. */
 function firstOf(messages: readonly RequestMessage[], keep: number): readonly RequestMessage[] {
   return keep === messages.length ? messages : messages.slice(0, keep);
 }

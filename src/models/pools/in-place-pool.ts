@@ -1,16 +1,18 @@
 /**
- * Makes model calls on the thread that asks for them. It is a session thread's own pool (`threads.models: 0`), and it
- * also runs inside each model thread.
- * Owns: the running calls, their deadlines and streamed text, the mirror of contexts, unreported deltas and completions.
- * Does not own: the provider's sockets, retries, rates.
+ * Makes model calls on the calling thread. It is a session thread's own pool (`threads.models: 0`), and also runs
+ * inside each model thread.
+ * Owns: the running calls, their deadlines and streamed text, the mirror of contexts, unreported deltas and
+ * completions. Does not own: the provider's sockets, retries, rates.
  *
  * - P1 Every call completes exactly once; later events of its provider are dropped.
  * - P2 The listener is never called from within `call`, `cancel` or `close`: completions are reported together, one
  *   tick later.
- * - P3 Deltas of a call keep their order, are collected for `DELTA_COALESCE_MS`, and none comes after its completion.
+ * - P3 Deltas of a call keep their order and are collected for `DELTA_COALESCE_MS`. No delta comes after the
+ *   completion.
  * - P4 A call ends at its `timeoutMs` or at `cancel`, even if its provider ignores the signal.
  * - P5 No timer runs while no call does.
  * - P6 A call keeps what it has streamed until it completes, whether its deltas are wanted or not.
+ * - P7 A malformed delta ends its call, and so its signal aborts. `onDelta` itself never throws.
  */
 import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS, ERROR_TEXT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Soon } from '../../base/clock.ts';
@@ -21,6 +23,7 @@ import { cutText } from '../../base/json.ts';
 import { LazyAbort, withSignal } from '../../base/lazy-abort.ts';
 import { checkResponse } from '../anthropic/response-check.ts';
 import { CACHE_MARKS_MAX, withNewestMarks } from '../cache-marks.ts';
+import { checkDelta } from '../delta-check.ts';
 import { modelErrorOf } from '../model-error.ts';
 import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener, StreamedDelta } from '../pool.ts';
 import type { ModelDelta, ModelProvider, ModelRequest } from '../provider.ts';
@@ -128,7 +131,7 @@ class InPlacePool implements ModelPool {
   wantsDeltas(id: number, isWanted: boolean, fromStart = false): void {
     const running = this.#running.get(id);
     if (running === undefined) return;
-    // Gathered pieces are reported first, so that they come before what is reported, or only kept, from now on.
+    // Gathered pieces are reported first, so that they come before the pieces that arrive from now on.
     this.#publishDeltasOf(running);
     running.wantsDeltas = isWanted;
     if (!isWanted || !fromStart || !running.hasStreamed) return;
@@ -166,7 +169,7 @@ class InPlacePool implements ModelPool {
   };
 
   #start(running: Running, request: ModelRequest): void {
-    const onDelta = (delta: ModelDelta): void => this.#gather(running, delta);
+    const onDelta = (delta: unknown): void => this.#take(running, delta);
     const context = withSignal({ onDelta, session: running.session }, running.abort);
     try {
       const messages = withNewestMarks(request.messages, CACHE_MARKS_MAX);
@@ -243,8 +246,14 @@ class InPlacePool implements ModelPool {
     for (const resolve of this.#onIdle.splice(0)) resolve();
   };
 
+  #take(running: Running, given: unknown): void {
+    if (running.isOver) return;
+    const delta = checkDelta(given);
+    if (delta instanceof Error) this.#abandon(running, delta);
+    else if (delta.text !== '') this.#gather(running, delta);
+  }
+
   #gather(running: Running, delta: ModelDelta): void {
-    if (running.isOver || delta.text === '') return;
     if (!running.wantsDeltas) {
       running.hasStreamed = true;
       running.streamed.add(delta.type, delta.text);
@@ -286,7 +295,9 @@ class InPlacePool implements ModelPool {
   }
 }
 
-/** The stack of an error that shows a fault in the provider's code, and not of one that it reports. */
+/**
+ * The stack of an error that shows a fault in the provider's code; undefined for an error that the provider reports.
+ */
 function faultStack(error: unknown): string | undefined {
   const isReported = error instanceof TroupeError && error.code !== 'internal';
   const fault = error instanceof TroupeError ? error.cause : error;

@@ -12,9 +12,9 @@ export interface ServedModels {
 }
 
 /**
- * Answers the methods of a model thread on `endpoint`. `make` builds provider and pool; every message waits for it, so
- * that calls, cancels and forgets keep their order. If it fails, each request rejects with its error. Runs on the model
- * thread.
+ * Answers the methods of a model thread on `endpoint`. `make` builds provider and pool. Every message waits until they
+ * are built, so that calls, cancels and forgets keep their order. If `make` fails, each request rejects with its error.
+ * Runs on the model thread.
  */
 export function serveModelCalls(
   endpoint: Endpoint,
@@ -32,8 +32,8 @@ export function serveModelCalls(
     delta: (id, session, delta) => endpoint.notify('delta', { id, session, delta }),
   });
   let ready: ModelPool | undefined;
-  // The handler is attached before any message waits, so that later messages do not overtake earlier ones. A rejection
-  // before the first request must not end the thread.
+  // This handler is attached before any message waits, so that messages keep their order. The empty rejection handler
+  // keeps a rejection before the first request from ending the thread.
   made.then(
     ({ pool }) => {
       ready = pool;

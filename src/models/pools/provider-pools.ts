@@ -2,15 +2,15 @@
  * A pool over the pools of several providers: each call goes to the provider that its request names.
  *
  * Owns: which provider each session uses, which pool has each call. Does not own: the calls, their order, their mirrors
- * and what holds them back (the pool of the provider).
+ * and their waits (the pool of the provider).
  *
- * - R1 Every call is given to one pool, which completes it, or is completed here with `ConfigError` because no provider
- *   has the name. It never throws, and the listener is never called from within `call`, `cancel` or `close`.
- * - R2 A whole context says which provider its session uses: `transport.provider` of the header, or the first provider
- *   without it. A delta goes to the provider of the session's last whole context.
- * - R3 Only the session's provider has its mirror. A session that changes its provider is forgotten by the former one, so
- *   that a context which returns there is sent whole.
- * - R4 Providers share nothing: a pause, a circuit or refused credentials hold no call of another provider back.
+ * - R1 Every call is given to one pool, which completes it. If no provider has the name, the call is completed here
+ *   with `ConfigError`. No method throws, and the listener is never called from within `call`, `cancel` or `close`.
+ * - R2 A whole context says which provider its session uses: `transport.provider` of the header, or without it the
+ *   first provider. A delta goes to the provider of the session's last whole context.
+ * - R3 Only the session's provider has the session's mirror. When a session changes its provider, the former provider
+ *   forgets it. So a context is sent whole if the session returns.
+ * - R4 Providers share nothing: a pause, a circuit or refused credentials of one hold back no call of another.
  */
 import type { Soon } from '../../base/clock.ts';
 import { ConfigError, errorShape } from '../../base/errors.ts';
@@ -26,16 +26,18 @@ export interface PooledProvider {
   readonly makePool: (listener: ModelPoolListener) => ModelPool;
   /** Called for each call that the pool is given. Must not throw. */
   readonly onCall: () => void;
-  /** Called when the number of calls has changed for which turns wait (`waitsForResume`). Must not throw. */
+  /** Called when the number of calls that turns wait for (`waitsForResume`) has changed. Must not throw. */
   readonly onRunning: (count: number) => void;
 }
 
 /** The options of `createProviderPools`. */
 export interface ProviderPoolsOptions {
-  /** The providers, at least two; the first has the calls that name none. */
+  /** The providers, at least two. Calls that name no provider go to the first. */
   readonly providers: readonly [PooledProvider, ...PooledProvider[]];
   readonly listener: ModelPoolListener;
-  /** Schedules the tick in which calls of an unknown provider are reported. Default: the next tick of the event loop. */
+  /**
+   * Schedules the tick in which calls of an unknown provider are reported. Default: the next tick of the event loop.
+   */
   readonly soon?: Soon | undefined;
 }
 
@@ -137,10 +139,10 @@ class ProviderPools implements ModelPool {
     return { provider, pool, running: 0 };
   }
 
-  /** The provider of a call; undefined: there is none of that name (R2, R3). */
+  /** The provider of a call; undefined: no provider has that name (R2, R3). */
   #route({ session, context }: ModelCall): Place | undefined {
     const known = this.#sessions.get(session);
-    // Without a known session a delta fits no mirror, and the first pool says so.
+    // The delta of an unknown session fits no mirror. The first pool reports that.
     if (context.header === undefined) return known ?? this.#first;
     const key = context.header.transport?.provider;
     const place = key === undefined ? this.#first : this.#places.get(key);

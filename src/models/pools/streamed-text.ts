@@ -3,8 +3,8 @@
  *
  * Owns: the pieces of each call, and their sum. Does not own: the calls, and when pieces are published.
  *  S1 A piece is kept by reference; pieces are joined only for a reader that begins.
- *  S2 The text of one call and of all calls is bounded. The text of a call that would exceed a bound is dropped whole,
- *     and later pieces of the call are not kept: a reader would not notice a hole.
+ *  S2 The text of one call and the text of all calls are bounded. If a call's text would exceed a bound, all of it is
+ *     dropped, and later pieces of the call are not kept: a reader would not notice a hole.
  */
 import { STREAMED_CALL_CHARACTERS_MAX, STREAMED_CHARACTERS_MAX } from '../../base/bounds.ts';
 import type { ModelDelta } from '../provider.ts';
@@ -43,12 +43,12 @@ export class StreamedText {
     if (isOver) this.drop();
   }
 
-  /** The text so far, neighbours of one type joined; none if it was dropped. */
+  /** The text so far, neighbours of one type joined; empty if the text was dropped. */
   pieces(): readonly ModelDelta[] {
     return this.#runs.map(({ type, texts }) => ({ type, text: texts.join('') }));
   }
 
-  /** Lets go of the text: the call has ended, or a bound was exceeded (S2). */
+  /** Drops the text: the call has ended, or a bound was exceeded (S2). */
   drop(): void {
     this.#sum.characters -= this.#characters;
     this.#characters = 0;

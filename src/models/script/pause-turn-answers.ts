@@ -1,7 +1,7 @@
 /**
  * Remembers the answers that paused (`pause_turn`), so that a request that resumes one can be distinguished from a
  * prefill (R12, R38).
- * Owns: fingerprints of paused answers, the oldest forgotten. Does not own: whether resuming is allowed.
+ * Owns: fingerprints of paused answers, at most `PAUSE_TURN_ANSWERS_MAX`. Does not own: whether resuming is allowed.
  */
 import { createHash } from 'node:crypto';
 import { PAUSE_TURN_ANSWERS_MAX } from '../../base/bounds.ts';

@@ -3,7 +3,7 @@
  * Owns: each session's position in the script. Does not own: how an answer reaches the caller.
  *
  * - Q1 A call takes its position at once, before any await: calls are numbered in the order they arrive.
- * - Q2 Every reply that is reached is consumed, also if it is an error.
+ * - Q2 Every reply that is reached is consumed, even if it is an error.
  * - Q3 Generated ids of tool calls are the same for the same session, call and request, and do not occur in the
  *   request.
  */
@@ -107,8 +107,8 @@ export function isReplyError(reply: Reply): reply is ReplyError {
 }
 
 /**
- * The answer of a reply that is not an error, with its missing parts filled in. `sign` gives the signature of a thought
- * that has none, and is called in order.
+ * The answer of a reply that is not an error, with its missing parts filled in. `sign` makes the signature of each
+ * thought that has none, in the order of the thoughts.
  */
 export function responseOf(
   reply: Exclude<Reply, ReplyError>,

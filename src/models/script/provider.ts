@@ -4,7 +4,7 @@
  *
  * - Q4 A request that the Messages API would refuse is refused with the API's message and consumes no reply, unless
  *   `strict` is false.
- * - Q5 An aborted call rejects with `CancelledError` at once, also while it waits.
+ * - Q5 An aborted call rejects with `CancelledError` at once, even while it waits.
  */
 import { z } from 'zod';
 import { SCRIPT_PIECE_MS_MAX } from '../../base/bounds.ts';
@@ -36,7 +36,10 @@ export interface ScriptedOptions {
 
 const pieceSchema = z.number().min(0).max(SCRIPT_PIECE_MS_MAX).default(0);
 
-/** A provider that plays `script`. Throws `ConfigError` for a value that is not a script, or a bad option. Runs on any thread. */
+/**
+ * A provider that plays `script`. Throws `ConfigError` for a value that is not a script, or a bad option. Runs on any
+ * thread.
+ */
 export function createScriptedProvider(script: Script, options: ScriptedOptions = {}): ModelProvider {
   const stage: Stage = {
     player: createScriptPlayer(checkScript(script)),
@@ -87,7 +90,8 @@ async function generate(
 }
 
 function refuseIllegal(request: ModelRequest, paused: PauseTurnAnswers): void {
-  // An answer that paused before a restart is not remembered; calls of the provider's own tools show that it paused.
+  // Answers from before a restart are not remembered. If such an answer paused, calls of the provider's own tools show
+  // it.
   const isPausedTurn = (blocks: readonly BlockView[]): boolean =>
     paused.has(blocks) || blocks.some((block) => block.type === 'server_tool_use');
   const violations = fatalOf(checkRequest(bodyOf(request), { isPausedTurn }));

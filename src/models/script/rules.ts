@@ -71,7 +71,7 @@ function newestUserText(request: ModelRequest): string {
 /** Fills `{{text}}` and `{{result}}` in every string of a reply, at any depth. */
 function fill(value: unknown, situation: Situation): unknown {
   if (typeof value === 'string') {
-    // Replacer functions, since an inserted text may contain replacement patterns.
+    // The replacers are functions, because an inserted text may contain replacement patterns.
     return value.replaceAll('{{text}}', () => situation.text).replaceAll('{{result}}', () => situation.result ?? '');
   }
   if (Array.isArray(value)) return value.map((item) => fill(item, situation));

@@ -9,8 +9,8 @@
  * - `{ rules: [{ when, reply }], otherwise }`: the first rule whose condition holds answers. In the texts and the tool
  *   inputs of these replies `{{text}}` stands for the newest text of the user, `{{result}}` for the newest tool
  *   results;
- * - `{ module, export }`: plain data that names the module and export of a script of the other kinds. It is imported
- *   where the model runs.
+ * - `{ module, export }`: plain data that names the module and export of a script of the other kinds. The module is
+ *   imported on the thread of the model.
  *
  * A reply is one of
  * - a string: that text, `end_turn`;
@@ -48,8 +48,8 @@ export interface ReplyParts {
 }
 
 /**
- * A reply in the shape of the Messages API. Blocks are used unchanged; a `tool_use` without an id gets one. It may have
- * `stop_sequence`, `stop_details`, `container`, `context_management` and `input_transformations`.
+ * A reply in the shape of the Messages API. Blocks are used unchanged, but a `tool_use` without an id gets one. The
+ * reply may have `stop_sequence`, `stop_details`, `container`, `context_management` and `input_transformations`.
  */
 export interface ReplyMessage {
   readonly content: readonly (Readonly<Record<string, unknown>> & { readonly type: string })[];

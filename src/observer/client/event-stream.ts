@@ -115,7 +115,7 @@ export function openStream(options: StreamOptions): EventStream {
   };
 }
 
-/** Calls `end` once the page has been hidden for a while; the returned function cancels that. */
+/** Calls `end` once the page has been hidden for `HIDDEN_STREAM_MS`. The returned function cancels that. */
 function whenHidden(end: () => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const onChange = (): void => {
@@ -149,7 +149,7 @@ function isRefusal(status: number): boolean {
   return status >= 400 && status < 500 && status !== 408 && status !== 429;
 }
 
-/** A signal that fires when `ending` fires, or after a silence. */
+/** A signal that fires when `ending` fires, or after `STREAM_SILENCE_MS` without a call of `heard`. */
 function watchSilence(ending: AbortSignal): {
   readonly signal: AbortSignal;
   readonly end: () => void;

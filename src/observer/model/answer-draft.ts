@@ -1,4 +1,4 @@
-/** The draft of an answer to a question: what its field has at first, and the value that it stands for. Pure. */
+/** The draft of an answer to a question: the first text of its field, and the value for which a text stands. Pure. */
 import { SKELETON_LEVELS_MAX } from '../bounds.ts';
 import { isRecord, type WireRecord } from '../wire.ts';
 
@@ -10,7 +10,7 @@ export function firstDraft(schema: WireRecord | undefined): string {
   return schema === undefined ? '' : JSON.stringify(skeletonOf(schema, schema, SKELETON_LEVELS_MAX), undefined, 2);
 }
 
-/** The answer that a draft stands for: the text itself, or with a schema the JSON that it has. */
+/** The answer for which a draft stands: the text itself, or the parsed JSON if the question has a schema. */
 export function draftValue(text: string, schema: WireRecord | undefined): DraftValue {
   if (schema === undefined) return text.trim() === '' ? { problem: 'The answer is empty.' } : { value: text };
   try {
@@ -20,7 +20,10 @@ export function draftValue(text: string, schema: WireRecord | undefined): DraftV
   }
 }
 
-/** A value with the properties that the schema requires, or with all if it requires none. It need not fit. */
+/**
+ * A value with the properties that the schema requires, or with all properties if it requires none. The value need not
+ * fit the schema.
+ */
 function skeletonOf(schema: unknown, whole: WireRecord, levels: number): unknown {
   if (!isRecord(schema) || levels === 0) return null;
   const { $ref, const: fixed, default: usual, enum: values, properties, minimum } = schema;

@@ -78,7 +78,10 @@ export class Conversation {
     return [...this.#pending.values()].sort((a, b) => a.id - b.id);
   }
 
-  /** The calls that wait for a person's decision or answer. A question to a parent is one: a person may answer it. */
+  /**
+   * The calls that wait for a person's decision or answer. A question to a parent counts, because a person may answer
+   * it.
+   */
   waiting(): readonly WaitingCall[] {
     return [...this.#waiting.values()];
   }
@@ -107,8 +110,8 @@ export class Conversation {
   }
 
   /**
-   * Events up to this number are covered by the pages and the mailbox that were read. Of these events, only the other
-   * parts are applied.
+   * Notes that the pages and the mailbox that were read cover the events up to this number. Of these events, only the
+   * facts that pages and mailbox lack are applied.
    */
   setSeen(seq: number): void {
     this.#seen = Math.max(this.#seen, seq);
@@ -150,8 +153,8 @@ export class Conversation {
   }
 
   /**
-   * Applies the messages that a change of branch or a summary hides, or that return with their branch. Pages do not
-   * contain this, so old events must be applied too.
+   * Marks the messages that a change of branch or a summary hides, and unmarks those that return with their branch.
+   * Pages do not contain these marks, so old events must be applied too.
    */
   #hides(event: ObservedEvent): boolean {
     if (event.type === 'compaction.applied') for (const seq of event.archived) this.#hidden.add(seq);
@@ -163,7 +166,7 @@ export class Conversation {
     return true;
   }
 
-  /** Keeps marks of messages that are not in memory, as long as there are few such marks. */
+  /** Once there are too many marks, forgets those of messages that are not in memory. */
   #forgetHidden(): void {
     if (this.#hidden.size <= this.#messagesMax * 2) return;
     const first = this.#messages[0]?.seq ?? 0;
@@ -181,8 +184,8 @@ export class Conversation {
   }
 
   /**
-   * Adds messages of an event within the bound. A message before the first one here is not added while earlier ones are
-   * only in the log.
+   * Adds messages of an event within the bound. A message before the first one here is not added while earlier messages
+   * are only in the log.
    */
   #add(messages: readonly Message[]): void {
     const first = this.#messages[0]?.seq ?? 0;
@@ -191,7 +194,7 @@ export class Conversation {
     this.#hasEarlier ||= hasEarlier;
   }
 
-  /** Applies an event; true when something changed. */
+  /** Applies a new event; true if something changed. */
   #take(event: ObservedEvent): boolean {
     switch (event.type) {
       case 'message.created':
@@ -267,7 +270,7 @@ function isBranchChange(event: ObservedEvent): event is HistoryChanged {
 
 type Announcement = Extract<ObservedEvent, { type: 'approval.required' | 'question.asked' }>;
 
-/** The call that an event announces, as the queue has it. */
+/** The call that an event announces, in the form of the queue of waiting calls. */
 function announcedCall(event: Announcement): WaitingCall {
   const { session, toolUseId: callId, toolName, at } = event;
   if (event.type === 'approval.required')

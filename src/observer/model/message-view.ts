@@ -1,6 +1,6 @@
 /**
- * The content of a message in each view mode. `basic`: the talk; `verbose`: also the actions; `debug`: everything. Each
- * mode shows everything that the one before it shows. Pure.
+ * The content of a message in each view mode. `basic`: the conversation; `verbose`: also the actions; `debug`:
+ * everything. Each mode shows everything that the one before it shows. Pure.
  */
 import type { ContentBlock, Message, Pending } from '../../base/messages.ts';
 import { isRecord } from '../wire.ts';
@@ -77,7 +77,7 @@ export function viewPending(entry: Pending, mode: ViewMode, clock: Clock): Messa
   return { ...base, speaker: 'note', title: entry.type, body };
 }
 
-/** The request of a call, in one or two lines. */
+/** The input of a tool call, in one or two lines. */
 export function previewOf(tool: string, input: unknown): string {
   if (!isRecord(input)) return firstLines(JSON.stringify(input) ?? '', 2);
   if (tool === 'bash') return firstLines(`$ ${String(input['command'] ?? '')}`, 2);

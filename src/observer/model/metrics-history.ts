@@ -16,11 +16,11 @@ export interface MetricsLook {
 
 /** The figures of one provider. */
 export interface ProviderFigures {
-  /** Its name; empty: it has none. */
+  /** The provider's name; empty: the only provider has no name. */
   readonly name: string;
   readonly running: number;
   readonly waiting: number;
-  /** Why its calls are stopped; undefined: they are not. */
+  /** The reason why calls to the provider are held back; undefined: they are not. */
   readonly trouble: string | undefined;
 }
 

@@ -5,12 +5,11 @@
  *
  *  T1 A node is in `nodes` and in exactly one list: its parent's `children`, or `roots` when it has no parent or its
  *     parent is not known.
- *  T2 `below` and `busyBelow` of a node are the numbers of its known descendants, and of those of them that are not
- *     idle.
- *  T3 An event counts once: an event already counted by a list changes no depth. An event also overrides a list or an
- *     answer that was read before the event and arrives after it.
- *  T4 There are at most `SESSIONS_MAX` nodes; `isFull` says that one was left out.
- *  T5 `version` grows with every change, `shape` with those that add, remove or move a node.
+ *  T2 `below` of a node is the number of its known descendants. `busyBelow` is the number of those that are not idle.
+ *  T3 An event counts once: an event already counted by a list changes no mailbox number. An event also overrides a
+ *     list or an answer that was read before the event and arrives after it.
+ *  T4 There are at most `SESSIONS_MAX` nodes; `isFull` says that a session was left out.
+ *  T5 `version` grows with every change. `shape` grows with every change that adds, removes or moves a node.
  */
 import type { Usage } from '../../base/messages.ts';
 import type { Phase, SessionStateName, SessionStatus } from '../../events/event.ts';
@@ -37,7 +36,7 @@ export interface SessionNode {
   readonly ended: string | undefined;
   /** The message of the error with which the last turn failed, or which blocks the session until it is resumed. */
   readonly trouble: string | undefined;
-  /** True for a child that starts when one of its parent's other children has ended. */
+  /** True for a child that waits until another child of its parent has ended. */
   readonly isQueued: boolean;
   readonly below: number;
   readonly busyBelow: number;
@@ -78,7 +77,10 @@ interface Node extends SessionNode {
 export class SessionTree {
   readonly #nodes: Map<string, Node> = new Map();
   readonly #roots: Node[] = [];
-  /** Roots that arrived before their parent, by the parent's id: the pages of a list are cut anywhere. */
+  /**
+   * Roots that arrived before their parent, by the parent's id. A page of the list may end between a child and its
+   * parent.
+   */
   readonly #orphans: Map<string, Node[]> = new Map();
   readonly #counts: Record<SessionStateName, number> = { idle: 0, awaiting: 0, executing: 0 };
   readonly #sessionsMax: number;
@@ -235,7 +237,7 @@ export class SessionTree {
         child.name ??= event.name;
         if (child.agent === '') child.agent = node.agent;
         child.updatedAt = Math.max(child.updatedAt, event.at);
-        // Notes that all events of a new child will be received, from the first on.
+        // All events of a new child will be received, beginning with the first one, so each of them counts.
         if (child.shownUntil === 0) child.shownUntil = event.at - 1;
         return;
       }
@@ -365,7 +367,7 @@ function isBehind({ shownUntil, eventsUntil }: Node, { updatedAt }: ListedSessio
   return shownUntil > 0 && updatedAt < eventsUntil;
 }
 
-/** Phases that a list states by its status. It says nothing of the others, which events state. */
+/** Phases that follow from a listed status. A list says nothing about the other phases; only events report them. */
 const LISTED_PHASES: ReadonlySet<Phase | undefined> = new Set(['paused', 'approval', 'question', 'suspended']);
 
 /** The phase that a listed session has. `known`: its phase so far. */

@@ -1,4 +1,4 @@
-/** Spans of the time line, and the order of their stretches. */
+/** The spans of the time line and their stretches: the times in which a span waited or worked, one after the other. */
 import { STRETCHES_MAX } from '../bounds.ts';
 
 /**
@@ -22,7 +22,7 @@ export interface Span {
   readonly key: string;
   readonly kind: 'half-step' | 'tool' | 'child';
   readonly label: string;
-  /** The turn in which it began; 0 outside a turn. */
+  /** The turn in which the span began; 0 outside a turn. */
   readonly turn: number;
   readonly stretches: readonly Stretch[];
   readonly outcome: Outcome;
@@ -32,7 +32,7 @@ export interface Span {
   readonly session: string | undefined;
 }
 
-/** A span as the time line changes it. */
+/** A span that the time line may still change. */
 export interface OpenSpan extends Span {
   readonly stretches: Stretch[];
   outcome: Outcome;

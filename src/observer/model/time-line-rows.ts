@@ -43,8 +43,8 @@ export function timeRows(line: TimeLine, range: TimeRange, now: number): TimeRow
     rows.push({ kind: 'span', key: span.key, span });
     intervals.push(intervalOf(span, now));
   };
-  // These spans began between turns, such as a child spawned by a program. A shorter range shows those that reach into
-  // it.
+  // These spans began between turns, such as a child spawned by a program. A shorter range shows only those of them
+  // that reach into the range.
   for (const span of spansOf.get(0) ?? []) {
     if (range === 'all' || first === undefined || intervalOf(span, now).to >= first.from) show(span);
   }

@@ -5,11 +5,10 @@
  * Owns: spans, turns, the entries that wait now. Does not own: the scale, the drawing.
  *
  *  L1 The stretches of a span follow each other without a hole; only the last may be open.
- *  L2 A durable event is folded once: one whose number was seen already is ignored.
- *  L3 At most `SPANS_MAX` spans; the oldest leave, `left` counts them. Turns leave with their last span.
- *  L4 The waiting of a half-step begins when the oldest message it takes in was accepted, or when the last answer of
- *     its round of tools arrived. Its work is the time of its model call in flight. A pause before another attempt is
- *     waiting.
+ *  L2 A durable event is folded once: an event whose number was already seen is ignored.
+ *  L3 There are at most `SPANS_MAX` spans. The oldest leave, and `left` counts them. Turns leave with their last span.
+ *  L4 The waiting of a half-step begins when its oldest message was accepted, or when the last result of its tool calls
+ *     arrived. Its work is the time of its model call in flight. A pause before another attempt is waiting.
  */
 import type { Pending } from '../../base/messages.ts';
 import { PENDING_MAX, SPANS_MAX } from '../bounds.ts';
@@ -30,7 +29,7 @@ import {
 /** A turn, from the first half-step after idle to idle. `number` counts within the time line. */
 export interface Turn {
   readonly number: number;
-  /** Epoch ms of the claim that began it. */
+  /** Epoch ms of the claim that began the turn. */
   readonly from: number;
   readonly to: number | undefined;
   readonly outcome: Outcome;
@@ -39,7 +38,7 @@ export interface Turn {
   readonly tokens: number;
 }
 
-/** A child began to work or to rest. `at`: epoch ms. */
+/** A child began to work or became idle. `at`: epoch ms. */
 export interface ChildState {
   readonly at: number;
   readonly isWorking: boolean;
@@ -107,7 +106,7 @@ export class TimeLine {
     return this.#newestAt;
   }
 
-  /** True while a span is open or an entry waits, so that the drawing must move. */
+  /** True while a span is open or an entry waits, so that the drawing must be updated. */
   get isMoving(): boolean {
     return this.#step !== undefined || this.#open.size > 0 || this.#waiting.size > 0;
   }
@@ -117,13 +116,15 @@ export class TimeLine {
     return [...this.#waiting.values()].map((entry) => ({ id: entry.id, at: entry.at, label: labelOf(entry) }));
   }
 
-  /** Sets the present mailbox, for a time line that does not begin at the first event. */
+  /** Sets the current mailbox, for a time line that does not begin at the first event. */
   setWaiting(entries: readonly Pending[]): void {
     for (const entry of entries) if (this.#waiting.size < PENDING_MAX) this.#waiting.set(entry.id, entry);
     this.#version += 1;
   }
 
-  /** Notes that events after this number arrive live, so that all changes of children born later are seen. */
+  /**
+   * Notes that events after this number arrive live, so that all changes of children that are spawned later are seen.
+   */
   setLiveAfter(seq: number): void {
     this.#liveAfter = seq;
   }
@@ -196,7 +197,7 @@ export class TimeLine {
     }
   }
 
-  /** Applies a child's change of state, which comes from the child's own events, on a page that receives those. */
+  /** Applies a child's change of state that the page read from the child's own events. */
   childEntered(child: string, state: string, at: number): void {
     this.#childEntered(child, state, at);
   }
@@ -238,14 +239,14 @@ export class TimeLine {
     step.stretches.splice(0, step.stretches.length, { kind: 'wait', from, to: at }, work);
   }
 
-  #retried(event: { readonly attempt: number; readonly waitMs: number; readonly status?: number }, at: number): void {
+  #retried({ attempt, waitMs, status, code }: Extract<ObservedEvent, { type: 'llm.retry' }>, at: number): void {
     const step = this.#step;
     if (step === undefined) return;
     endLast(step, at);
-    push(step, { kind: 'wait', from: at, to: at + event.waitMs });
-    push(step, { kind: 'work', from: at + event.waitMs, to: undefined });
-    const status = event.status === undefined ? '' : ` (${event.status})`;
-    step.note = `attempt ${event.attempt} failed${status}`;
+    push(step, { kind: 'wait', from: at, to: at + waitMs });
+    push(step, { kind: 'work', from: at + waitMs, to: undefined });
+    const why = [code, status].filter((each) => each !== undefined).join(', ');
+    step.note = `attempt ${attempt} failed${why === '' ? '' : ` (${why})`}`;
   }
 
   #waitsForReply(callId: string, name: string, note: string, at: number): void {

@@ -25,7 +25,7 @@ export interface TimeScale {
   readonly ticks: readonly Tick[];
 }
 
-/** A quiet time is folded when it is longer than this fraction of all the work, and than `QUIET_MS_MIN`. */
+/** A quiet time is folded if it is longer than this fraction of all the work and longer than `QUIET_MS_MIN`. */
 const QUIET_PART = 0.08;
 const QUIET_MS_MIN = 500;
 /** Width of a folded quiet time. */
@@ -73,8 +73,8 @@ function merge(intervals: readonly Interval[]): readonly Interval[] {
 }
 
 /**
- * Joins intervals that only a short quiet time separates; if too many remain, joins those with the shortest quiet
- * times.
+ * Joins intervals that only a short quiet time separates; if too many remain, also joins those with the shortest quiet
+ * times between them.
  */
 function foldQuiet(merged: readonly Interval[]): readonly Interval[] {
   const busy = merged.reduce((sum, { from, to }) => sum + (to - from), 0);

@@ -1,7 +1,7 @@
 /** The rows of a tree: ordered, filtered, folded. Pure. */
 import type { SessionNode } from './session-tree.ts';
 
-/** The order of the rows. A parent has the position of the first session of its tree. */
+/** The order of the rows. A parent takes the position of that session of its tree which comes first. */
 export type TreeOrder = 'id' | 'mailbox' | 'age' | 'tokens';
 
 /** The sessions to show: all, those at work, those with waiting entries, those with trouble. */
@@ -91,7 +91,7 @@ function isFound(node: SessionNode, filter: string, subset: TreeSubset): boolean
   return [id, name ?? '', agent].some((text) => text.toLowerCase().includes(filter));
 }
 
-/** The maximum of each tree, computed from the leaves up. */
+/** The key of each session: the maximum over the session and its descendants, computed from the leaves up. */
 function keysOf(roots: readonly SessionNode[], order: TreeOrder): ReadonlyMap<SessionNode, number> {
   const keys = new Map<SessionNode, number>();
   const visit = (node: SessionNode): number => {

@@ -1,5 +1,5 @@
 /**
- * The waiting and working times of a session's children before the page watched them, read from their logs for the
+ * Reads when a session's children worked and waited before the page watched them. The times come from the logs of the
  * children in view.
  *
  * Owns: which histories were requested. Does not own: the time line.

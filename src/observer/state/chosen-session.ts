@@ -43,7 +43,7 @@ export interface ChosenParts {
   readonly onUnauthorised: () => void;
 }
 
-/** Events after which the reason why the session waits may be another one. */
+/** Events after which the reason why the session waits may have changed. */
 const MOVES: ReadonlySet<string> = new Set<ObservedEvent['type']>([
   'session.state',
   'approval.required',
@@ -138,7 +138,7 @@ export class ChosenSession {
     this.#connection?.retry();
   }
 
-  /** Requests soon why the session is not running. */
+  /** Requests the reason why the session is not running, at most once per `ASK_INTERVAL_MS`. */
   explain(): void {
     if (this.#explainTimer !== undefined) {
       this.#explainAgain = true;

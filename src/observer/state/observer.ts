@@ -5,8 +5,8 @@
  * drawing.
  *  O1 Events are folded once per frame, whatever their number.
  *  O2 The rows are ordered when a person changes the view, and otherwise `ORDER_INTERVAL_MS` apart.
- *  O3 Changes without an event (gaps, losses, deletions by others) are found by reading the list.
- *  O4 A refusal because of a missing token stops everything until there is one.
+ *  O3 Changes without an event (gaps, lost connections, deletions by other clients) are found by reading the list.
+ *  O4 A refusal because of a missing token stops everything until a token is entered.
  */
 import { type Signal, signal } from '@preact/signals';
 import type { ViewedEvent } from '../../events/viewed-event.ts';
@@ -176,7 +176,7 @@ export class Observer {
     chosen.open().catch((error: unknown) => this.say(messageOf(error), true));
   }
 
-  /** Changes the view of the tree at once, since a person asked for it. */
+  /** Changes the view of the tree at once, because a person asked for it. */
   show(change: Partial<TreeView>): void {
     this.view.value = { ...this.view.value, ...change };
     this.#order();
@@ -341,7 +341,7 @@ export class Observer {
   }
 }
 
-/** True for an event after which the queue has another call. */
+/** True for an event that adds a call to the queue of waiting calls. */
 function isAsking({ type }: ViewedEvent): boolean {
   return type === 'approval.required' || type === 'question.asked';
 }

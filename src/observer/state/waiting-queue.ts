@@ -1,9 +1,10 @@
 /**
  * The calls that wait for a person, over all sessions.
  *
- * Owns: the first calls of the queue, the request for them. Does not own: when they change; the page says so.
- *  W1 At most one request is in flight. A change during it leads to another one, `ASK_INTERVAL_MS` after it at the
- *     earliest.
+ * Owns: the first calls of the queue, the request for them. Does not own: the events that change the queue. The page
+ * calls `changed`.
+ *  W1 At most one request is in flight. A change during a request leads to another request, at least `ASK_INTERVAL_MS`
+ *     later.
  */
 import { type Signal, signal } from '@preact/signals';
 import { ASK_INTERVAL_MS } from '../bounds.ts';
@@ -30,12 +31,12 @@ export class WaitingQueue {
     this.changed();
   }
 
-  /** The sessions that have a call in the page. */
+  /** True if the session has a call in the page. */
   has(session: string): boolean {
     return this.page.value?.calls.some((call) => call.session === session) === true;
   }
 
-  /** The queue has changed, or may have. */
+  /** Called when the queue has changed or may have changed. */
   changed(): void {
     if (this.#isAsking) {
       this.#isStale = true;

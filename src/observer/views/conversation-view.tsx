@@ -109,7 +109,7 @@ const STREAMED: MessageView = {
   isPending: false,
 };
 
-/** Messages as they were drawn: an unchanged message is not even compared again while an answer streams below it. */
+/** Messages as they were last drawn. An unchanged message is not compared again while an answer streams. */
 type DrawnMessages = WeakMap<
   Message,
   { readonly mode: ViewMode; readonly isEvicted: boolean; readonly item: JSX.Element | undefined }

@@ -20,7 +20,7 @@ export function OverviewPane({ observer, onChoose }: OverviewProps): JSX.Element
   const now = useNow(1_000, true);
   // The tree object stays the same when it changes, so only new rows show a change.
   const { stopped, waiting } = useMemo(() => overviewOf(observer.tree.nodes()), [observer, rows]);
-  // The list has no tokens.
+  // The list of sessions has no token counts, so the details of these sessions are requested.
   const lackingKey = waiting.first
     .filter((node) => node.tokens === undefined)
     .map((node) => node.id)

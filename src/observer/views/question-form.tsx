@@ -1,6 +1,6 @@
 /**
  * A question that waits for a person, with the form for its answer: proposed answers as buttons, a field for a text, or
- * one for JSON beside the schema. A refused answer stays in its field, with the server's reason below it.
+ * a field for JSON beside the schema. A refused answer stays in its field, with the server's reason below it.
  */
 import type { ComponentChildren, JSX } from 'preact';
 import { useId, useState } from 'preact/hooks';
@@ -9,14 +9,14 @@ import { draftValue, firstDraft } from '../model/answer-draft.ts';
 import type { Observer } from '../state/observer.ts';
 import type { WaitingCall } from '../wire.ts';
 
-/** Rows of a field for JSON: most schemas of one question show their first members in it. */
+/** Rows of a field for JSON. They are enough for the first members of most schemas. */
 const JSON_ROWS = 8;
 
-/** A waiting call, as its views need it. */
+/** The properties of the views of a waiting call. */
 export interface WaitingCallProps {
   readonly observer: Observer;
   readonly call: WaitingCall;
-  /** The place where it waits, for a list over sessions; missing: the chosen session. */
+  /** Says where the call waits, in a list over several sessions. Missing: the call belongs to the chosen session. */
   readonly place?: ComponentChildren;
 }
 
@@ -98,7 +98,7 @@ export function QuestionForm({ observer, call, place }: WaitingCallProps): JSX.E
             }}
           />
           {schema === undefined ? null : (
-            // A field, so that the keyboard can reach and scroll it.
+            // The schema is shown in a field, so that the keyboard can reach and scroll it.
             <textarea
               readOnly
               rows={JSON_ROWS}

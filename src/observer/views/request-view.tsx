@@ -55,7 +55,9 @@ export function RequestView({ chosen }: { readonly chosen: ChosenSession }): JSX
   );
 }
 
-/** A conversation that ends with the assistant is not sent in this form, because the next message is added before. */
+/**
+ * A conversation that ends with the assistant breaks this rule. It is never sent so: the next message is added first.
+ */
 const ENDS_WITH_ASSISTANT = 'R12';
 
 function Legality({ report }: { readonly report: RequestReport }): JSX.Element {

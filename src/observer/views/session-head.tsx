@@ -8,7 +8,10 @@ import type { Observer } from '../state/observer.ts';
 import { Modal } from './modal.tsx';
 import { StateMark } from './state-mark.tsx';
 
-/** See the head of the file. `version`: the version of the tree, which changes in place. */
+/**
+ * See the head of the file. `version`: the version of the tree. The tree changes in place, so only its version shows a
+ * change.
+ */
 export function SessionHead(props: {
   readonly observer: Observer;
   readonly chosen: ChosenSession;

@@ -7,7 +7,7 @@ import { StateMark } from './state-mark.tsx';
 /** Maximum indented levels; deeper indentation would leave no room for the name. */
 const INDENTED_MAX = 6;
 
-/** See the head of the file. `now`: epoch ms, for its age. */
+/** See the head of the file. `now`: epoch ms, for the age of the session. */
 export function SessionRow(props: {
   readonly row: TreeRow;
   readonly topPx: number;

@@ -1,7 +1,10 @@
-/** Builds a shard from its plan: journal, tools, models, agents. Runs on the shard's thread, host or worker. */
+/**
+ * Builds a shard from its plan: journal, tools, models, agents. Runs on the shard's thread, a worker or the host
+ * thread.
+ */
 import { AgentCatalog } from '../../../actors/agent-catalog.ts';
 import type { AgentDefinition } from '../../../actors/agent-plan.ts';
-import { type ResultShortener, ResultStore } from '../../../actors/result-store.ts';
+import { type ResultDisk, type ResultShortener, ResultStore } from '../../../actors/result-store.ts';
 import { SHARD_BOUNDS, type ShardBounds } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Random, type Soon } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
@@ -17,6 +20,7 @@ import { createToolPool, type ToolPoolOptions } from '../../tools/threads/thread
 import type { RegisteredTool } from '../../tools/tool-registry.ts';
 import { Counters } from '../protocol/metrics.ts';
 import type { AgentSource, Learned, LogLine, ShardPlan } from '../protocol/protocol.ts';
+import { resultOwner } from '../shard/eraser.ts';
 import { IsolatedSessions } from '../shard/isolated-sessions.ts';
 import { SessionAtWork } from '../shard/session-at-work.ts';
 import { Shard } from '../shard/shard.ts';
@@ -27,14 +31,14 @@ import { type ModelSurroundings, type StartedModels, startModels } from './shard
 export interface ShardSurroundings {
   /** Runs the tools given as values. */
   readonly runner: HostRunner;
-  /** Makes the provider that calls one given by value. */
+  /** Makes the provider that calls a provider value on the host. */
   readonly hostProvider: ModelSurroundings['hostProvider'];
   readonly host: ShardHost;
   readonly clock: Clock;
   readonly random: Random;
-  /** The gate of the shard's thread; missing: the thread is never ended while its script runs. */
+  /** The exit latch of the shard's thread; missing: the thread is never ended while its script runs. */
   readonly gate?: ThreadGate;
-  /** Records which session the thread works on; missing: its death ends the process. */
+  /** Records which session the thread works on. Missing if the death of the thread ends the process. */
   readonly sessionAtWork?: SessionAtWork;
   /** Sessions that must be left alone; missing: none. */
   readonly isolated?: readonly SessionKey[];
@@ -49,7 +53,7 @@ export interface ShardPorts {
   readonly openJournal?: (options: JournalOptions) => Promise<Journal>;
   readonly makeToolPool?: (options: ToolPoolOptions) => ToolPool;
   readonly startModelThread?: (provider: ProviderData) => ModelThread;
-  readonly resultStore?: ResultShortener;
+  readonly resultDisk?: ResultDisk;
 }
 
 /** A shard, and the entry for messages of the host that are not requests. */
@@ -87,7 +91,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       host.log({ level: 'warn', message: `late error of tool ${JSON.stringify(toolName)}: ${message}` }),
   });
   try {
-    // At the same time, since most of each is a wait for a disk, or for other threads to load their code.
+    // All three run at the same time, because each mostly waits for the disk, or for other threads to load their code.
     const [described, opened, started] = await Promise.allSettled([
       describeAgents(plan.agents, toolPool, (line) => host.log(line)),
       (ports.openJournal ?? openJournal)({
@@ -120,6 +124,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
     models = settledValue(started);
     const { makePool: makeModelPool } = models;
     shard = new Shard({
+      index: plan.index,
       journal,
       catalog,
       settings,
@@ -130,7 +135,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       soon,
       providers,
       bounds: ports.bounds ?? SHARD_BOUNDS,
-      resultStore: ports.resultStore ?? resultStoreOf(plan),
+      resultStore: resultStoreOf(plan, journal, ports.resultDisk),
       sessionAtWork: surroundings.sessionAtWork ?? new SessionAtWork(),
       isolated: new IsolatedSessions(surroundings.isolated),
       counters,
@@ -157,9 +162,20 @@ function settledValue<T>(result: PromiseSettledResult<T>): T {
   return result.value;
 }
 
-/** The result store; beside a data directory its files must last as long as the log that names them. */
-function resultStoreOf({ resultStore, directory, durability }: ShardPlan): ResultShortener {
-  return new ResultStore(resultStore, { isSynced: directory !== undefined && durability !== 'os' });
+/** The result store. If there is a data directory, its files must last as long as the log that names them. */
+function resultStoreOf(
+  { index, resultStore, directory, durability }: ShardPlan,
+  journal: Journal,
+  disk: ResultDisk | undefined,
+): ResultShortener {
+  return new ResultStore(resultStore, {
+    isSynced: directory !== undefined && durability !== 'os',
+    ownerOf: (session) => {
+      const key = journal.keyOf(session);
+      return key === undefined ? undefined : resultOwner(index, key);
+    },
+    ...defined({ disk }),
+  });
 }
 
 function hostPlace({ name }: AgentSource['plan']): ToolPlace {

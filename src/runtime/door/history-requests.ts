@@ -38,8 +38,9 @@ export function historyRequests(door: ShardDoor): HandlersOf<'history'> {
 }
 
 /**
- * One operation. Resolves with its value once it is durable. While a model call of the session is in flight, the operation waits for
- * the answer. An operation on a session that does not exist creates one only if it puts something into it.
+ * Runs one operation. Resolves with its value once it is durable. While a model call of the session is in flight, the
+ * operation waits for the answer. If the session does not exist, it is created only if the operation puts something
+ * into its history.
  */
 function editHistory(door: ShardDoor, request: ShardMethods['history.edit']['request']): Promise<unknown> {
   const { shard } = door;
@@ -60,8 +61,8 @@ function editHistory(door: ShardDoor, request: ShardMethods['history.edit']['req
       resolve(planEdit(emptyState(session), edit, environmentOf(shard)).value);
       return;
     }
-    // An interrupted session continues before the operation, because it may then be in a model call, for which the
-    // operation waits.
+    // An interrupted session continues before the operation. If the session then makes a model call, the operation
+    // waits for the answer.
     if (actor !== undefined && isRunnable(actor.state)) shard.transitions.submit(session, []);
     const isFirst = actor?.transients === undefined || actor.transients.length === 0;
     if (isFirst && 'message' in edit && edit.message['transient'] === true) checkTransients(shard);
@@ -76,7 +77,8 @@ function editHistory(door: ShardDoor, request: ShardMethods['history.edit']['req
 }
 
 function otherIncarnation(session: string, wanted: number, found: number | undefined): InvalidArgumentError {
-  const there = found === undefined ? 'there is none now' : `the one there is now is incarnation ${found}`;
+  const there =
+    found === undefined ? 'no session has this id now' : `the session of this id is now incarnation ${found}`;
   return new InvalidArgumentError(
     'invalid_argument',
     `the handle is of incarnation ${wanted} of session ${JSON.stringify(session)}, which was deleted; ${there}`,

@@ -11,17 +11,22 @@ export function hostOver(endpoint: Endpoint): HostCaller {
 }
 
 /** The embedder's functions, as the shard calls them. */
-export function hostCalls({ ask }: HostCaller): Pick<ShardHost, 'evaluateSystem' | 'consult' | 'lookUp'> {
+export function hostCalls({
+  ask,
+}: HostCaller): Pick<ShardHost, 'evaluateSystem' | 'consult' | 'lookUp' | 'eraseIndex'> {
   return {
     evaluateSystem: (agent, session) => ask('host.evaluateSystem', { agent, session }),
     consult: (question) => ask('host.consult', question),
     lookUp: (question) => ask('host.lookUp', question),
+    eraseIndex: async (sessions) => {
+      await ask('host.eraseIndex', { sessions });
+    },
   };
 }
 
 /**
- * Providers that are values on the host thread, by key and name, called as if they were local. The endpoint delivers all
- * deltas before the answer (T2).
+ * Providers that are values on the host thread, by key and name, called as if they were local. The endpoint delivers
+ * all deltas before the answer (T2 of `batched-endpoint.ts`).
  */
 export function hostProviders(endpoint: Endpoint): (key: string, name: string) => ModelProvider {
   const { ask } = hostOver(endpoint);

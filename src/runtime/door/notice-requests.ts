@@ -37,7 +37,7 @@ function scan(shard: Shard, { after, wish }: NoticeScanRequest): NoticeScan {
       }
       if (range !== undefined) found.push({ session, key, ...range });
     } catch (error) {
-      // Its damage is reported when the session is read to work. The other sessions are followed.
+      // The damage is reported when the session is read to work. The other sessions are still scanned.
       if (!(error instanceof StoreCorruptError)) throw error;
     }
   }
@@ -47,7 +47,7 @@ function scan(shard: Shard, { after, wish }: NoticeScanRequest): NoticeScan {
 function page(shard: Shard, { session, key, after, until, wish }: NoticePageRequest): readonly Notice[] {
   const isolation = shard.parts.isolated.errorOf(key, session);
   if (isolation !== undefined) throw isolation;
-  // The name may belong to another session by now.
+  // The id may belong to another session by now.
   if (shard.parts.journal.keyOf(session) !== key) return [];
   const notices: Notice[] = [];
   let bytes = 0;

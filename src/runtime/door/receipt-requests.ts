@@ -51,7 +51,9 @@ function pendingIdOf({ key, state }: SessionActor, wanted: WantedReceipt): numbe
   return (wanted.incarnation ?? key) === key ? wanted.pendingId : undefined;
 }
 
-/** The number of the event that announced an entry. The state has it for entries with a key, and the log for all. */
+/**
+ * The number of the event that announced an entry. The state has the numbers of entries with a key; the log has all.
+ */
 function acceptedSeq(shard: Shard, actor: SessionActor, pendingId: number): number {
   for (const { id, seq } of actor.state.keys.values()) if (id === pendingId) return seq;
   let found = 0;
@@ -63,7 +65,7 @@ function acceptedSeq(shard: Shard, actor: SessionActor, pendingId: number): numb
   return found;
 }
 
-/** The receipt from the state while it is remembered there; otherwise from the log, which keeps all receipts. */
+/** The receipt from the state if the state still has it; otherwise from the log, which keeps all receipts. */
 export function receiptOf(shard: Shard, actor: SessionActor, pendingId: number): ReceiptState | undefined {
   const known = actor.state.receipts.get(pendingId);
   if (known !== undefined || pendingId >= actor.state.nextPendingId) return known;

@@ -7,7 +7,7 @@ import { summaryOf } from '../reading/head.ts';
 import type { Shard } from '../shard/shard.ts';
 import { type ShardDoor, settle } from './shard-door.ts';
 
-/** Number of names read at once while listing. */
+/** Number of ids read at once while listing. */
 const LIST_PAGE = 1_000;
 
 /** See the head of the file. */
@@ -48,7 +48,7 @@ export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessio
   };
 }
 
-/** The sessions by id, from the names. */
+/** The sessions in the order of their ids. */
 function listById(shard: Shard, request: ListRequest): readonly SessionSummary[] {
   const { journal } = shard.parts;
   const found: SessionSummary[] = [];

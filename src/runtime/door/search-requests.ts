@@ -34,8 +34,8 @@ export function searchAnswers(journal: Pick<Journal, 'stored' | 'keyOf' | 'nameO
 }
 
 /**
- * Answers the methods `search.…`, each after the commit in flight. If the store refuses that commit, durable data is
- * read.
+ * Answers the methods `search.…`, each after the commit in flight. If the store refuses that commit, the answer has the
+ * data that is durable.
  */
 export function searchRequests({ shard }: ShardDoor): HandlersOf<'search'> {
   const durable = <T>(look: () => T): Promise<T> =>

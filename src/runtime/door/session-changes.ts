@@ -1,6 +1,6 @@
 /**
- * Answers the methods `session.…` that change a session: messages, decisions, sub-agents, goals, compression, forks. Each answers
- * once the change is durable (A2).
+ * Answers the methods `session.…` that change a session: messages, decisions, sub-agents, goals, compression, forks.
+ * Each answers once the change is durable (A2).
  */
 import type { Draft } from '../../base/draft.ts';
 import { errorShape } from '../../base/errors.ts';
@@ -27,7 +27,7 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
   const { shard } = door;
   return {
     'session.send': (request) => send(door, request),
-    // Releases the bytes of the message, whose content is parsed now.
+    // Passes on the parsed message alone, so that its bytes can be freed.
     'session.post': ({ session, agent, json }) =>
       send(door, { session, ...(agent === undefined ? {} : { agent }), ...postedMessage(json) }),
     'session.recall': (request) =>
@@ -96,7 +96,7 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
         { session },
         { type: 'fork', ...(id === undefined ? {} : { id }), ...(at === undefined ? {} : { at }) },
       ),
-    /** Makes a fork of a session on another shard, from what `session.copy` answered there. */
+    /** Makes a fork of a session on another shard, from the record that `session.copy` returned there. */
     'session.plant': ({ session, record }) =>
       settle((reply) => shard.transitions.beget(session, [{ type: 'forked', record }], reply)),
   };
@@ -130,13 +130,15 @@ function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']
   });
 }
 
-/** Notifies the follower of a receipt when its end is durable. If waiting cannot provide it, the follower polls. */
+/**
+ * Sends the follower a receipt's final state once that is durable. If waiting cannot provide it, the follower polls.
+ */
 function followReceipt({ shard }: ShardDoor, session: string, pendingId: number, follow: number): void {
   const { host } = shard.parts;
   const letPoll = (): void => host.settled(follow, undefined);
   const actor = shard.residency.find(session);
-  // A session whose budget is used up ends the turn in the transition that accepted the message: the follower has
-  // nothing to wait for.
+  // If the session's budget is used up, the transition that accepted the message already ended the turn. No later
+  // change will come, so the follower polls.
   if (actor?.state.budget !== undefined && receiptOf(shard, actor, pendingId)?.status === 'failed') return letPoll();
   const reply: Reply = { resolve: (state) => host.settled(follow, state as ReceiptState), reject: letPoll };
   shard.waiters.onReceipt(session, { pendingId, until: 'settled' }, reply, letPoll);

@@ -157,7 +157,7 @@ export function sessionReads(door: ShardDoor): SessionReads {
       const key = journal.keyOf(request.session);
       if (key === undefined) return Promise.resolve({ events: [], isComplete: true });
       // Reads now and answers after the flush. The journal also shows appended transitions that are not durable yet. So
-      // a read after this wait could return transitions that were appended during it.
+      // a read after the wait could return transitions that were appended during the wait.
       return door.readDurable(() => shard.replays.page(request.session, key, request.after, request));
     },
     'session.watch': ({ session, on }) => {
@@ -167,7 +167,10 @@ export function sessionReads(door: ShardDoor): SessionReads {
   };
 }
 
-/** The tokens of a session, and of those below it if asked: each is read by itself, so the thread serves others between. */
+/**
+ * The tokens of a session, with `tree` also of all sessions below it. Each is read in a separate tick, so that the
+ * thread serves other requests between.
+ */
 async function usageOf(door: ShardDoor, session: string, tree: boolean): Promise<Usage> {
   let sum = NO_USAGE;
   const open = [session];
@@ -196,10 +199,7 @@ function explanationOf(shard: Shard, state: SessionState): Explanation {
   });
 }
 
-/**
- * The request of a session; undefined if its agent is not defined. `shown`: its messages, including those that are not
- * stored.
- */
+/** The request of a session; undefined if its agent is not defined. `shown`: its messages, including transient ones. */
 function render(shard: Shard, state: SessionState, shown?: readonly LoggedMessage[]): ModelRequest | undefined {
   const agent = shard.parts.catalog.of(state);
   if (agent === undefined) return undefined;
@@ -228,9 +228,7 @@ function readRequest<T>(door: ShardDoor, request: OfSession, look: (whole: Model
   );
 }
 
-/**
- * Every message that the log ever had and did not remove: the log is folded without evictions and with every branch.
- */
+/** Every message that was not removed: the log is folded without evictions and with every branch. */
 function allMessages(shard: Shard, actor: SessionActor): SessionState['messages'] {
   const state = emptyState(actor.id);
   state.keepsAll = true;
@@ -265,7 +263,7 @@ function snapshotOf(state: SessionState, now: number): SessionSnapshot {
   };
 }
 
-/** A session that is blocked for a reason outside its log. */
+/** The snapshot of a session that is blocked for a reason outside its log. */
 function blockedBy(snapshot: SessionSnapshot, blocked: ErrorShape): SessionSnapshot {
   return { ...snapshot, status: 'blocked', blocked };
 }

@@ -27,8 +27,8 @@ export class ShardDoor {
   }
 
   /**
-   * The agent with which the request creates its session, if that does not exist. Throws `ConfigError` if it would have
-   * to create one and no agent was named.
+   * The agent with which the request creates its session, if the session does not exist. Throws `ConfigError` if the
+   * request names no agent for a session that it would have to create.
    */
   agentFor({ session, agent }: OfSession): string | undefined {
     if (agent !== '') return agent;
@@ -79,8 +79,9 @@ export class ShardDoor {
   }
 
   /**
-   * Looks now, and answers once the data it saw is durable. A refused flush discards data that was not durable. Then it
-   * looks again and finds only durable data, so reads continue while the store refuses writes (F06).
+   * Calls `look` now, and answers once the data that it read is durable. A refused flush discards data that was not
+   * durable. Then `look` is called again and finds only durable data, so reads continue while the store refuses writes
+   * (F06).
    */
   readDurable<T>(look: () => T): Promise<T> {
     return settle<T>((reply) => {
@@ -93,8 +94,8 @@ export class ShardDoor {
   }
 
   /**
-   * Waits until `look` finds a value, and answers once that is durable. `wait` calls `again` when there may be a value.
-   * A refused flush may discard the value; then the search for it continues.
+   * Waits until `look` finds a value, and answers once the value is durable. `wait` calls `again` when there may be a
+   * value. If a refused flush discards the value, the wait continues.
    */
   awaitDurable<T>(look: () => T | undefined, wait: (reply: Reply, again: () => void) => void): Promise<T> {
     return settle<T>((reply) => {
@@ -134,7 +135,7 @@ export function settle<T>(start: (reply: Reply) => void): Promise<T> {
   });
 }
 
-/** The error of a request that needs a session's agent, which is not among the agents of the runtime. */
+/** The error of a request whose session has an agent that the runtime does not define. */
 export function undefinedAgent(name: string, known: Iterable<string>): ConfigError {
   return new ConfigError(`agent ${JSON.stringify(name)} is not defined${namesHint(name, known, 'agents')}`, {
     code: 'unknown_agent',

@@ -1,9 +1,13 @@
 /**
  * The pool of a shard's model calls, built from its plan. Each provider has its own pool with its own governor, rates,
- * circuit and model threads; with several, `provider-pools.ts` stands before them. Runs on the shard's thread.
+ * circuit and model threads. With several providers, `provider-pools.ts` gives each call to the pool of its provider.
+ * Runs on the shard's thread.
  */
+import { ERROR_TEXT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import type { Clock, Random, Soon } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
+import { errorShape } from '../../base/errors.ts';
+import { cutText } from '../../base/json.ts';
 import { createGovernedPool } from '../../models/governor/governed-pool.ts';
 import { RateTable } from '../../models/governor/rate-table.ts';
 import { createWarmUpPool } from '../../models/governor/warm-up-pool.ts';
@@ -24,7 +28,7 @@ export interface ModelSurroundings {
   readonly soon: Soon;
   readonly counters: Counters;
   readonly log: (line: LogLine) => void;
-  /** Makes the provider that calls one given by value. */
+  /** Makes the provider that calls a provider value on the host. */
   readonly hostProvider: (key: string, name: string) => ModelProvider;
   /** Starts a model thread; default: a worker. */
   readonly startModelThread?: ((provider: ProviderData) => ModelThread) | undefined;
@@ -83,7 +87,9 @@ export async function startModels(plan: ShardPlan, surroundings: ModelSurroundin
   return { makePool, close };
 }
 
-/** The pool of one provider behind its governor, and behind the pool that warms its cache. */
+/**
+ * The pool of one provider, with its governor before it, and the pool that warms the cache if the settings want one.
+ */
 function governedPool(
   { providers, settings }: ShardPlan,
   index: number,
@@ -121,13 +127,13 @@ function governedPool(
 }
 
 /**
- * The pool that makes a provider's calls: threads for plain data; on this thread if there are no model threads, or if
- * the provider is a value on the host.
+ * The pool that makes a provider's calls. Provider data runs on model threads. Without model threads, and for a
+ * provider that is a value on the host, the calls run on this thread.
  */
 async function startPool(
   { key, plan: provider }: ShardProvider,
   { threads }: ShardPlan,
-  { clock, soon, hostProvider, startModelThread }: ModelSurroundings,
+  { clock, soon, hostProvider, startModelThread, log }: ModelSurroundings,
 ): Promise<StartedPool> {
   if (provider.kind === 'host' || threads.models === 0) {
     const called = provider.kind === 'host' ? hostProvider(key, provider.name) : await resolveProvider(provider.data);
@@ -142,6 +148,7 @@ async function startPool(
     provider: provider.data,
     clock,
     ...defined({ startThread: startModelThread }),
+    onDeath: (why, error) => log(deathLogLine(provider.data, key, why, error)),
     listener: {
       completed: (completions) => attached?.completed(completions),
       delta: (id, session, piece) => attached?.delta(id, session, piece),
@@ -154,4 +161,13 @@ async function startPool(
     },
     close: () => pool.close(),
   };
+}
+
+/** A model thread dies of the code in its provider's module, such as an error thrown in a timer. */
+function deathLogLine(data: ProviderData, provider: string, why: string, error: Error | undefined): LogLine {
+  const of = data.kind === 'module' ? ` of ${data.url}` : '';
+  const message = `a model thread${of} died (${why}); another one takes its place`;
+  const stack = error?.stack === undefined ? undefined : cutText(error.stack, ERROR_TEXT_CHARACTERS_MAX);
+  const shape = error === undefined ? undefined : errorShape(error);
+  return { level: 'error', message, ...(provider === '' ? {} : { provider }), ...defined({ error: shape, stack }) };
 }

@@ -1,6 +1,6 @@
 /**
- * The shard's door: one table with a handler for each method of the protocol. A method `<topic>.<name>` is answered in the file of
- * its topic:
+ * The shard's door: one table with a handler for each method of the protocol. A method `<topic>.<name>` is answered in
+ * the file of its topic:
  *
  *  - `session.…` in `session-reads.ts` and `session-changes.ts`;
  *  - `sessions.…` and `runtime.…` in `runtime-requests.ts`;

@@ -1,4 +1,6 @@
-/** A shard's side of the connection to its host: `shard.start` starts it, then it answers the whole protocol. */
+/**
+ * A shard's side of the connection to its host. `shard.start` starts the shard, which then answers the whole protocol.
+ */
 import { errorShape } from '../../base/errors.ts';
 import { valueProvider } from '../../models/own-provider.ts';
 import type { ModelProvider } from '../../models/provider.ts';
@@ -24,8 +26,8 @@ export interface ServiceSurroundings extends Omit<ShardSurroundings, 'host' | 'h
 }
 
 /**
- * Answers `shard.start` on `endpoint` by building the shard of the plan in it, which then continues the interrupted
- * sessions. `surroundingsOf` is called with this plan. Runs on the shard's thread, which may be the host thread.
+ * Answers `shard.start` on `endpoint`: builds the shard of the request's plan, and resumes the interrupted sessions.
+ * `surroundingsOf` is called with this plan. Runs on the shard's thread, which may be the host thread.
  */
 export function serveShardThread(endpoint: Endpoint, surroundingsOf: (plan: ShardPlan) => ServiceSurroundings): void {
   const overEndpoint = hostProviders(endpoint);
@@ -56,7 +58,7 @@ export function serveShardThread(endpoint: Endpoint, surroundingsOf: (plan: Shar
       built.toolProgress(id, data);
     });
     serveShard(built.shard, endpoint);
-    // Set before any session continues, so that a held message does not pass listeners that still exist.
+    // Set before any session continues. Otherwise a held message could pass listeners that still exist on the host.
     for (const session of gated) built.shard.subscribers.gate(session, true);
     built.shard.life.resumeInterrupted();
   });

@@ -35,5 +35,6 @@ serveShardThread(endpoint, (plan) => {
     sessionAtWork: new SessionAtWork(sessionAtWork),
   };
 });
-// The host may still be locking the directory. An error is reported by `shard.start`, which loads the database again.
+// Loads the database while the host may still be locking the directory. `shard.start` loads it again and reports
+// errors.
 if (usesStore) loadDatabase().catch(() => undefined);

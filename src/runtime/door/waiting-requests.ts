@@ -22,7 +22,7 @@ export function waitingRequests(door: ShardDoor): HandlersOf<'waiting'> {
   };
 }
 
-/** One call more than the page has room for says that there are more. */
+/** The calls of a page, and one more if there are more. */
 function page(shard: Shard, request: Request): readonly NumberedWait[] {
   const { after, limit, bytesMax, session: within } = request;
   const candidates = [...shard.residency.personWaits.all()]
@@ -46,7 +46,7 @@ function page(shard: Shard, request: Request): readonly NumberedWait[] {
   return found.slice(0, end + 1);
 }
 
-/** The waiting calls of a session, from its state. The session leaves memory again if it was not there. */
+/** The waiting calls of a session, from its state. A session that is read for this leaves memory again. */
 function waitsOf(shard: Shard, { session }: PersonWait): readonly NumberedWait[] {
   const { residency } = shard;
   const wasInMemory = residency.inMemory(session) !== undefined;
@@ -54,7 +54,7 @@ function waitsOf(shard: Shard, { session }: PersonWait): readonly NumberedWait[]
   try {
     actor = residency.find(session);
   } catch {
-    // The reading of this session fails for every caller, and its resumption has reported that. The others are listed.
+    // This session cannot be read, and its resumption has reported that. The other sessions are listed.
     return [];
   }
   if (actor === undefined) residency.personWaits.forget(session);

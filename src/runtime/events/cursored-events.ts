@@ -2,8 +2,8 @@
  * A reader of the events of all sessions that resumes at its cursors. For each session that has a cursor, it reads
  * first the log and then live events.
  *
- * Owns: its cursor in each session it names, one page of the log. Does not own: the log (it calls `replay`), the live
- * events (an `EventQueue` over all sessions, opened before the first call of `replay`).
+ * Owns: its cursors, one page of the log. Does not own: the log (it calls `replay`), the live events (an `EventQueue`
+ * over all sessions, opened before the first call of `replay`).
  *
  *  C1 Each durable event of a named session after its cursor is read exactly once, ascending; a `gap` announces events
  *     that the log does not have. While sessions catch up they are read one after the other: there is no order between
@@ -42,7 +42,7 @@ interface Place {
   readUpTo: number;
   /** Time of the last event that was read, epoch ms. */
   at: number;
-  /** True once the session was deleted. An event 1 then belongs to another session of the same name. */
+  /** True once the session was deleted. An event with number 1 then belongs to another session of the same id. */
   isDeleted: boolean;
 }
 
@@ -205,7 +205,7 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
 
   /**
    * Requests another page of the log for a session that is behind, or takes the next live event. `again`: a new page
-   * has arrived and must be looked at.
+   * has arrived and must be read.
    */
   async #further(): Promise<SessionEvent | 'again' | undefined> {
     const { live } = this.#options;

@@ -8,10 +8,11 @@
  *     `unseen`.
  *  G3 A session without open operations is not held; beyond the bound the session held longest is dropped.
  *
- * Events do not carry whole operations, because an end names parts of several events: the messages of a turn or of an
- * answer, the input and the result of a tool. Each content would cross threads twice. The start of a model call is in
- * `session.state` and `llm.retry`. A separate `llm.started` took 0.85 us more a half-step between threads (Xeon, two
- * cores, Node 20.20). As a durable event it would also renumber the events of stored sessions.
+ * Events do not carry whole operations, because an end names parts of several events. Examples are the messages of a
+ * turn or of an answer, and the input and the result of a tool. Each content would cross threads twice. The start of a
+ * model call is in `session.state` and `llm.retry`. A separate event `llm.started` took 0.85 us more per half-step
+ * between threads (Xeon, two cores, Node 20.20). As a durable event it would also renumber the events of stored
+ * sessions.
  */
 import { DIAGNOSED_MESSAGES_MAX, DIAGNOSED_SESSIONS_MAX } from '../../base/bounds.ts';
 import {
@@ -109,7 +110,7 @@ export class DiagnosticsTracker {
   readonly #runtime: object;
   readonly #sessions = new Map<string, Followed>();
   readonly #turnEnded: (facts: SessionFacts, at: number) => void;
-  /** The session of the last event, and its name: consecutive events are mostly of one session. */
+  /** The session of the last event, and its id: consecutive events are mostly of one session. */
   #latest: Followed | undefined;
   #latestName = '';
 
@@ -417,8 +418,7 @@ export class DiagnosticsTracker {
   }
 
   /**
-   * Adds the common members of a session to a message. It changes the object itself: a second object would double the
-   * cost.
+   * Adds the common members of a session to a message. Changes the given object: a second object would double the cost.
    */
   #of<T extends object>({ facts }: Followed, at: number, rest: T): OfSession & T {
     const { session, provider, agent, parent, model } = facts;

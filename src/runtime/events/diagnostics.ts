@@ -3,16 +3,16 @@
  *
  * Owns: its reader of all events, the facts about the sessions of these events. Does not own: the open operations (the
  * tracker), the channels. Host thread.
- *  H1 Without a subscriber nothing is watched: a look costs six property reads.
+ *  H1 Without a subscriber nothing is watched: a check costs six property reads.
  *  H2 A session is introduced before its first event of a reading. An event of a session that was not introduced was
  *     published before the reading began, and is dropped. Events are taken in the order they were published. The facts
  *     of a session are dropped when 65,536 others were introduced or ended a turn since its last turn. By then it left
  *     memory, and it is introduced again when it returns.
- *  H3 A tap that falls behind loses events, which ends the open operations of their sessions as `unseen`; it holds up
+ *  H3 A tap that falls behind loses events, which ends the open operations of their sessions as `unseen`. It delays
  *     nothing.
  *
- * An introduction is not a member of a session's first event. For a stored session that event is long past, and an event
- * may not depend on whether its session was in memory: a replay of the log must show the same event.
+ * Introductions are separate from events. The first event of a stored session is long past. Also, no event may depend
+ * on whether its session was in memory: a replay of the log must show the same event.
  */
 import { DIAGNOSED_SESSIONS_MAX } from '../../base/bounds.ts';
 import { isDiagnosed, isSubscribed, publishDiagnostics, type SessionFacts } from '../../base/diagnostics.ts';
@@ -44,7 +44,7 @@ interface Reading {
   readonly tracker: DiagnosticsTracker;
   /** The open tap; missing until it is open, and opening may fail. */
   tap?: EventTap;
-  /** True if At least one event was read. */
+  /** True if at least one event was read. */
   hasRead: boolean;
   /** True if there was a subscriber at the last check. */
   isWanted: boolean;
@@ -76,7 +76,9 @@ export class Diagnostics {
     this.#read();
   }
 
-  /** Sessions that are about to publish their first event, or names that are used again. */
+  /**
+   * Takes the sessions that are about to publish their first event. An id may belong to another session than before.
+   */
   introduced(sessions: readonly SessionIntroduction[]): void {
     if (!this.#isReading) return;
     for (const each of sessions) this.#facts.put(each.session, this.#factsOf(each));
@@ -110,8 +112,8 @@ export class Diagnostics {
     this.#parts.introduce(false);
     reading.tracker.end(this.#parts.now());
     this.#isReading = false;
-    // A subscriber may have arrived, or the tap fell behind, so reading starts again. After a period without events it
-    // waits for the next look.
+    // A subscriber may have arrived, or the tap fell behind, so reading starts again. After a period without events,
+    // only the next call of `look` starts it.
     if (reading.hasRead) this.look();
   }
 
@@ -131,7 +133,7 @@ export class Diagnostics {
 
   /**
    * Keeps the facts of a session, which becomes the last to be dropped. A newer introduction replaces an older one,
-   * because another session may have the name now.
+   * because another session may have the id now.
    */
   #keep(facts: SessionFacts): void {
     this.#facts.put(facts.session, this.#facts.get(facts.session) ?? facts);

@@ -3,13 +3,13 @@
  *
  * Owns: the page requests in flight, some pages read recently. Does not own: the logs, the cursors of readers.
  *
- *  P1 Readers that want the same page at about the same time share one, and its events: a thousand readers of one
- *     session cost as much as one.
+ *  P1 Readers that want the same page at about the same time share the page and its events. So a thousand readers of
+ *     one session cost as much as one.
  *  P2 At most `REPLAYS_UNDER_WAY_MAX` page requests are in flight per shard; the others wait in order of arrival.
- *  P3 An empty page is true for a moment only: it goes to readers that wanted it before it was requested from the
+ *  P3 An empty page is true only for a moment. It goes to readers that wanted it before it was requested from the
  *     shard, never to others.
  *  P4 Kept pages are bounded in bytes and counted in the budget of the readers. They are dropped when a session is
- *     deleted and when a shard serves again: another session may bear the name.
+ *     deleted and when a shard serves again, because another session may have the id then.
  */
 import { REPLAY_PAGE_BYTES_MAX, REPLAY_PAGES_KEPT_BYTES_MAX, REPLAYS_UNDER_WAY_MAX } from '../../base/bounds.ts';
 import { Lane } from '../../base/lane.ts';

@@ -3,8 +3,8 @@
  *
  * Owns: the callbacks, by session, and the order in which they are notified. Does not own: the messages, which the
  * shard publishes after its flush.
- *  M1 a message reaches every callback that was registered when its dispatch began, in order of registration, before
- *     the session's next message reaches any: all callbacks see one order;
+ *  M1 a message reaches every callback that was registered when its dispatch began, in order of registration. Only then
+ *     is the session's next message dispatched, so all callbacks see the same order;
  *  M2 a callback that throws, or whose promise rejects, is logged and does not keep the message from the others;
  *  M3 a session is watched on its shard exactly while it has callbacks.
  */
@@ -24,7 +24,7 @@ export interface MessageCallbacksParts {
 
 interface Listeners {
   callbacks: readonly MessageCallback[];
-  /** Messages not dispatched yet; more than one only while a callback runs. */
+  /** Messages not dispatched yet. Empty unless a dispatch is in progress. */
   readonly waiting: HistoryMessage[];
   isDispatching: boolean;
 }
@@ -59,7 +59,7 @@ export class MessageCallbacks {
       return;
     }
     this.#bySession.set(session, { callbacks: [hearing], waiting: [], isDispatching: false });
-    // This uses the connection of all requests, so messages of later requests are received.
+    // Sent over the same ordered connection as requests, so it takes effect before any later request.
     this.#parts.listen(session, true).catch((error: unknown) => this.#logThrown('cannot listen', session, error));
   }
 

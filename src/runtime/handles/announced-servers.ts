@@ -1,6 +1,6 @@
 /**
- * The HTTP servers of a runtime, named in the lock of its data directory, so that a command on the same directory finds
- * the one to ask.
+ * The HTTP servers of a runtime, named in the lock of its data directory. A command on the same directory finds the
+ * server to ask there.
  */
 import type { StoreServer } from '../../journal/store/lock.ts';
 import type { Runtime } from './runtime.ts';
@@ -22,8 +22,8 @@ export function keepAnnounced(runtime: Runtime, announce: Announce): void {
 }
 
 /**
- * Names a server of the runtime in the lock of its directory. Resolves to the function that withdraws it. Does nothing
- * for a runtime in memory. Both reject with `StoreFullError` if the lock cannot be written.
+ * Names a server of the runtime in the lock of its directory. Resolves to the function that withdraws the server. Does
+ * nothing for a runtime in memory. Both functions reject with `StoreFullError` if the lock cannot be written.
  */
 export async function announceServer(runtime: Runtime, server: StoreServer): Promise<() => Promise<void>> {
   const announced = announcedOf.get(runtime);

@@ -1,6 +1,6 @@
 /**
- * Assembles a runtime from checked options and a `Place`: counters, links, event hub, handles. `open` does so once it
- * holds a directory, with the vendor's list of models. A simulator does so with its own ports and without a list.
+ * Assembles a runtime from checked options and a `Place`: counters, links, event hub, handles. `open` uses this once it
+ * holds a directory, and adds the vendor's list of models. A simulator uses this with its own ports and without a list.
  */
 import { join } from 'node:path';
 import { defined } from '../../base/defined.ts';
@@ -46,7 +46,7 @@ import { createRuntime, type Runtime } from './runtime.ts';
 /** The name of a store that exists only as long as its runtime. */
 export const MEMORY = ':memory:';
 
-/** The place where a runtime lives. */
+/** The directories and threads that a runtime is given. */
 export interface Place {
   /** Path of the data directory; missing: the store is in memory. */
   readonly directory?: string;
@@ -70,7 +70,7 @@ export type LinkPorts = Partial<Pick<LinkParts, 'startShard' | 'startInPlace' | 
 /** Opens the webhooks of a runtime. */
 type OpenWebhooks = (parts: WebhooksParts) => Promise<Webhooks>;
 
-/** The parts of a runtime that learn from outside, which a simulator does not have. */
+/** The parts of a runtime that read external facts. A simulator has none. */
 interface RuntimeSources {
   /** The vendor's list of models. */
   readonly known: KnownModels;
@@ -89,8 +89,8 @@ function blockText({ tools, isKnown, ms }: ToolBlock): string {
 }
 
 /**
- * `assembleRuntime` with the vendor's list of models and the MCP servers, which end before `place` is released. Rejects
- * as it does, and with `ConfigError` for MCP servers that cannot be used.
+ * `assembleRuntime` with the vendor's list of models and the MCP servers. Both end before `place` is released. Rejects
+ * as `assembleRuntime` does, and with `ConfigError` for MCP servers that cannot be used.
  */
 export async function assembleWithModels(
   checked: CheckedOptions,
@@ -126,7 +126,7 @@ function shellsInUse({ agents }: CheckedOptions): readonly ShellsOfTool[] {
   return [...new Set(agents.flatMap(({ tools = [] }) => tools.flatMap((tool) => shellsOf(tool) ?? [])))];
 }
 
-/** The MCP servers, imported only on use. */
+/** The MCP servers, imported only if there are any. */
 async function openMcp(
   { mcp: source, agents, clock, logger }: CheckedOptions,
   directory: string | undefined,
@@ -175,12 +175,15 @@ export async function assembleRuntime(
   const search = searchOf(checked, place, links);
   const webhooks = await openWebhooks(checked, place, links, ports.webhooks);
   const found = isSearched(checked) ? search : undefined;
-  const values = hostValues(checked, links, {
-    search: found,
-    definitions,
-    mcp: sources?.mcp,
-    toolWatch: sources?.toolWatch,
-  });
+  const values: HostValues = {
+    ...hostValues(checked, links, {
+      search: found,
+      definitions,
+      mcp: sources?.mcp,
+      toolWatch: sources?.toolWatch,
+    }),
+    eraseIndex: (sessions) => search.erase(sessions),
+  };
   const agents = checked.agents.map(agentSource);
   const degraded = new Map<number, TroupeError>();
   const counters: SharedArrayBuffer[] = [];
@@ -242,7 +245,7 @@ export async function assembleRuntime(
     failed: (error) => logs.write({ level: 'warn', message: `diagnostics: ${asError(error).message}` }),
   });
   await startAll(links);
-  // The cursor of a new webhook is durable before the embedder can begin anything.
+  // The cursor of a new webhook is durable before the embedder can use the runtime.
   await webhooks?.begin();
   const learn = (): void => {
     for (const link of links) link.learn();
@@ -372,7 +375,7 @@ function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLi
   });
 }
 
-/** The webhooks, imported only on use; undefined if there are none. `links`: they are filled in later. */
+/** The webhooks, imported only if there are any. `links` is filled in later. */
 async function openWebhooks(
   { webhooks, clock, random, logger }: CheckedOptions,
   place: Place,

@@ -1,15 +1,15 @@
 /** Promises that a caller need not await before the runtime closes. Host thread. */
 import { TroupeError } from '../../base/errors.ts';
 
-/** A connection that says whether it is closed with its runtime. */
+/** A connection that says whether its runtime is closing. */
 export interface Closing {
   readonly isClosing: boolean;
 }
 
 /**
- * Settles as `work` does. If the close of the runtime rejects it, the rejection counts as handled: a program that called
- * `ask` without awaiting it, and then closed, must not end by an unhandled rejection. A caller that awaits it sees the error.
- * Node reports any other unhandled rejection as usual.
+ * Settles as `work` does. If the close of the runtime rejects `work`, that rejection counts as handled. A program may
+ * call `ask` without awaiting it, and then close: it must not end by an unhandled rejection. A caller that awaits the
+ * promise still gets the error. Node reports any other unhandled rejection as usual.
  */
 export function forgivenAtClose<T>(link: Closing, work: Promise<T>): Promise<T> {
   const outer = new Promise<T>((resolve, reject) => {

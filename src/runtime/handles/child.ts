@@ -1,4 +1,4 @@
-/** A sub-agent as its spawner holds it: a session, and how it ended. */
+/** The handle of a sub-agent, for the session that spawned it: a session, and how it ended. */
 import { CancelledError, errorFromShape, TurnFailedError } from '../../base/errors.ts';
 import { type OutputSchema, typedAnswer } from '../protocol/output-option.ts';
 import type { ChildEnd } from '../protocol/protocol.ts';
@@ -12,7 +12,7 @@ export interface ChildExit {
   readonly reason: 'completed' | 'failed' | 'cancelled';
 }
 
-/** The facts about a child that its handle has. `output`: the schema of its structured reply. */
+/** The facts about a child that are kept in its handle. `output`: the schema of its structured reply. */
 export interface ChildParts {
   readonly name: string;
   readonly parent: Session<unknown>;
@@ -52,7 +52,7 @@ export class Child<Answer = string> extends Session {
   /**
    * The first result, or the final text of the first turn; the structured reply if `spawn` had an `output`. A child that
    * was cancelled or failed and works again replies when it has ended again. Rejects with `TurnFailedError` or
-   * `CancelledError`. Without a structured reply its code is `answer_invalid`, `answer_refused` or
+   * `CancelledError`. If there is no valid structured reply, the error's code is `answer_invalid`, `answer_refused` or
    * `answer_cut`.
    */
   reply(): Promise<Answer> {
@@ -69,7 +69,10 @@ export class Child<Answer = string> extends Session {
     return this.#output === undefined ? (end.reply as Answer) : typedAnswer<Answer>(this.#output, end.output);
   }
 
-  /** Resolves when the child has ended, for the last time unless it has completed before; it stays addressable. */
+  /**
+   * Resolves when the child has ended; it stays addressable. A child that was cancelled or failed and works again has not
+   * ended. The end of a child that has completed its task stands.
+   */
   exit(): Promise<ChildExit> {
     return forgivenAtClose(
       this.#link,

@@ -20,8 +20,8 @@ export interface EventOptions {
    */
   readonly after?: number;
   /**
-   * Ends the iteration: after the end of the turn that consumed a receipt, after a number, or where a predicate is
-   * true.
+   * Ends the iteration: after the end of the turn that consumed a receipt's message, after a number, or where a
+   * predicate is true.
    */
   readonly until?: Receipt<unknown> | number | ((event: SessionEvent) => boolean);
   /** False: no text and thinking deltas. */
@@ -38,7 +38,7 @@ export interface EventOptions {
 /** Options for reading the events of all sessions. */
 export interface AllEventOptions {
   /**
-   * Cursors by session: durable events after this number are replayed first; numbers are counted per session, and 0
+   * Cursors by session: the durable events after each number are replayed first. Numbers are counted per session, and 0
    * replays everything. For these sessions no event is missed and none comes twice, even if the reader is slow. For all
    * other sessions the reader receives live events.
    */
@@ -128,8 +128,8 @@ function checkPlaces(given: unknown): ReadonlyMap<string, number> {
 
 function viewOf(mode: ViewMode): View {
   const checked = checkViewMode(mode);
-  // The queues pass on the value that a view returns without inspecting it. The signatures of `events` declare the
-  // reader's type.
+  // The queues pass on the result of a view without inspecting it. The signatures of `events` declare the reader's
+  // type.
   return (event) => viewEvent(event, checked) as SessionEvent | undefined;
 }
 

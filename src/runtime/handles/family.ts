@@ -80,9 +80,9 @@ export class Family<Answer = string> implements AsyncIterable<ChildResult<Answer
     let failure: { readonly error: unknown } | undefined;
     let wake = (): void => undefined;
     const settling = this.#settling();
-    // The results are awaited only below, and one may reject while the order is requested.
+    // The results are awaited only below. A result may reject while the order is being requested.
     for (const result of settling) result.catch(() => undefined);
-    // Requested after the waits, because a child that has not ended by now will end after all the others.
+    // Requested after the waits have begun: a child that has not ended by now ends after all those that have.
     const before = new Set(await this.#ended());
     for (const id of before) {
       const index = this.children.findIndex((child) => child.id === id);

@@ -71,8 +71,8 @@ function checkHead(value: unknown, number: number): number {
     const isLogged = isRecord(value) && typeof value['seq'] === 'number' && typeof value['type'] === 'string';
     throw broken(
       isLogged
-        ? `line ${number} is a message of the log; expected is the head that history.export() begins with`
-        : `line ${number} is not the head of a history: expected is {"format":"${FORMAT}", …}`,
+        ? `line ${number} is a message of the log; expected the head with which history.export() begins`
+        : `line ${number} is not the head of a history: expected {"format":"${FORMAT}", …}`,
     );
   }
   if (value['version'] !== VERSION) throw broken(`version ${String(value['version'])} of the form is not known`);

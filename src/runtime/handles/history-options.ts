@@ -128,7 +128,10 @@ export function checkFunction(value: unknown, name: string): void {
   }
 }
 
-/** The fingerprint covers what was requested, not what a predicate found, since that differs from call to call. */
+/**
+ * The fingerprint of an edit. It covers the request, not what a predicate found, because that differs from call to
+ * call.
+ */
 export function fingerprintOf(edit: EditRequest): string {
   const text = 'epoch' in edit ? edit.operation : JSON.stringify(edit);
   return fingerprint(text);

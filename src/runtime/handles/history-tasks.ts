@@ -20,8 +20,8 @@ interface HistoryAddress {
 }
 
 /**
- * Begins a task below the active one and resolves with its id; the next turn is the first turn of the new task. During
- * a turn it becomes active when the turn has ended. `title`: the first 60 characters are kept. Throws
+ * Begins a task below the active one and resolves with its id. The next turn is the first turn of the new task. During
+ * a turn, the task becomes active when that turn has ended. `title`: the first 60 characters are kept. Throws
  * `InvalidArgumentError` (`invalid_argument`).
  */
 export async function startTask({ link, address }: HistoryAddress, title?: string): Promise<number> {

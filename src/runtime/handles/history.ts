@@ -88,8 +88,8 @@ export class History {
   }
 
   /**
-   * Adds a message at the end and resolves to its handle. A user message replaces a last assistant message whose calls
-   * have no answers.
+   * Adds a message at the end and resolves to its handle. If the last message is an assistant message whose calls have
+   * no answers, a user message replaces it.
    */
   async append(message: HistoryDraft | object, options: AddOptions = {}): Promise<MessageHandle> {
     return (await this.#add('append', message, options)) as MessageHandle;
@@ -104,7 +104,7 @@ export class History {
 
   // ---- all messages -------------------------------------------------------------------------------------------------
 
-  /** Replaces all messages by these. Pairs of call and result are not checked, and no callback is called. */
+  /** Replaces all messages by the given ones. Pairs of call and result are not checked, and no callback is called. */
   async set(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
     await this.#edit({ operation: 'set', messages: checkMessages(messages) }, options);
     return this;
@@ -131,8 +131,8 @@ export class History {
   // ---- single messages ----------------------------------------------------------------------------------------------
 
   /**
-   * Removes a message, and with an assistant message the results of its calls. Resolves to the removed message, or to
-   * null if it does not exist. Rejects with `tool_message_not_removable` for a result.
+   * Removes a message. If it is an assistant message, the results of its calls leave too. Resolves to the removed
+   * message, or to null if it does not exist. Rejects with `tool_message_not_removable` for a result.
    */
   async remove(
     target: { readonly id: string } | MessageHandle,
@@ -144,8 +144,8 @@ export class History {
   }
 
   /**
-   * Changes fields of the message with an id, or of the result of a call, and resolves to the changed message. A
-   * missing field stays, null sets null. If the message loses calls, their results leave too. Rejects with
+   * Changes fields of the message with an id, or of the result of a call, and resolves to the changed message. A field
+   * that is not given stays as it is; null sets null. If the message loses calls, their results leave too. Rejects with
    * `lookup_key_required`, `lookup_key_ambiguous`, `message_not_found`.
    */
   async update(
@@ -165,8 +165,8 @@ export class History {
   }
 
   /**
-   * Replaces the first system message by a text with `extra` as its only other fields. Without one, it inserts the text
-   * first.
+   * Replaces the first system message by a text with `extra` as its only other fields. Without a system message,
+   * inserts the text as the first message.
    */
   async replaceSystemPrompt(text: string, extra: object = {}, options: EditOptions = {}): Promise<this> {
     if (typeof text !== 'string') throw wrong('text', 'a string', text);
@@ -194,8 +194,8 @@ export class History {
   }
 
   /**
-   * Passes the newest message that matches the predicate to `change`, which alters it or returns another. Without a
-   * match nothing happens. The id stays.
+   * Passes the newest message that matches the predicate to `change`, which alters that message or returns another.
+   * Without a match nothing happens. The id stays.
    */
   async mutateLastMatching(
     predicate: (message: HistoryMessage) => unknown,
@@ -230,7 +230,7 @@ export class History {
     return this;
   }
 
-  /** Keeps the messages before the first user message of this time. Without such a message nothing happens. */
+  /** Keeps the messages before the first user message with this time. Without such a message nothing happens. */
   async truncateFromCreatedAt(createdAt: string | number, options: EditOptions = {}): Promise<this> {
     const time = parseOption(timeSchema, 'truncateFromCreatedAt.createdAt', createdAt);
     await this.#edit({ operation: 'truncateFromCreatedAt', createdAt: String(time) }, options);
@@ -255,7 +255,8 @@ export class History {
   }
 
   /**
-   * Sets a field of the newest result of a call. The field is kept and never sent. Without a result nothing happens.
+   * Sets a field of the newest result of a call. The field is kept and never sent to a model. Without a result nothing
+   * happens.
    */
   async attachToToolResult(callId: string, key: string, value: unknown, options: EditOptions = {}): Promise<this> {
     const field = parseOption(textSchema, 'attachToToolResult.key', key);
@@ -266,8 +267,8 @@ export class History {
   }
 
   /**
-   * If the last message has calls, adds a result to each call, which says that the call was interrupted and has the
-   * call's entry in `trails`.
+   * If the last message has calls, adds a result to each. The result says that the call was interrupted, and has the
+   * call's entry of `trails`.
    */
   async settleInterrupted(trails: Readonly<Record<string, unknown>> = {}, options: EditOptions = {}): Promise<this> {
     const checked = checkMembers(plain(trails, 'trails'), 'trails');
@@ -276,8 +277,8 @@ export class History {
   }
 
   /**
-   * Adds an event of an extension to the newest message; it is kept and never sent. Resolves to false if the event was
-   * too large and was dropped.
+   * Adds an event of an extension to the newest message. The event is kept and never sent to a model. Resolves to false
+   * if the event was too large and was dropped.
    */
   async addExtensionEvent(event: unknown, options: EditOptions = {}): Promise<boolean> {
     const request: EditRequest = { operation: 'addExtensionEvent', event: plain(event, 'event') };
@@ -376,7 +377,7 @@ export class History {
 
   // ---- export and import --------------------------------------------------------------------------------------------
 
-  /** The stored messages as lines of JSON: a head with the version of the form, then one line per message. */
+  /** The stored messages as lines of JSON: a head with the version of the format, then one line per message. */
   async *export(): AsyncGenerator<string, void, undefined> {
     yield* historyLines(this.#parts.address.session, await this.toArray());
   }
@@ -388,7 +389,7 @@ export class History {
 
   // ---- tasks and compression ----------------------------------------------------------------------------------------
 
-  /** Begins a task below the active one and resolves with its id. Every user turn also begins one automatically. */
+  /** Begins a task below the active one and resolves with its id. Every user turn also begins a task by itself. */
   startTask(title?: string): Promise<number> {
     return tasks.startTask(this.#parts, title);
   }
@@ -430,9 +431,9 @@ export class History {
 
   /**
    * Compresses the conversation now, if that is worth it. Resolves when the compression has ended and is durable. If
-   * the conversation was not compressed, it is unchanged, and `reason` is `disabled`, `busy` (the session is not idle),
-   * `not_needed`, or the reason why the summary failed. Rejects with `ConfigError` (bad option), `LimitError` (the budget
-   * is used up), `StoreFullError`, `CancelledError` (closed, deleted).
+   * the conversation was not compressed, it is unchanged. `reason` then is `disabled`, `busy` (the session is not
+   * idle), `not_needed`, or the reason why the summary failed. Rejects with `ConfigError` (bad option), `LimitError`
+   * (the budget is used up), `StoreFullError`, `CancelledError` (closed, deleted).
    */
   async compress(options: CompressOptions = {}): Promise<CompressionResult> {
     const { link, address } = this.#parts;

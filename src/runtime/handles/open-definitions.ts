@@ -1,4 +1,4 @@
-/** Opens a runtime with definition files: skills and workflows for its sessions, specialists among its agents. Host thread. */
+/** Opens a runtime with definition files: skills and workflows for its sessions, specialists as agents. Host thread. */
 import { stat } from 'node:fs/promises';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
@@ -40,8 +40,8 @@ const BUILT_IN: readonly AnyTool[] = [
 ] as readonly AnyTool[];
 
 /**
- * `assembleWithModels` with the definitions of the directories. Rejects as it does, and with `ConfigError` for a missing
- * directory.
+ * `assembleWithModels` with the definitions of the directories. Rejects as `assembleWithModels` does, and with
+ * `ConfigError` for a missing directory.
  */
 export async function openWithDefinitions(
   checked: CheckedOptions,
@@ -70,7 +70,7 @@ export async function openWithDefinitions(
   }
 }
 
-/** A directory that the embedder names must exist. */
+/** Throws `ConfigError` unless each directory that the embedder names exists. */
 async function checkDirectories(directories: DefinitionDirectories): Promise<void> {
   for (const key of ['skills', 'workflows', 'specialists'] as const) {
     for (const path of directories[key]) {
@@ -123,12 +123,12 @@ function specialists(
   return found;
 }
 
-/** In place of a tool's name: all tools of the server. */
+/** Stands in place of a tool's name, for all tools of the server. */
 const ALL = '*';
 
 /**
- * The MCP server whose tool this may be. The servers of a file are not known here: any name in the form of such a tool
- * is taken for one.
+ * The MCP server that may have this tool. The servers of an `mcp.json` are not known here, so any name with the form of
+ * such a tool counts.
  */
 function serverOf(tool: string, mcp: McpSource | undefined): string | undefined {
   const end = tool.indexOf(MCP_NAME_SEPARATOR);

@@ -16,7 +16,7 @@ import type { Runtime } from './runtime.ts';
 
 /**
  * Opens a data directory, created if necessary, or `':memory:'`, and resumes everything that was interrupted. Rejects
- * with `ConfigError` (an option, an agent, a tool), `StoreLockedError` (another process has it open),
+ * with `ConfigError` (an option, an agent, a tool), `StoreLockedError` (another process has the directory open),
  * `StoreNotWritableError` (no rights, a read-only file system), `StoreCorruptError`, `StoreVersionError`,
  * `StoreFullError`.
  */
@@ -25,7 +25,7 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
     throw new ConfigError(`the data directory must be a path or ':memory:', got ${describeValue(directory)}`);
   }
   const checked = checkOptions(options, createLogger(process.env));
-  // Started first, since loading its code takes most of the time of `open`.
+  // Started first, because loading its code takes most of the time of `open`.
   const thread = checked.threads.sessions > 0 ? startWorker({ index: 0, usesStore: directory !== MEMORY }) : undefined;
   try {
     return await openAt(directory, checked, thread);
@@ -37,7 +37,7 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
 
 /** `thread`: the thread of the first shard; the caller ends it after an error. */
 async function openAt(directory: string, checked: CheckedOptions, thread: ShardWorker | undefined): Promise<Runtime> {
-  const opened = await openPlace(directory, Math.max(1, checked.threads.sessions));
+  const opened = await openPlace(directory, checked.threads.sessions);
   const place = { ...opened, ...defined({ thread }) };
   try {
     // Runs before the shards create any file, so that wider rights of an existing store are reported, whichever process
@@ -54,12 +54,14 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
 
 async function assembled(checked: CheckedOptions, place: Place): Promise<Runtime> {
   if (checked.definitions === undefined) return assembleWithModels(checked, place);
-  // Imported only on use: the YAML parser is half as large as the rest of the package.
+  // Imported only if needed: the YAML parser is half as large as the rest of the package.
   const { openWithDefinitions } = await import('./open-definitions.ts');
   return openWithDefinitions(checked, checked.definitions, place);
 }
 
-/** A store holds what users said. Other users' rights to it may be intended, so they are logged and not changed. */
+/**
+ * A store holds what users said, so rights of other users are logged. They may be intended, so they are not changed.
+ */
 async function warnOfWideRights(directory: string, { logger }: CheckedOptions): Promise<void> {
   const found = await findWideRights(directory);
   if (found === undefined) return;
@@ -74,13 +76,15 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
  * Acquires the directory: takes the lock first, then reads the manifest. Once a store exists, its shard count overrides
  * the option (A6).
  */
-async function openPlace(directory: string, shards: number): Promise<Place> {
+async function openPlace(directory: string, sessionThreads: number): Promise<Place> {
+  const shards = Math.max(1, sessionThreads);
   if (directory === MEMORY) {
     const resultStore = await mkdtemp(join(tmpdir(), 'troupe-'));
     return { shards, resultStore, release: () => rm(resultStore, { recursive: true, force: true }) };
   }
   const root = resolve(directory);
   const lock = await acquireStoreLock(root);
+  if (sessionThreads === 0) loadShard();
   try {
     const manifest = await openManifest(root, shards);
     return {
@@ -94,4 +98,13 @@ async function openPlace(directory: string, shards: number): Promise<Place> {
     await lock.release();
     throw error;
   }
+}
+
+/**
+ * Begins to load the code of a shard with a store on this thread, while the manifest and the rights are read. It is not
+ * begun before the directory is locked: Node never tries a failed import again, and a process without descriptors fails
+ * there first. Errors are ignored here, because the shard is about to load the same code and reports them.
+ */
+function loadShard(): void {
+  import('../../journal/open-journal.ts').then(({ loadDatabase }) => loadDatabase()).catch(() => undefined);
 }

@@ -29,11 +29,11 @@ export interface ReceiptStatus {
   readonly status: 'accepted' | 'promoted' | 'answered' | 'failed' | 'interrupted' | 'suspended' | 'dropped';
   /** Why the message was dropped, or why its turn ended without an answer. */
   readonly reason?: string;
-  /** The structured answer with which its turn ended. It fits the JSON Schema that was asked for. */
+  /** The structured answer with which the turn ended. It fits the JSON Schema that was asked for. */
   readonly output?: Json;
 }
 
-/** An object that the receipts of one runtime's sessions share, at least those of one session. */
+/** An object that all receipts of one session share; the receipts of another runtime have another one. */
 export let runtimeOf: (receipt: Receipt<unknown>) => object;
 
 /**
@@ -56,7 +56,7 @@ export class Receipt<Answer = string> {
   /** True if the key was known, so that nothing new was accepted. */
   readonly duplicate: boolean;
   readonly pendingId: number;
-  /** Differs between a session and a deleted one of the same id. */
+  /** A new session with the id of a deleted one has another number. */
   readonly incarnation: number;
   readonly #link: ShardCaller & Closing;
   readonly #followed: Promise<ReceiptState | undefined> | undefined;
@@ -115,13 +115,13 @@ export class Receipt<Answer = string> {
 
   /**
    * The last assistant text of the turn that consumed the message; `''` if the turn ended without text. Rejects with
-   * `TurnFailedError` if that turn failed or bounced the message. At the agent's step limit its code is `limit` and
-   * `data.reason` is `max_steps`; if a guardrail blocked the turn, `data.reason` is `guardrail`. Rejects with
-   * `CancelledError` if the turn was interrupted (`data.reason` is what `interrupt` was given), or the message was
+   * `TurnFailedError` if that turn failed or bounced the message. At the agent's step limit the error's code is `limit`
+   * and its `data.reason` is `max_steps`. If a guardrail blocked the turn, `data.reason` is `guardrail`. Rejects with
+   * `CancelledError` if the turn was interrupted (`data.reason` is the reason given to `interrupt`), or the message was
    * withdrawn or replaced.
    *
-   * If a structured answer was asked for, it is that value. If there is none, the code of the `TurnFailedError` is
-   * `answer_invalid` (`data.issues` says what did not fit), `answer_refused` or `answer_cut`.
+   * If a structured answer was asked for, resolves to its value. If the turn ended without one, the code of the
+   * `TurnFailedError` is `answer_invalid` (`data.issues` says what did not fit), `answer_refused` or `answer_cut`.
    */
   answer(): Promise<Answer> {
     return forgivenAtClose(this.#link, this.#answer());
@@ -185,8 +185,8 @@ function parseReceiptId(id: unknown): {
 const keySchema = z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX) });
 
 /**
- * The receipt that an id or a key names. With an id it has the session of the id. Throws `InvalidNameError` for another
- * text, and `ConfigError` for anything else.
+ * The receipt that an id or a key names. For an id, the result has the session of the id. Throws `InvalidNameError` for
+ * a text that is not an id, and `ConfigError` for anything else.
  */
 export function wantedReceipt(
   named: unknown,
@@ -230,8 +230,8 @@ export function issuesOf({ data }: ErrorShape): { readonly issues?: unknown } {
 }
 
 /**
- * The error for a run that stopped at a boundary: `data.content` is its last answer's text; a message or `resume()`
- * continues it.
+ * The error for a run that stopped at a boundary. `data.content` is the text of the run's last answer. A message or
+ * `resume()` continues the run.
  */
 function suspendedError({ turn, reason, detail, text }: Extract<ReceiptState, { status: 'suspended' }>): Error {
   if (reason === 'interrupted') {
@@ -242,7 +242,7 @@ function suspendedError({ turn, reason, detail, text }: Extract<ReceiptState, { 
   return new TurnFailedError('the turn reached its step limit (maxSteps)', { code: 'limit', data });
 }
 
-/** How a turn ended that was interrupted, with the reason that `interrupt` was given. */
+/** The text for an interrupted turn, with the reason that was given to `interrupt`. */
 function interruptedText({ reason }: { readonly reason?: string }): string {
   return reason === undefined ? 'the turn was interrupted' : `the turn was interrupted: ${reason}`;
 }

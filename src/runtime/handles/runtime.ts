@@ -59,7 +59,7 @@ export interface RuntimeMetrics extends CounterValues {
   readonly restarts: number;
   /** Times that tools given as values held the host thread for a quarter of a second or more. */
   readonly toolBlocks: number;
-  /** Deliveries of webhooks that their receivers took. */
+  /** Deliveries of webhooks that their receivers accepted. */
   readonly webhooksDelivered: number;
   /** Attempts of deliveries that failed. */
   readonly webhooksFailed: number;
@@ -82,7 +82,7 @@ export interface RuntimeParts {
   /** The keys of the providers, the first one first. */
   readonly providers: readonly string[];
   readonly agentNames: ReadonlySet<string>;
-  /** The agent of sessions for which none is named; empty: several are defined. */
+  /** The agent of sessions that name none; empty: several are defined. */
   readonly onlyAgent: string;
   readonly degraded: () => TroupeError | undefined;
   readonly toolBlocks: () => number;
@@ -102,7 +102,9 @@ export interface MessageSearchOptions {
   readonly session?: string;
 }
 
-/** The outcome of a search. `isComplete`: false if something that was written before it began was not read yet. */
+/**
+ * The outcome of a search. `isComplete`: false if the index lacks something that was written before the search began.
+ */
 export interface MessageSearchResult {
   readonly found: readonly FoundMessage[];
   readonly isComplete: boolean;
@@ -125,7 +127,7 @@ const KIN: SessionParts['kin'] = {
 export class Runtime {
   readonly #parts: RuntimeParts;
   #closing: Promise<void> | undefined;
-  /** Whether interrupted sessions have been read, and after how many restarts that was. */
+  /** Whether interrupted sessions have been read, and the number of restarts at that time. */
   #resumed: { readonly restarts: number; readonly done: Promise<boolean> } | undefined;
 
   constructor(parts: RuntimeParts) {
@@ -134,11 +136,11 @@ export class Runtime {
 
   /**
    * A session by its id: the existing one, or one that the first request creates. No await, no lock. Throws
-   * `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an undefined agent. Without an agent, an existing session
-   * has its own, and a new one the only agent; where several are defined, the request that would create it rejects with
-   * `ConfigError`. A request to a session that was made with another agent than the one named rejects with
-   * `ConfigError` (`agent_mismatch`). With the agent itself in place of its name, the answers are typed by the agent's
-   * `output`; with the name they are text.
+   * `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an undefined agent. Without an agent, an existing
+   * session keeps its own, and a new session gets the only agent. If several are defined, the request that would create
+   * the session rejects with `ConfigError`. A request to a session that was made with another agent than the one named
+   * rejects with `ConfigError` (`agent_mismatch`). If the agent itself is given, answers are typed by its `output`; if
+   * its name is given, they are text.
    */
   session<Answer>(id: string, agent: Agent<Answer>): Session<Answer>;
   session(id: string, agent?: string): Session;
@@ -175,7 +177,7 @@ export class Runtime {
 
   /** The sessions of the directory. */
   readonly sessions: {
-    /** Sessions, the last changed one first unless `order` says otherwise. Rejects with `ConfigError` for bad options. */
+    /** Sessions, by default the last changed one first. Rejects with `ConfigError` for bad options. */
     readonly list: (options?: ListOptions) => Promise<readonly ListedSession[]>;
     /** One session by its id; `undefined` when there is none. */
     readonly get: (id: string) => Promise<SessionSummary | undefined>;
@@ -220,8 +222,8 @@ export class Runtime {
 
   /**
    * A page of the tool calls that wait for a person, oldest first, over all sessions, also those not in memory.
-   * `session.approve` decides a call. Rejects with `ConfigError` for bad options, `InvalidNameError` for a `session` that
-   * is not an id.
+   * `session.approve` decides a call. Rejects with `ConfigError` for bad options, `InvalidNameError` for a `session`
+   * that is not an id.
    */
   waiting(options: WaitingOptions = {}): Promise<Page<QueuedCall>> {
     const { links } = this.#parts;
@@ -263,7 +265,8 @@ export class Runtime {
   }
 
   /**
-   * A list is answered once the interrupted sessions have been read. A failed list is requested again at the next call.
+   * Resolves when interrupted sessions have been read, because a list is answered only then. A failed list is requested
+   * again at the next call.
    */
   async #whenResumed(): Promise<boolean> {
     try {
@@ -281,8 +284,8 @@ export class Runtime {
   }
 
   /**
-   * Lifts the block after a failed authentication, or a model that was not found, from every session. One call tries
-   * before the others follow.
+   * Lifts the block after a failed authentication, or after a model that was not found, from every session. One call
+   * tries before the others follow.
    */
   async resume(): Promise<void> {
     await Promise.all(this.#parts.links.map((link) => link.call('runtime.resume', {}, true)));
@@ -346,8 +349,8 @@ const searches = new WeakMap<Runtime, MessageSearch>();
 const linksOf = new WeakMap<Runtime, readonly ShardLink[]>();
 
 /**
- * Starts to publish diagnostics of this runtime if there are subscribers. Call it after a subscriber was added later
- * than `open`.
+ * Starts to publish diagnostics of this runtime if there are subscribers. Call this if a subscriber is added after
+ * `open`.
  */
 export const publishDiagnosticsOf: (runtime: Runtime) => void = (runtime) => diagnosticsOf.get(runtime)?.look();
 

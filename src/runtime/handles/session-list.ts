@@ -23,15 +23,15 @@ export interface ListOptions {
   readonly parent?: string | null;
   readonly status?: SessionStatus | readonly SessionStatus[];
   readonly state?: SessionStateName;
-  /** Only sessions whose last turn ended so. */
+  /** Only sessions whose last turn ended in this way. */
   readonly outcome?: LastOutcome;
   readonly agent?: string;
   /** Only sessions that changed after this time: epoch ms, or a Date. */
   readonly changedAfter?: number | Date;
   readonly changedBefore?: number | Date;
   /**
-   * Only sessions behind this one: the last session of the previous page. In the order `id` an id is enough. As a text,
-   * it is the `next` of a page of HTTP.
+   * Only sessions after this one: the last session of the previous page. In the order `id` an id is enough. A text is
+   * the `next` of a page over HTTP.
    */
   readonly after?: string | ListPlace;
   /** Maximum number of sessions; default 1,000. With `children` 1 to 50, default 10; a larger number counts as 50. */
@@ -68,8 +68,8 @@ const schema = z.strictObject({
 });
 
 /**
- * The sessions of these shards. `shardOf`: the shard of a session. Throws `ConfigError` for bad options, and the error of
- * a shard.
+ * The sessions of these shards. `shardOf`: the shard of a session. Throws `ConfigError` for bad options, and the error
+ * of a shard.
  */
 export async function listSessions(
   shards: readonly ShardCaller[],

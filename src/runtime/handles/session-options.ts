@@ -20,7 +20,7 @@ import { fingerprintOf } from '../protocol/sent-message.ts';
 
 /** Options of `send`. */
 export interface SendOptions {
-  /** Idempotency: the same key and content returns the same receipt. */
+  /** Idempotency: the same key with the same content returns the same receipt. */
   readonly key?: string;
   /** How a busy session treats the message; see the table in docs/concepts.md. Default `ride`. */
   readonly deliver?: Deliver;
@@ -31,10 +31,11 @@ export interface SendOptions {
   /** The sender, for the record. */
   readonly from?: string;
   /**
-   * The message whose place this one takes, because it was edited or needs another answer: by the key that it was sent
-   * with, or by its id in `history`. That message and everything after it leave the history in the step that accepts
-   * this one, so a crash leaves both or neither. A running turn is interrupted; a message that still waits is withdrawn,
-   * and nothing is interrupted. The receipts of removed messages stay as they are.
+   * The message that this one replaces, because it was edited or needs another answer. It is named by the key with
+   * which it was sent, or by its id in `history`. That message and everything after it leave the history in the
+   * transition that accepts this one, so a crash leaves both changes or neither. A running turn is interrupted. If the
+   * replaced message still waits, it is withdrawn and nothing is interrupted. The receipts of removed messages stay as
+   * they are.
    */
   readonly replaces?: { readonly key: string } | { readonly id: string };
 }
@@ -80,7 +81,7 @@ export interface ApprovalDecision {
   readonly allow: boolean;
   /** The reason of a denial, for the model. */
   readonly reason?: string;
-  /** The input that an allowed call runs with instead. Checked against the tool's schema like any input. */
+  /** Another input for an allowed call. It is checked against the tool's schema like any input. */
   readonly input?: Readonly<Record<string, unknown>>;
 }
 

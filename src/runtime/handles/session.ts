@@ -97,9 +97,9 @@ export class Session<Answer = string> {
 
   /**
    * Puts a message into the mailbox; resolves once it is durable. Rejects with `ContentError` (blank or not storable),
-   * `KeyReusedError`, `MailboxFullError`, `LimitError` (too large), `SessionBusyError` (`deliver: 'reject'`), `ConfigError`
-   * (bad option), `InvalidArgumentError` (`message_not_found`: the conversation has no message that `replaces` names),
-   * `StoreFullError`, `CancelledError` (signal, closed). `output`: the schema of a structured answer.
+   * `KeyReusedError`, `MailboxFullError`, `LimitError` (too large), `SessionBusyError` (`deliver: 'reject'`),
+   * `ConfigError` (bad option), `InvalidArgumentError` (`message_not_found`: `replaces` names no message of the
+   * conversation), `StoreFullError`, `CancelledError` (signal, closed). `output`: the schema of a structured answer.
    */
   send<Output extends OutputSchema>(
     content: UserContent,
@@ -178,18 +178,18 @@ export class Session<Answer = string> {
   }
 
   /**
-   * The tokens that the session has used. With `tree` also those of all its descendants: every session below it is read
-   * for that.
+   * The tokens that the session has used. With `tree` also those of all its descendants, each of which is read for
+   * that.
    */
   async usage(options: UsageOptions = {}): Promise<Usage> {
     return this.#parts.link.call('session.usage', { ...this.address, tree: checkUsageOptions(options) }, true);
   }
 
   /**
-   * Sets the tokens (at least 1; `null`: no limit), input and output, that the session and all its descendants may use in
-   * total, with those used before. Durable when it resolves. A model call that would begin after the total is used up
-   * fails its turn with `LimitError` (`data.limit` is `budget`); calls in flight still complete. `state().budget` has the
-   * use. Rejects with `ConfigError`, and with `LimitError` for a first budget of a session above more than 1,000 others.
+   * Sets the total of tokens (at least 1; `null`: no limit) that the session and all its descendants may use, input and
+   * output, those used before included. Durable when it resolves. A model call after the total is used up fails its
+   * turn with `LimitError` (`data.limit` is `budget`); calls in flight still complete. `state().budget` has the use.
+   * Rejects with `ConfigError`, and with `LimitError` for a first budget of a session with over 1,000 descendants.
    */
   async setBudget(tokens: number | null): Promise<void> {
     await this.#parts.link.call('session.budget', { ...this.address, ...checkBudget(tokens) }, true);
@@ -256,19 +256,19 @@ export class Session<Answer = string> {
    * Answers a question (`question.asked`) of the model, or of an MCP server in a call: with a text, or with a value of
    * its schema. Durable when this resolves. True if the answer holds, even if the same was given before; false if the
    * call asks nothing, or was answered otherwise. Rejects with `ContentError` for an answer that does not fit
-   * (`data.issues`; the question still waits), `LimitError` (too large), `InvalidArgumentError` (it needs `approve`).
+   * (`data.issues`; the question still waits), `LimitError` (too large), `InvalidArgumentError` (use `approve`).
    */
   async answer(callId: string, value: unknown): Promise<boolean> {
     return this.#parts.link.call('session.answer', { ...this.address, ...checkAnswer(callId, value) }, true);
   }
 
-  /** Declines to answer. A model that asked sees the `reason`; a server does not. Resolves and rejects as `answer` does. */
+  /** Declines to answer. The model sees the `reason`, an MCP server does not. Resolves and rejects as `answer` does. */
   async decline(callId: string, reason?: string): Promise<boolean> {
     return this.#parts.link.call('session.answer', { ...this.address, ...checkDecline(callId, reason) }, true);
   }
 
   /**
-   * Starts a child; resolves once child, first message and link are durable. With a repeated key it returns the
+   * Starts a child; resolves once child, first message and link are durable. With a repeated key, resolves to the
    * existing child, which takes up its task again if `continue` is true and it was cancelled or failed. Rejects with
    * `ConfigError` (blank task, unknown tool or agent), `InvalidNameError` (nickname), `LimitError` (depth, children).
    */
@@ -369,8 +369,8 @@ export class Session<Answer = string> {
   }
 
   /**
-   * Shows a skill to the model with the next half-step. Nothing happens if it is active, that is while its text is in
-   * the window. Rejects with `ConfigError` for an undefined name, `MailboxFullError`, `LimitError`.
+   * Shows a skill to the model with the next half-step. Does nothing while the skill is active, that is, while its text
+   * is in the window. Rejects with `ConfigError` for an undefined name, `MailboxFullError`, `LimitError`.
    */
   activateSkill(name: string): Promise<Definition> {
     return this.#activate('skill', name);
@@ -404,8 +404,8 @@ export class Session<Answer = string> {
 
   /**
    * Finds a receipt by its id, or by the key of its message (one of the last 4,096 keys), also after a restart.
-   * `output`: the schema with which it was sent. Rejects with `InvalidNameError`, and with `TroupeError`
-   * (`unknown_session`) if there is no such session, or if no message of it has that id or key.
+   * `output`: the schema with which the message was sent. Rejects with `InvalidNameError`, and with `TroupeError`
+   * (`unknown_session`) if there is no such session, or if none of its messages has that id or key.
    */
   receipt<Output extends OutputSchema>(
     named: string | { readonly key: string },
@@ -425,7 +425,7 @@ export class Session<Answer = string> {
   }
 
   /**
-   * The receipt of the turn at work: of the first message that it consumed, or else of the message that waits for the
+   * The receipt of the running turn: that of the first message it consumed, or else of the message that waits for the
    * next half-step. `undefined` if the session is idle, and for a turn that no message began. Also after a restart.
    */
   current(): Promise<Receipt<Answer> | undefined> {
@@ -442,7 +442,7 @@ export class Session<Answer = string> {
    * Makes a new session that continues from this one as it is now, or as it was after message `at`. The log so far is
    * shared, not copied. Afterwards the two sessions are independent. Messages, tasks and the system text of the epoch
    * are included; the mailbox, receipts, children and running calls are not. The fork's events begin at the fork,
-   * whereas `messages()` also has the earlier messages. Resolves once it is durable. Rejects with `TroupeError`
+   * whereas `messages()` also has the earlier messages. Resolves once the fork is durable. Rejects with `TroupeError`
    * (`unknown_session`), `InvalidArgumentError` (`message_not_found`: the current conversation has no such message),
    * `InvalidNameError` (an id that is taken, or too long), `ConfigError`.
    */
@@ -464,15 +464,15 @@ export class Session<Answer = string> {
     return new Session(fork);
   }
 
-  /** No half-step starts until `resume`; durable. Running work continues. */
+  /** Starts no half-step until `resume`; durable. Running work continues. */
   async pause(): Promise<void> {
     await this.#parts.link.call('session.pause', this.address, true);
   }
 
   /**
    * Lifts `pause`, and the block after a failed authentication or a model that was not found. Other sessions that use
-   * the same provider key may call again. Of the sessions that the key blocked, those on the same session thread resume
-   * too (`runtime.resume()` resumes those of all threads). Continues a suspended run: its pending calls first, then the
+   * the same provider key may call again. Sessions on the same session thread that the key blocked resume too
+   * (`runtime.resume()` resumes those of all threads). Continues a suspended run: its pending calls first, then the
    * model. Rejects (`limit`, retryable) if the run cannot start now.
    */
   async resume(): Promise<void> {

@@ -28,8 +28,8 @@ const schema = z.strictObject({
 });
 
 /**
- * A page over these shards. Throws `ConfigError` for bad options, `InvalidNameError` for a session that is not an id, and
- * the error of a shard.
+ * A page over these shards. Throws `ConfigError` for bad options, `InvalidNameError` for a session that is not an id,
+ * and the error of a shard.
  */
 export async function waitingPage(
   shardsOf: (session: string | undefined) => readonly ShardCaller[],

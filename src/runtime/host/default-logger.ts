@@ -15,8 +15,8 @@ const STDERR = 2;
  * A logger for warnings and worse, unless `LOG_LEVEL` names another level of pino, or `silent`. `write` takes the
  * lines; default: stderr, synchronously, so that the last line before a crash is not lost.
  *
- * Pino is loaded with the first line, since most runtimes have none while they open. `require` does so at once, where
- * `import` would let a crash overtake the line.
+ * Pino is loaded with the first line, because most runtimes log nothing while they open. `require` loads it
+ * synchronously. With `import`, a crash could come before the line is written.
  */
 export function createLogger(
   { [LEVEL_VARIABLE]: level }: Readonly<Record<string, string | undefined>>,

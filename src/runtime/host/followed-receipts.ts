@@ -1,17 +1,18 @@
 /**
- * Receipts whose end the shard publishes without a request. This saves `ask`, which needs only the answer, a second
- * request.
+ * Receipts whose end the shard publishes without a request. This saves `ask` a second request, since `ask` needs only
+ * the answer.
  *
  * Owns: the followers. Does not own: the content of a receipt; an end that is not published here is requested
  * (`receipt.wait`).
  *  R1 each follower is notified once: of the durable end, or with `undefined` when the shard will not publish it.
  *
- * Each way was tried as the only one, with instant models and answers of 9 kB:
- *  - Following every message costs 14 % more processor time for each message whose answer is not awaited (`send`, then
- *    `drain`, on a session thread: 239 µs for 209 µs): its answer is posted to the host, where nothing reads it.
- *  - Following none costs `ask` a separate commit for the acceptance. With a deferrable acceptance (Q5 of the commit
- *    queue), a lone `ask` takes 7 ms in place of 0.06 ms: no caller waits for the turn's end, so the commit of the
- *    turn's end is delayed too.
+ * Both alternatives were measured, with instant models and answers of 9 kB:
+ *  - Following every message costs 14 % more processor time for each message whose answer is not awaited: 239 µs
+ *    instead of 209 µs (`send`, then `drain`, on a session thread). The answer is posted to the host, where nothing
+ *    reads it.
+ *  - Following no message costs `ask` a separate commit for the acceptance. With a deferrable acceptance (Q5 of
+ *    `commit-queue.ts`), a lone `ask` takes 7 ms instead of 0.06 ms. No caller waits for the turn's end, so the commit
+ *    of the turn's end is delayed too.
  *
  * After a restart, and for a receipt found by its id, the end is always requested.
  */
@@ -24,7 +25,7 @@ export interface Follower {
   readonly settled: Promise<ReceiptState | undefined>;
 }
 
-/** See the head of the file. On the host's side of one shard. */
+/** See the head of the file. Belongs to the host's side of one shard. */
 export class FollowedReceipts {
   readonly #followers = new Map<number, (state: ReceiptState | undefined) => void>();
   #lastId = 0;

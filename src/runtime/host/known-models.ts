@@ -74,8 +74,8 @@ function modelListOf(provider: ModelProvider | ProviderData): ModelList | undefi
 }
 
 /**
- * The list of a runtime: that of its first provider that has one. Providers beside it are not asked, since a row says
- * what a model accepts whichever of them is called.
+ * The list of a runtime: that of its first provider that has one. Other providers are not asked, because a row
+ * describes a model independently of the provider that is called.
  */
 export function firstModelList(providers: readonly (ModelProvider | ProviderData)[]): ModelList | undefined {
   for (const provider of providers) {
@@ -200,7 +200,7 @@ export class KnownModels {
     const own = lastRead.get(list);
     const stored = directory === undefined ? undefined : await this.#readFile(join(directory, FILE));
     const found = [own, stored].filter((each) => each?.source === this.#source);
-    // The newer one.
+    // The newer of the two.
     this.#read = found.sort((a, b) => (b?.readAt ?? 0) - (a?.readAt ?? 0))[0];
   }
 

@@ -4,7 +4,7 @@
  *
  * Owns: the file. Does not own: the servers, the lists that are in use now.
  *
- *  N1 a list is used only for a server of the same name with the same command, arguments or address;
+ *  N1 a list is used only for a server of the same name with the same command and arguments, or the same address;
  *  N2 one write at a time; the newest lists are written last;
  *  N3 a file that cannot be read or written is reported and costs only the lists.
  */
@@ -25,7 +25,7 @@ const FILE_FORMAT = 1;
 /** A character of a list takes three bytes at most. */
 const FILE_BYTES_MAX: number = 3 * MCP_SERVERS_MAX * MCP_TOOLS_CHARACTERS_MAX;
 
-/** The list of one server, and the digest of what the server was. */
+/** The list of one server, and the digest of the server's program or address when it gave the list. */
 interface KnownList extends McpToolList {
   readonly origin: string;
 }

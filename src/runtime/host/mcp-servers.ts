@@ -2,13 +2,14 @@
  * The MCP servers of one runtime. Host thread.
  *
  * Owns: the definitions and the watch on their file, what is known of the servers' tools, the two places of their
- * connections. Does not own: the connections (`src/tools/mcp/connection.ts`), which tools an agent is granted.
+ * connections (MCP thread and host thread). Does not own: the connections (`src/tools/mcp/connection.ts`), which tools
+ * an agent is granted.
  *
- *  C1 a server has one connection: on the MCP thread, or on this thread if it has an authentication provider, which is a
- *     value of this thread;
+ *  C1 a server has one connection, on the MCP thread. The connection is on this thread if the server has an
+ *     authentication provider, which is a value of this thread;
  *  C2 `open` waits until each server has listed its tools or failed once, at most `MCP_OPEN_WAIT_MS`;
  *  C3 a server that is lost keeps the tools it had, over a restart too: a call waits for its connection;
- *  C4 after `close` no process, no thread, no timer and no watch of it is left.
+ *  C4 after `close` no process, thread, timer or watch of the servers is left.
  */
 import { type FSWatcher, watch } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
@@ -99,8 +100,8 @@ export class McpServers {
   }
 
   /**
-   * A tool whose run calls the server, or continues its call with the answer to the server's question. The server checks
-   * the input.
+   * A tool whose run calls the server, or continues its call with the answer to the server's question. The server
+   * checks the input.
    */
   tool(name: string, { server, tool, effect }: McpPlace, elicited: AnsweredElicitation | undefined): AnyTool {
     return {
@@ -116,7 +117,7 @@ export class McpServers {
         if ('question' in answer) return new AskingResult(answer);
         const { blocks, isError } = answer;
         const [only] = blocks;
-        // A text is cut if it is too long; blocks would be refused.
+        // A text that is too long is cut, but blocks that are too large are refused.
         if (blocks.length === 1 && only?.type === 'text' && !isError) return only.text;
         return content(blocks, { isError });
       },
@@ -204,7 +205,7 @@ export class McpServers {
     try {
       const { size } = await stat(path);
       if (size > MCP_FILE_BYTES_MAX)
-        throw new ConfigError(`it has ${size} bytes, of which ${MCP_FILE_BYTES_MAX} are read`);
+        throw new ConfigError(`it has ${size} bytes; at most ${MCP_FILE_BYTES_MAX} are allowed`);
       const text = await readFile(path, 'utf8');
       return parseServerFile(text, process.env, (message) => this.#parts.logger?.warn({ path }, message));
     } catch (error) {
@@ -215,7 +216,7 @@ export class McpServers {
     }
   }
 
-  /** Watches the directory of the file: editors replace a file, and a watch on the file itself would end with it. */
+  /** Watches the directory of the file: editors replace a file, and a watch on the old file would end. */
   #follow(): void {
     const { source, logger } = this.#parts;
     if (source.kind === 'servers') return;

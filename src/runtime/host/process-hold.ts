@@ -1,19 +1,22 @@
 /**
- * Lets a process end whose runtime was never closed, once the runtime has nothing to do.
+ * Lets a process end if its runtime was never closed and has nothing to do.
  *
  * Owns: whether the session threads keep the process alive. Does not own: the threads, nor what they do.
- *  P1 The threads keep the process alive while a request is unanswered or a session works, and for two looks after. Then
- *     each thread is asked as well: one that is in a long step has counted nothing of it yet;
- *  P2 a request to a released thread holds it again before it leaves;
- *  P3 a process that ends for want of other work closes its runtimes first, so that everything is flushed and the
- *     directories are released. A wait for a session that does not work, such as `ask` on a paused one, holds nothing.
+ *  P1 The threads keep the process alive while a request is unanswered or a session works, and for two checks after
+ *     that. Then each thread is asked too: a thread in a long step has not counted that step yet;
+ *  P2 before a request to a released thread is sent, the threads keep the process alive again;
+ *  P3 a process that ends because nothing is left to do closes its runtimes first, so that everything is flushed and
+ *     the directories are released. A wait for a session that does not work, such as `ask` on a paused session, does
+ *     not keep the process alive.
  */
 import { PROCESS_HOLD_LOOK_MS } from '../../base/bounds.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import { readCounters } from '../protocol/metrics.ts';
 import type { ShardThread } from './shard-threads.ts';
 
-/** Requests that wait for the work of a session: the session says whether it works. */
+/**
+ * Requests that wait for the work of a session. They are not counted here, because the shard's counters show that work.
+ */
 const WAITS: ReadonlySet<string> = new Set(['receipt.wait', 'child.wait', 'runtime.drain']);
 
 /** A thread that can keep the process alive. */
@@ -32,19 +35,19 @@ export class ProcessHold {
   readonly #close: () => Promise<void>;
   #unanswered = 0;
   #isReleased = false;
-  /** The figures of the last look at which the runtime was idle. */
+  /** The figures of the last check, if the runtime was idle then. */
   #rest: string | undefined;
   /** True while the threads are asked whether they have anything to do. */
   #isAsking = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `close`: closes the runtime. `counters`: those of its shards, which are complete before the first look. */
+  /** `close`: closes the runtime. `counters`: those of its shards, which are complete before the first check. */
   constructor(counters: readonly SharedArrayBuffer[], close: () => Promise<void>) {
     this.#counters = counters;
     this.#close = close;
   }
 
-  /** Watches a session thread from its start on. */
+  /** Watches a session thread from its start. */
   watch(thread: HeldThread): ShardThread {
     this.#threads.add(thread);
     thread.onExit(() => {
@@ -79,7 +82,7 @@ export class ProcessHold {
     };
   }
 
-  /** Ends the watch: the last thread is gone. Another thread, in its place, begins it again. */
+  /** Ends the watch, because the last thread is gone. A thread that replaces it begins the watch again. */
   #end(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -113,7 +116,7 @@ export class ProcessHold {
     const asked = [...this.#threads].map(({ endpoint }) => endpoint.call('runtime.drain', { id: 0 }));
     const answers = await Promise.allSettled(asked);
     this.#isAsking = false;
-    // A thread that ended meanwhile has a successor, which the next looks ask.
+    // A thread that ended meanwhile has a successor, which the next checks ask.
     if (answers.every(({ status }) => status === 'fulfilled') && this.#idleFigures() === rest) this.#release();
   }
 
@@ -138,7 +141,7 @@ export class ProcessHold {
   }
 }
 
-/** Nothing else keeps the process alive. A close that fails is reported as an unhandled rejection. */
+/** Runs when nothing else keeps the process alive. A close that fails is reported as an unhandled rejection. */
 function closeAll(): void {
   for (const hold of [...open]) void hold.close();
 }

@@ -2,8 +2,8 @@
  * Deaths of one session thread: whether it may be replaced again, and which sessions the next thread leaves alone.
  *
  * Owns: the deaths that count, the isolated sessions. Does not own: the thread, its replacement (`shard-link.ts`).
- *  D1 a session on which the thread ran out of memory twice within the period is isolated, and those two deaths count
- *     no more.
+ *  D1 a session on which the thread ran out of memory twice within the period is isolated, and those two deaths no
+ *     longer count.
  */
 import { SHARD_RESTARTS } from '../../base/bounds.ts';
 import { countRestart } from '../../base/restart-intensity.ts';

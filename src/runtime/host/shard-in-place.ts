@@ -1,6 +1,6 @@
 /**
- * A shard on the host thread. It needs all modules of a session thread. A runtime with session threads never runs them
- * on its host thread, so this module is imported only on use.
+ * A shard on the host thread. It needs all modules of a session thread. A runtime with session threads does not need
+ * them on its host thread, so this module is imported only on use.
  */
 import { defined } from '../../base/defined.ts';
 import { createLocalEndpoints } from '../../threads/batched-endpoint.ts';

@@ -10,8 +10,8 @@
  *  L3 after more deaths than `SHARD_RESTARTS` allows the link gives up: everything rejects. A session on which the
  *     thread ran out of memory twice is isolated: the next thread leaves the session alone, and those two deaths no
  *     longer count;
- *  L4 a close ends: a thread that does not answer within its deadline and `SHARD_CLOSE_MS` is ended as a crash would
- *     end it, and its work resumes at the next open.
+ *  L4 a close always ends. A thread that does not answer within its deadline and `SHARD_CLOSE_MS` is ended as by a
+ *     crash, and its work resumes at the next open.
  */
 import { SHARD_CLOSE_MS } from '../../base/bounds.ts';
 import type { Clock, Random } from '../../base/clock.ts';
@@ -110,7 +110,7 @@ export class ShardLink implements ShardCaller {
   readonly #listened = new Set<string>();
   /** True while sessions are introduced. */
   #introduces = false;
-  /** The running work of host tools, which outlives the thread it is done for. */
+  /** The running calls of host tools. They outlive the session thread that asked for them. */
   readonly #hostWork: HostWork = new Map();
   #current: Promise<Incarnation> | undefined;
   /** The incarnation of `#current`, once it serves. */
@@ -247,9 +247,9 @@ export class ShardLink implements ShardCaller {
     this.#notify('sessions.introduce', { on }).catch(() => undefined);
   }
 
-  /** Sends the facts from outside again. */
+  /** Sends the external facts again (`Learned`). */
   learn(): void {
-    // A dead thread, or a closed runtime, needs it no more; a new thread receives it at its start.
+    // A dead thread, or a closed runtime, needs no facts. A new thread receives them at its start.
     this.#notify('runtime.learn', this.#parts.learned()).catch(() => undefined);
   }
 
@@ -260,7 +260,7 @@ export class ShardLink implements ShardCaller {
     await this.#notify('history.watch', { session, on });
   }
 
-  /** Starts or stops the waiting for a session's listeners. It takes effect before later requests. */
+  /** Makes a session wait for its listeners, or no longer wait. The change takes effect before later requests. */
   gate(session: string, on: boolean): void {
     // A dead thread, or a closed runtime, waits for no listener; a new thread receives the setting at its start.
     this.#notify('history.gate', { session, on }).catch(() => undefined);
@@ -399,8 +399,8 @@ export class ShardLink implements ShardCaller {
   }
 
   /**
-   * The store refuses writes, or accepts them again. In the second case the disk may hold events that were never
-   * published.
+   * Called when the store refuses writes, or accepts them again. In the second case the disk may hold events that were
+   * never published.
    */
   #degraded(error: TroupeError | undefined): void {
     this.#parts.listener.degraded(error);
@@ -411,7 +411,7 @@ export class ShardLink implements ShardCaller {
       );
   }
 
-  /** A thread died: another replaces it, and its sessions resume from the log. */
+  /** Called when a thread died: another replaces it, and its sessions resume from the log. */
   #died(): void {
     if (this.isClosing || this.#failure !== undefined) return;
     const next = this.#replace();
@@ -490,11 +490,11 @@ export class ShardLink implements ShardCaller {
   }
 }
 
-/** The error when it is unknown whether the request took effect (L2). */
+/** The error of a request that may or may not have taken effect (L2). */
 function unknownOutcome(cause: unknown): TroupeError {
   return new TroupeError(
     'internal',
-    'the session thread died while this was under way; whether it took effect is unknown. Ask again with a key.',
+    'the session thread died during this request; whether the request took effect is unknown. Repeat it with a key.',
     { cause, retryable: true },
   );
 }

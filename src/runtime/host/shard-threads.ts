@@ -35,11 +35,13 @@ export interface ShardWorkerOptions {
   readonly index: number;
   /** True if the shard has a directory: the thread loads the database while it waits for its plan. */
   readonly usesStore: boolean;
-  /** The limits of its memory. */
+  /** The memory limits of the thread. */
   readonly limits?: ThreadLimits;
 }
 
-/** Starts the worker thread of a shard, which then waits for `shard.start`. Throws `ConfigError` without its entry file. */
+/**
+ * Starts the worker thread of a shard, which then waits for `shard.start`. Throws `ConfigError` if its file is missing.
+ */
 export function startWorker({ index, usesStore, limits }: ShardWorkerOptions): ShardWorker {
   const entry = workerUrl('../door/shard.worker', import.meta.url);
   checkEntry(entry);

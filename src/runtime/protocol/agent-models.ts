@@ -1,6 +1,6 @@
 /**
- * The models that a runtime's agents and enrichers use, checked where both the agents and the settings are known: at
- * `open`, and again when the vendor's list of models was read. Host thread.
+ * Checks the models that a runtime's agents and enrichers use. The checks need both the agents and the settings, so
+ * they run at `open`, and again when the vendor's list of models has been read. Host thread.
  */
 
 import { ConfigError, describeValue } from '../../base/errors.ts';
@@ -17,13 +17,14 @@ import { isServerTool } from '../../tools/server-tool.ts';
 import type { Agent } from './agent.ts';
 import type { CheckedOptions } from './options.ts';
 
-/** The options that say which models are used, and by whom. */
+/** The options that determine which models are used, and by which agents and enrichers. */
 type ModelUse = Pick<CheckedOptions, 'agents' | 'settings' | 'providers'>;
 
 /**
  * Throws `ConfigError` for an option that a model of its agent refuses. The error names the option, its value, the
- * model and the remedy. `listed`: rows of the vendor's list. An option that the list accepts passes, whatever the dated
- * table says; what only the list refuses is made to fit (`fittedOptions`), since a start must not depend on it.
+ * model and the remedy. `listed`: rows of the vendor's list. An option that the list accepts passes, even if the
+ * built-in table of models refuses it. An option that only the list refuses is made to fit (`fittedOptions`), because
+ * `open` must not depend on the list.
  */
 export function checkAgentModels(use: ModelUse, listed: readonly ListedModel[]): void {
   for (const definition of use.agents) {
@@ -31,12 +32,12 @@ export function checkAgentModels(use: ModelUse, listed: readonly ListedModel[]):
   }
 }
 
-/** The model of an agent, as its provider knows it. */
+/** The model of an agent, under the name that its provider uses. */
 function modelOfAgent(definition: Agent<unknown>, { settings, providers }: ModelUse, isChild: boolean): string {
   return bareName(modelOf(definition, settings, isChild), providers);
 }
 
-/** The name of a model without the provider's. */
+/** The name of a model without the prefix of its provider. */
 function bareName(name: string, providers: CheckedOptions['providers']): string {
   return readModelName(
     name,
@@ -67,8 +68,8 @@ function checkAgentModel(
 }
 
 /**
- * Throws `ConfigError` for an option of an agent, or a model of an enricher, that its provider has no place for. A
- * provider in a module is loaded on the model threads, and refuses the call itself.
+ * Throws `ConfigError` for an option of an agent, or a model of an enricher, that its provider does not support. A
+ * provider in a module is loaded only on the model threads, where it refuses the call itself.
  */
 export function checkProviderOptions(checked: CheckedOptions): void {
   const { agents, settings, enrichers } = checked;
@@ -77,7 +78,7 @@ export function checkProviderOptions(checked: CheckedOptions): void {
       const [first, ...others] = modelsOf(definition, settings, isChild);
       const owner = `agent ${definition.name}`;
       throwRefusal(checked, first, owner, (model) => shapeOf(definition, model, settings));
-      // The options hold for the first model; for the others those that they have no place for are left out.
+      // The options apply to the first model. Another model is sent only the options that it supports.
       for (const name of others) throwRefusal(checked, name, owner, bareShape);
     }
   }
@@ -95,14 +96,14 @@ function bareShape(model: string): RequestShape {
 function shapeOf(definition: Agent<unknown>, model: string, settings: Settings): RequestShape {
   const { maxTokens, serverTools = [] } = optionsOf(definition, settings);
   const { toolChoice } = definition;
-  // Which tools there are is known later; options about tools are judged as for an agent that has some.
+  // The tools are not known yet, so options about tools are checked as if the agent had some.
   const names = [typeof toolChoice === 'object' ? toolChoice.tool : 'any'];
   const fields = requestFields(definition, modelTraits(model), names, { threads: settings.llm.threads });
   const tools = serverTools.map((entry) => entry as ServerToolSchema);
   return { model, max_tokens: maxTokens, ...fields, ...(tools.length === 0 ? {} : { tools }) };
 }
 
-/** Throws what the provider of this model, by its name with a prefix, refuses of the shape of a request. */
+/** Throws if the provider of a model refuses the shape of a request. `name`: the model's name with its prefix. */
 function throwRefusal(
   { providers }: CheckedOptions,
   name: string,
@@ -135,7 +136,7 @@ function namesInUse({ agents, settings, enrichers }: CheckedOptions): ReadonlySe
   return new Set([...own, ...[enrichers?.melete, enrichers?.mneme].flatMap((each) => each?.model ?? [])]);
 }
 
-/** The same models, as their providers know them. */
+/** The models in use, under the names that their providers use. */
 function modelsInUse(checked: CheckedOptions): ReadonlySet<string> {
   return new Set([...namesInUse(checked)].map((name) => bareName(name, checked.providers)));
 }
@@ -145,7 +146,7 @@ export function listedInUse(checked: CheckedOptions, listed: readonly ListedMode
   return [...new Set([...modelsInUse(checked)].flatMap((model) => findListed(model, listed) ?? []))];
 }
 
-/** Logs what an embedder should know of the models in use; each line once. */
+/** Logs warnings about the models in use, each line once. */
 export class ModelWarnings {
   readonly #checked: CheckedOptions;
   readonly #logged = new Set<string>();
@@ -164,7 +165,7 @@ export class ModelWarnings {
     }
   }
 
-  /** Each model in use that is deprecated or retired, or past the day until which the vendor keeps it. */
+  /** Logs each model in use that is deprecated or retired, or past the day until which the vendor keeps it. */
   #logEndings(listed: readonly ListedModel[]): void {
     const today = new Date(this.#checked.clock.now()).toISOString().slice(0, 'YYYY-MM-DD'.length);
     for (const model of modelsInUse(this.#checked)) {
@@ -179,7 +180,10 @@ export class ModelWarnings {
     }
   }
 
-  /** Each model that is almost one of the vendor's list. Without a list it may be newer than the known models. */
+  /**
+   * Logs each model whose name is close to one of the vendor's list. Without a list nothing is logged: the model may be
+   * newer than the known ones.
+   */
   #logUnlisted(listed: readonly ListedModel[]): void {
     if (listed.length === 0) return;
     for (const model of modelsInUse(this.#checked)) {
@@ -189,7 +193,10 @@ export class ModelWarnings {
     }
   }
 
-  /** Each model whose prefix is almost the name of a provider: it is taken for a part of the model's name. */
+  /**
+   * Logs each model whose prefix is close to the name of a provider. Such a prefix is taken as part of the model's
+   * name.
+   */
   #logPrefixes(): void {
     const names = this.#checked.providers.flatMap(({ key }) => (key === '' ? [] : [key]));
     for (const model of namesInUse(this.#checked)) {
@@ -201,7 +208,7 @@ export class ModelWarnings {
     }
   }
 
-  /** Each option of an agent that only the vendor's list refuses, with the value that is sent in its place. */
+  /** Logs each option of an agent that only the vendor's list refuses, with the value that is sent in its place. */
   #logFitted(definition: Agent<unknown>, isChild: boolean, listed: readonly ListedModel[]): void {
     const { settings } = this.#checked;
     const model = modelOfAgent(definition, this.#checked, isChild);

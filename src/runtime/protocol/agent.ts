@@ -35,8 +35,9 @@ export interface AgentOptions extends ModelOptions {
   readonly name: string;
   /**
    * The name of the model, or of several in the order in which they are asked; default `settings.llm.model`. If a model
-   * refuses, is away or fails after all retries, the half-step continues with the next one (event `model.changed`). All
-   * options of the agent hold for the first model; for the others those that they refuse are left out or made to fit.
+   * refuses, is unavailable or fails after all retries, the half-step continues with the next one (event
+   * `model.changed`). The options of the agent apply to the first model. Options that another model refuses are left
+   * out or made to fit for that model.
    */
   readonly model?: string | readonly string[];
   /**
@@ -53,36 +54,36 @@ export interface AgentOptions extends ModelOptions {
   readonly system?: string | SystemFunction;
   /**
    * The agent's tools. A URL names a module whose exported tools all run in tool threads. A tool given as a value runs
-   * on the host thread, unless it is a built-in one. A tool made by `serverTool` is run by the provider. `mcpTools` grants the tools of an MCP
-   * server.
+   * on the host thread, unless it is a built-in tool. The provider runs tools made by `serverTool`. `mcpTools` grants
+   * the tools of an MCP server.
    */
   readonly tools?: readonly (AnyTool | URL | ServerTool | McpTools)[];
   /** Maximum tokens of one answer; default `settings.llm.maxTokens`. */
   readonly maxTokens?: number;
   /** Maximum model calls of one turn; default `limits.toolRounds`. */
   readonly toolRounds?: number;
-  /** Milliseconds that a call may take of a tool that states no `timeoutMs`; default `settings.timeouts.tool`. */
+  /** Milliseconds that a call may take if its tool has no `timeoutMs`; default `settings.timeouts.tool`. */
   readonly toolTimeoutMs?: number;
   /**
-   * Characters from which a result is shortened, of a tool that states no `maxResultChars`; default
+   * Characters from which a result is shortened if its tool has no `maxResultChars`; default
    * `settings.tools.maxToolResponseChars`.
    */
   readonly toolResultChars?: number;
   /** Maximum tool calls of one session at a time; default and most 32. With 1 they run one after another. */
   readonly toolConcurrency?: number;
   /**
-   * Model answers after a user's message before the run stops with its calls pending. The next message, or `resume()`,
-   * continues the run. Default and null: no limit.
+   * Maximum model answers after a user's message. At this limit the run stops with its calls pending. The next message,
+   * or `resume()`, continues the run. Default and null: no limit.
    */
   readonly maxSteps?: number | null;
   /**
-   * Names of the tools whose calls a person must allow with `session.approve`, or a function that decides it for each
+   * Names of the tools whose calls a person must allow with `session.approve`, or a function that decides for each
    * call.
    */
   readonly approve?: readonly string[] | ApprovalPredicate;
   /**
-   * How long calls of its sessions wait for a person (`expiresMs`, null: forever), and the effect of a user's message
-   * meanwhile (`onInput`); each overrides `settings.approvals`.
+   * How long calls of the agent's sessions wait for a person (`expiresMs`, null: forever), and the effect of a user's
+   * message meanwhile (`onInput`). Each overrides `settings.approvals`.
    */
   readonly approvals?: Partial<Settings['approvals']>;
   /** Functions that run before each model call and after each answer, on the host thread. */
@@ -100,13 +101,19 @@ export interface AgentOptions extends ModelOptions {
   readonly compression?: boolean | Partial<CompressionSettings>;
 }
 
-/** An agent whose main sessions give structured answers. A sub-agent's reply has a form if `spawn` gives one. */
+/**
+ * An agent whose main sessions give structured answers. The reply of a sub-agent is structured if `spawn` asks for
+ * that.
+ */
 export interface StructuredAgentOptions<Output extends OutputSchema = OutputSchema> extends AgentOptions {
   /** The form of every answer, unless a message asks for another one. */
   readonly output: Output;
 }
 
-/** The effect of a child's failed turn on the parent's other children and on the parent. The words are OTP's. */
+/**
+ * The effect of a child's failed turn on the parent and its other children. The names are those of Erlang/OTP
+ * supervisors.
+ */
 export interface SupervisionOptions {
   readonly strategy?: 'oneForOne' | 'oneForAll' | 'restForOne';
   /** Restarts allowed within `periodMs`. */
@@ -132,7 +139,7 @@ const functions = z
   .array(z.custom<never>((value) => typeof value === 'function', 'must be a function'))
   .max(GUARDRAILS_MAX)
   .optional();
-/** What `agent` takes: every option is a key of it. */
+/** The schema of the options of `agent`. Each option is a key of the schema. */
 export const agentSchema: z.ZodType<AgentOptions & { readonly output?: OutputSchema }> = z.strictObject({
   name: z.string().refine(isAgentName, 'must be letters, digits, dots, hyphens or underscores, at most 64'),
   model: z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(AGENT_MODELS_MAX)]).optional(),
@@ -198,7 +205,7 @@ export const agentSchema: z.ZodType<AgentOptions & { readonly output?: OutputSch
 }) as unknown as z.ZodType<AgentOptions & { readonly output?: OutputSchema }>;
 
 /**
- * Creates an agent. Throws `ConfigError` that names the key for unknown keys and bad values. `open` checks the tools,
+ * Creates an agent. Throws a `ConfigError` that names the key for unknown keys and bad values. `open` checks the tools,
  * and loads those given by URL.
  */
 export function agent<Output extends OutputSchema, const Name extends string>(
@@ -215,7 +222,7 @@ export function agent(options: AgentOptions): Agent<unknown> {
   return { ...checked, [CHECKED]: true };
 }
 
-/** Refuses a model that is listed twice, and options for several models where there is one. */
+/** Refuses a model that is listed twice, and options for several models if only one is given. */
 function checkModels(agentKey: string, { model, fallbackAfterMs, returnAfterMs }: AgentOptions): void {
   if (typeof model === 'object' && new Set(model).size < model.length) {
     const key = `${agentKey}.model`;
@@ -225,12 +232,12 @@ function checkModels(agentKey: string, { model, fallbackAfterMs, returnAfterMs }
   const given = Object.entries(defined({ fallbackAfterMs, returnAfterMs }));
   for (const [option, value] of given) {
     const key = `${agentKey}.${option}`;
-    const remedy = 'it is for several models; list them in "model", or leave it out';
+    const remedy = 'this option is for several models; list them in "model", or leave this option out';
     throw new ConfigError(`option ${JSON.stringify(key)}: ${remedy}`, { data: { key, value } });
   }
 }
 
-/** Refuses what would keep every turn of the agent from ending with its structured answer. */
+/** Refuses options that would keep every turn of the agent from ending with its structured answer. */
 function checkOutput(agentKey: string, checked: AgentOptions & { readonly output?: OutputSchema }): void {
   answerForm(checked.output, `${agentKey}.output`);
   const { toolChoice, request } = checked;

@@ -2,7 +2,7 @@
  * The host thread's decisions for its sessions: verdicts of listeners at a message boundary, calls that need a person,
  * and guardrails of a request and of an answer. Each question has one verdict. Both are plain data.
  */
-import { asError, ConfigError } from '../../base/errors.ts';
+import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import { NotPlainError, toPlainJson } from '../../base/json.ts';
 import type { BoundaryVerdict, GuardVerdict } from '../../session/state/inputs.ts';
@@ -10,7 +10,7 @@ import { type ApprovalPredicate, checkMessages, checkReply, type Guardrails, run
 import type { HostQuestion } from './host-question.ts';
 import type { WaitingListeners } from './waiting-listeners.ts';
 
-/** The verdict on a question, by what it is on. */
+/** The verdict on a question about a boundary, a request or an answer. */
 export type HostVerdict = BoundaryVerdict | GuardVerdict<readonly HistoryMessage[]> | GuardVerdict<AssistantMessage>;
 
 /** The functions that an embedder gave, by agent. */
@@ -21,8 +21,8 @@ export interface HostDecisions {
 }
 
 /**
- * Answers a question. Rejects with `ConfigError` (`config`) that names the function that threw or returned a forbidden
- * value.
+ * Answers a question. Rejects with a `ConfigError` (`config`) that names the function that threw or returned a
+ * forbidden value.
  */
 export async function decideOnHost(decisions: HostDecisions, question: HostQuestion): Promise<HostVerdict> {
   const { agent, session } = question;
@@ -58,7 +58,12 @@ async function atBoundary(
     const isNeeded = await named(`approve of agent ${JSON.stringify(agent)}`, () =>
       needsPerson?.({ session, callId, name, input }),
     );
-    if (isNeeded === true) approve.push(callId);
+    // A forgotten `return` must not let a call run that a person should see.
+    if (typeof isNeeded !== 'boolean')
+      throw new ConfigError(
+        `approve of agent ${JSON.stringify(agent)} must return true or false, got ${describeValue(isNeeded)}`,
+      );
+    if (isNeeded) approve.push(callId);
   }
   return { approve };
 }
@@ -72,8 +77,8 @@ async function named<T>(what: string, run: () => T | Promise<T>): Promise<T> {
 }
 
 /**
- * The verdict of an agent's guardrails. Values leave the host as the plain JSON that is stored: a structured clone would
- * keep values that the log cannot hold.
+ * The verdict of an agent's guardrails. Values leave the host as the plain JSON that is stored: a structured clone
+ * would keep values that the log cannot hold.
  */
 async function guarded<T>(agent: string, run: () => Promise<GuardVerdict<T>>): Promise<GuardVerdict<T>> {
   const verdict = await named(`a guardrail of agent ${JSON.stringify(agent)}`, run);
@@ -82,6 +87,6 @@ async function guarded<T>(agent: string, run: () => Promise<GuardVerdict<T>>): P
     return { type: 'transform', value: toPlainJson(verdict.value) as T };
   } catch (error) {
     if (!(error instanceof NotPlainError)) throw error;
-    throw new ConfigError(`a guardrail made something that cannot be stored: ${error.message}`, { cause: error });
+    throw new ConfigError(`a guardrail returned a value that cannot be stored: ${error.message}`, { cause: error });
   }
 }

@@ -1,6 +1,6 @@
 /**
- * A session's question in the form its host receives. The effect says which question; the session's state supplies the
- * content.
+ * A session's question in the form in which its host receives it. The effect names the kind of question. The session's
+ * state supplies the content.
  */
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
@@ -28,7 +28,7 @@ export type HostQuestion = { readonly agent: string; readonly session: string } 
   | { readonly on: 'answer'; readonly message: AssistantMessage }
 );
 
-/** The question, for the session's present state; undefined when the session has moved past it and needs no verdict. */
+/** The question for the session's present state; undefined when the session no longer awaits its verdict. */
 export function hostQuestion(state: SessionState, question: Question): HostQuestion | undefined {
   if (!awaitsVerdict(state, question)) return undefined;
   const of = { agent: state.agent ?? '', session: state.id };

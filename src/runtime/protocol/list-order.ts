@@ -1,19 +1,19 @@
 /**
- * The order of the sessions in a list, a place in it, and its filters. Pure; shards, the host and a command that reads a
- * directory use the same.
+ * The order of the sessions in a list, a position in the list, and its filters. Pure. Shards, the host, and commands
+ * that read a directory share this file.
  */
 import type { LastOutcome, SessionStateName, SessionStatus } from '../../events/event.ts';
 
 /** The order of a list: the last changed session first, or by id, ascending. */
 export type ListOrder = 'newest' | 'id';
 
-/** A place in a list: that of a session, as of an earlier page. Order `id` needs its id only. */
+/** A position in a list: that of a session on an earlier page. The order `id` needs only its id. */
 export interface ListPlace {
   readonly id: string;
   readonly updatedAt?: number;
 }
 
-/** The sessions that a list has. A missing member lets every session pass. */
+/** The filters of a list. A missing member lets every session pass. */
 export interface ListFilter {
   /** Only children of this session; `null`: roots only. */
   readonly parent?: string | null;
@@ -26,7 +26,7 @@ export interface ListFilter {
   readonly changedBefore?: number;
 }
 
-/** The sessions that a list has, and their order. */
+/** The filters, the order and the wanted part of a list. */
 export interface ListRequest extends ListFilter {
   readonly order: ListOrder;
   readonly after?: ListPlace;
@@ -42,22 +42,24 @@ export interface ListedFacts {
   readonly agent: string;
 }
 
-/** A place as text: the `next` of a page. */
+/** A position as text: the `next` of a page. */
 const PLACE = /^(\d{1,16})-([A-Za-z0-9][A-Za-z0-9._:-]{0,127})$/;
 
-/** Compares two places: the last changed session first and sessions of the same time by id, or all by id. */
+/**
+ * Compares two positions. `newest`: the last changed session first, sessions of the same time by id. `id`: all by id.
+ */
 export function byOrder(order: ListOrder): (a: ListPlace, b: ListPlace) => number {
   const byId = (a: ListPlace, b: ListPlace): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
   if (order === 'id') return byId;
   return (a, b) => (b.updatedAt ?? 0) - (a.updatedAt ?? 0) || byId(a, b);
 }
 
-/** The place of a session, as text. */
+/** The position of a session, as text. */
 export function listPlaceText(order: ListOrder, { id, updatedAt = 0 }: ListPlace): string {
   return order === 'id' ? id : `${updatedAt}-${id}`;
 }
 
-/** The place in a text; undefined for a text that is none. */
+/** The position in a text; undefined for a text that is not a position. */
 export function readListPlace(order: ListOrder, text: string): ListPlace | undefined {
   if (order === 'id') return { id: text };
   const [, updatedAt, id] = PLACE.exec(text) ?? [];

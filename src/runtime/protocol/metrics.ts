@@ -5,11 +5,13 @@
  *  - `shard/transitions.ts`: transitions (`turns`) and those with records (`journalTurns`), accepted messages, sessions
  *    in a turn and queued, calls in flight, completions for sessions that no longer exist;
  *  - `shard/session-work.ts`: half-steps, model calls and tool calls that begin, completions that `decide` finds stale,
- *    attempts of tool calls that failed and are repeated, bytes of the answered requests whose provider reports them, requests that continued a message thread or were
- *    replayed because they could not;
+ *    attempts of tool calls that failed and are repeated, bytes of the answered requests whose provider reports them,
+ *    requests that continued a message thread or were replayed because they could not;
  *  - `shard/residency.ts`: sessions in memory, calls that wait for a person; `shard/shard.ts`: flushes;
+ *  - `shard/eraser.ts`: deleted sessions that are not erased yet;
  *  - `door/build-shard.ts`: tool calls that wait for a thread; `door/shard-models.ts`: model calls that the governor
- *    holds back, calls that warm the provider's cache, and the counters of each provider; `door/shard.worker.ts`: stalls.
+ *    holds back, calls that warm the provider's cache, and the counters of each provider; `door/shard.worker.ts`:
+ *    stalls.
  */
 
 /** Names of the counters, in the order of the shared array. */
@@ -36,6 +38,7 @@ export const COUNTERS = [
   'toolCallsWaiting',
   'toolRetries',
   'callsWaitingForPerson',
+  'sessionsErasing',
 ] as const;
 
 /** A counter's name. */
@@ -43,7 +46,7 @@ export type Counter = (typeof COUNTERS)[number];
 /** Values of all counters. */
 export type CounterValues = Readonly<Record<Counter, number>>;
 
-/** Names of the counters of each provider, in the order of the shared array, behind the others. */
+/** Names of the counters of each provider, in the order of the shared array, after the other counters. */
 const PROVIDER_COUNTERS = [
   'modelCalls',
   'modelCallsRunning',
@@ -109,7 +112,7 @@ export class Counters {
     this.#values[placeOf(provider, counter)] = value;
   }
 
-  /** Sets the waiting calls of a provider, and with them those of all providers. */
+  /** Sets the number of waiting calls of a provider, and updates the number for all providers. */
   setWaiting(provider: number, count: number): void {
     this.setOf(provider, 'modelCallsWaiting', count);
     let sum = 0;
@@ -131,8 +134,8 @@ export function readCounters(memories: readonly SharedArrayBuffer[]): CounterVal
 }
 
 /**
- * The host's side: the sum over shards for each provider. `keys`: the providers in the order of their plans. A lone
- * provider's calls are counted only once, for the runtime: no pool stands before its own.
+ * The host's side: the sum over shards for each provider. `keys`: the providers in the order of their plans. Calls of
+ * an only provider are counted in the runtime's counters alone, because no pool for several providers stands before it.
  */
 export function readProviders(
   memories: readonly SharedArrayBuffer[],

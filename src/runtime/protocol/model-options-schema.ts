@@ -1,4 +1,4 @@
-/** The form of the options of an agent that shape its requests. Errors name the option and what to use instead. */
+/** The schemas of the agent's options that shape its requests. Errors name the option and what to use instead. */
 import { z } from 'zod';
 import {
   BETA_CHARACTERS_MAX,
@@ -76,7 +76,7 @@ export const modelOptionsShape: Readonly<Record<keyof ModelOptions, z.ZodType>> 
   request: request.optional(),
 };
 
-/** `parallelToolCalls: false` says how tools are called, and `none` that they are not. */
+/** Refuses `parallelToolCalls: false` with the choice `none`: it says how tools are called, and none is called. */
 export function checkParallelCalls(agentKey: string, { toolChoice, parallelToolCalls }: ModelOptions): void {
   if (toolChoice !== 'none' || parallelToolCalls !== false) return;
   const key = `${agentKey}.parallelToolCalls`;

@@ -10,13 +10,15 @@ export interface KeyedNotice {
 
 /** The notices of one transition. */
 export interface NoticeNote {
-  /** The position of the note before; of the end of the log at the start for a shard's first note. */
+  /** The position of the previous note. For a shard's first note: the end of the log when the shard began. */
   readonly previous: Position;
   readonly position: Position;
   readonly notices: readonly KeyedNotice[];
 }
 
-/** Asks for a part of the log after a position: a follower continues there. Missing: only for the positions. */
+/**
+ * Asks for the wanted notices in the part of the log after a position. Without `after`, asks for the positions alone.
+ */
 export interface NoticeScanRequest {
   readonly after?: Position;
   readonly wish: NoticeWish;
@@ -31,7 +33,7 @@ export interface NoticeScan {
     readonly first: number;
     readonly last: number;
   }[];
-  /** The part ends here. */
+  /** The position at which the part ends. */
   readonly end: Position;
   /** True if the log ended there when it was read. */
   readonly isLast: boolean;

@@ -39,10 +39,10 @@ export interface ThreadOptions {
 }
 
 /**
- * The limits of the provider key, for all sessions of this runtime together; default: no limit. With several providers
- * each has these limits, or those under its name: `{ claude: { requestsPerMinute: 50 } }`. Session threads share them
- * in equal parts. The common pause after a 429 or 529, and the circuit, work without limits. Calls beyond a limit wait;
- * session trees take turns.
+ * The limits of a provider's API key, for all sessions of this runtime together; default: no limit. With several
+ * providers each has these limits, or those under its name: `{ claude: { requestsPerMinute: 50 } }`. Session threads
+ * share the limits in equal parts. Calls beyond a limit wait, and session trees take turns. The common pause after a
+ * 429 or 529 and the circuit breaker work even without limits.
  */
 export type GovernorOptions = GovernorLimits | Readonly<Record<string, GovernorLimits>>;
 
@@ -54,7 +54,7 @@ export type GovernorOptions = GovernorLimits | Readonly<Record<string, GovernorL
 export interface EnricherOptions {
   readonly melete?: { readonly model: string };
   /**
-   * The enricher that remembers. It is not allowed for an agent with its own compression, because a session cannot use
+   * The enricher that remembers. It is not allowed with an agent that has compression, because a session cannot use
    * both.
    */
   readonly mneme?: { readonly model: string };
@@ -62,12 +62,12 @@ export interface EnricherOptions {
 
 /** The options of `open`. */
 export interface OpenOptions {
-  /** A provider value, provider data (`anthropic()`, `scripted()`), or the URL of a module whose default export is one. */
+  /** A provider, provider data (`anthropic()`, `scripted()`), or the URL of a module that exports one by default. */
   readonly provider?: ModelProvider | ProviderData | URL;
   /**
    * Providers by name: with `{ gpt: … }` the model `gpt/gpt-5.5` is the model `gpt-5.5` of that provider. A model
-   * without such a prefix belongs to `provider`, or to the first of these if `provider` is not given. A name has 1 to 64
-   * letters, digits, `_` and `-`; there are at most 32.
+   * without such a prefix belongs to `provider`, or to the first of these if `provider` is not given. A name has 1 to
+   * 64 letters, digits, `_` and `-`. There are at most 32 providers.
    */
   readonly providers?: Readonly<Record<string, ModelProvider | ProviderData | URL>>;
   readonly agents?: readonly Agent<unknown>[];
@@ -86,7 +86,7 @@ export interface OpenOptions {
   readonly specialists?: string | readonly string[];
   /** Enrichers of main sessions; each is off until it is given a model. */
   readonly enrichers?: EnricherOptions;
-  /** The reach of `search_messages`, `view_messages` and Mneme's recall. */
+  /** The sessions that `search_messages`, `view_messages` and Mneme's recall can reach. */
   readonly search?: SearchOptions;
   /**
    * MCP servers by name, or the path or `file:` URL of an `mcp.json`, which is read again when it changes. `mcpTools`
@@ -129,10 +129,10 @@ export interface DefinitionDirectories {
 
 /** A provider of a runtime. */
 export interface CheckedProvider {
-  /** Its name in the option `providers`; empty: it is the option `provider`. */
+  /** The provider's name in the option `providers`; empty for the provider of the option `provider`. */
   readonly key: string;
   readonly provider: ModelProvider | ProviderData;
-  /** The limits of its key; undefined: there are none. */
+  /** The limits of the provider's key; undefined without limits. */
   readonly governor: GovernorLimits | undefined;
   /** The option that holds these limits. */
   readonly governorOption: string;
@@ -140,10 +140,10 @@ export interface CheckedProvider {
 
 /** Options with every default filled in. */
 export interface CheckedOptions {
-  /** At least one; the first makes the calls of models without the name of a provider. */
+  /** At least one. The first makes the calls of models whose name has no provider's prefix. */
   readonly providers: readonly CheckedProvider[];
   readonly agents: readonly Agent<unknown>[];
-  /** The agent of sessions for which none is named: the only one of the option `agents`; empty: there are several. */
+  /** The agent of sessions that name none: the only agent of the option `agents`; empty if there are several. */
   readonly onlyAgent: string;
   readonly threads: Required<ThreadOptions>;
   readonly durability: Durability;
@@ -215,7 +215,7 @@ const governorLimits = z.strictObject({
   outputTokensPerMinute: bound.optional(),
 });
 
-/** What `open` takes: every option is a key of it. */
+/** The schema of the options of `open`. Each option is a key of the schema. */
 export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
   provider: provider.optional(),
   providers: z
@@ -291,8 +291,8 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
 });
 
 /**
- * Throws `ConfigError` naming the key, the value's type and the expected value. `defaultLogger`: the logger where none is
- * given.
+ * Throws a `ConfigError` that names the key, the value's type and the expected value. `defaultLogger`: used if the
+ * options have no logger.
  */
 export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedOptions {
   const given = parseOption(openSchema, '', options ?? {}, 'once');
@@ -368,7 +368,7 @@ function providersOf({ provider: unnamed, providers = {}, governor }: GivenOptio
   }));
 }
 
-/** The limits of a provider by its name: those under its name, or the same for each. */
+/** The limits of each provider: those under its name, or the same for all. */
 function governorOf(
   given: GivenOptions['governor'],
   names: readonly string[],
@@ -399,7 +399,9 @@ function loggerOf(given: Logger | false): GuardedLogger | undefined {
   return given === false ? undefined : guarded(given);
 }
 
-/** A failing logger must not end a transition or the host: its error is dropped with the line (F65). */
+/**
+ * A logger that never throws. A failing logger must not end a transition or the host, so its error is dropped (F65).
+ */
 function guarded(logger: Logger): GuardedLogger {
   const guardedLine =
     (level: 'debug' | 'info' | 'warn' | 'error') =>

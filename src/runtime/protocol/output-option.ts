@@ -30,7 +30,7 @@ export type AnswerOf<Output> = Output extends ObjectSchema<infer Answer> ? Answe
 /** A Standard Schema does not change, so its form is computed once. */
 const forms = new WeakMap<object, AnswerForm>();
 
-/** The form that a session thread receives. Throws `ConfigError` that names the option by `key`, and the remedy. */
+/** The form that a session thread receives. Throws a `ConfigError` that names the option (`key`) and the remedy. */
 export function answerForm(output: unknown, key: string): AnswerForm {
   const isStandard = isStandardSchema(output);
   const known = isStandard ? forms.get(output) : undefined;

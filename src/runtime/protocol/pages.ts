@@ -1,4 +1,4 @@
-/** Pages of a session's contents, as a shard answers them. */
+/** Pages of a session's contents, as a shard returns them. */
 import type { Message, Pending } from '../../base/messages.ts';
 import type { Violation } from '../../context/legality/legality.ts';
 import type { ModelRequest, RequestMessage } from '../../models/provider.ts';

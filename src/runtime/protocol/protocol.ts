@@ -57,7 +57,7 @@ export type ToolSource =
   | { readonly kind: 'server'; readonly entry: ServerToolEntry }
   /** A tool value. With an origin it runs in the tool threads, otherwise on the host thread. */
   | { readonly kind: 'value'; readonly description: ToolDescription; readonly origin?: ToolOrigin }
-  /** Tools of an MCP server. Which these are is known later, and changes. */
+  /** Tools of an MCP server. The list of these tools is known later, and can change. */
   | { readonly kind: 'mcp'; readonly grant: McpGrantData };
 
 /** An agent whose tools are not loaded yet. */
@@ -66,14 +66,14 @@ export interface AgentSource {
   readonly tools: readonly ToolSource[];
 }
 
-/** The place where model calls are made. */
+/** How model calls are made: from data on the model threads, or by a provider value on the host thread. */
 export type ProviderPlan =
   | { readonly kind: 'data'; readonly data: ProviderData }
   | { readonly kind: 'host'; readonly name: string };
 
 /** A provider as a shard uses it. */
 export interface ShardProvider {
-  /** Its name in the option `providers`; empty: it is the option `provider`. */
+  /** The provider's name in the option `providers`; empty for the provider of the option `provider`. */
   readonly key: string;
   readonly plan: ProviderPlan;
   /** This shard's share of the limits of the provider's key. */
@@ -94,7 +94,7 @@ export interface ShardPlan {
   readonly agents: readonly AgentSource[];
   /** Enrichers of main sessions; missing: there are none. */
   readonly enrichers?: EnricherFacts;
-  /** At least one; the first makes the calls of models without the name of a provider. */
+  /** At least one. The first makes the calls of models whose name has no provider's prefix. */
   readonly providers: readonly ShardProvider[];
   readonly settings: Settings;
   readonly limits: Limits;
@@ -108,14 +108,14 @@ export interface ShardPlan {
 /** The request that starts a shard on its thread. The thread may have begun before there was a plan. */
 export interface ShardStart {
   readonly plan: ShardPlan;
-  /** Sessions that still have listeners to wait for. */
+  /** Sessions whose runs wait for listeners on the host. */
   readonly gated: readonly string[];
   /** Sessions on which an earlier thread ran out of memory; see `isolated-sessions.ts`. */
   readonly isolated: readonly SessionKey[];
   readonly learned: Learned;
 }
 
-/** Facts from outside that a shard is sent when it starts and when they change. The next epoch of each session follows them. */
+/** External facts, sent to a shard when it starts and when they change. A session uses them from its next epoch on. */
 export interface Learned {
   /** Rows of the vendor's list of models, for the models in use. */
   readonly models: readonly ListedModel[];
@@ -126,11 +126,11 @@ export interface Learned {
 /** A session as `state()` returns it. */
 export interface SessionSnapshot {
   readonly state: SessionStateName;
-  /** The same in one word, as lists show it. */
+  /** The state in one word, as lists show it. */
   readonly status: SessionStatus;
   readonly phase?: Phase;
   readonly blocked?: ErrorShape;
-  /** How the last turn ended; missing before its end. */
+  /** How the last turn ended; missing before the first turn has ended. */
   readonly lastOutcome?: LastOutcome;
   /** The error of the last turn, if it failed. */
   readonly lastError?: LastError;
@@ -141,10 +141,7 @@ export interface SessionSnapshot {
   readonly skills?: readonly string[];
   readonly workflow?: string;
   readonly usage: Usage;
-  /**
-   * The tokens that the session and all its descendants may use in total, and have used; left out when it has no
-   * budget.
-   */
+  /** The tokens that the session and all its descendants may use in total, and have used; missing without a budget. */
   readonly budget?: { readonly tokens: number; readonly used: number };
 }
 
@@ -156,12 +153,12 @@ export interface SessionSummary {
   readonly name?: string;
   readonly state: SessionStateName;
   readonly status: SessionStatus;
-  /** How the last turn ended; missing before its end. */
+  /** How the last turn ended; missing before the first turn has ended. */
   readonly lastOutcome?: LastOutcome;
   /** The error of the last turn, if it failed. */
   readonly lastError?: LastError;
   readonly mailbox: number;
-  /** Messages of users and the agent, without tool calls; missing for a session of a store from before they were counted. */
+  /** Messages of users and the agent, without tool calls; missing if an earlier version wrote the session. */
   readonly messageCount?: number;
   /** Epoch ms; missing like `messageCount`. */
   readonly createdAt?: number;
@@ -216,7 +213,7 @@ export interface ReceiptName {
   readonly incarnation: SessionKey;
 }
 
-/** Names a receipt: by the number of its entry, by the key of its message, or as that of the turn at work. */
+/** Names a receipt: by the number of its entry, by the key of its message, or as the receipt of the running turn. */
 export type WantedReceipt =
   | { readonly pendingId: number; readonly incarnation?: number }
   | { readonly key: string }
@@ -226,8 +223,8 @@ export type WantedReceipt =
 export interface OfSession {
   readonly session: string;
   /**
-   * The agent for a session that does not exist yet. Missing: the session must exist. Empty: none was named although
-   * several are defined, so that no session is created.
+   * The agent for a session that does not exist yet. Missing: the session must exist. Empty: the request names no agent
+   * although several are defined, so no session is created.
    */
   readonly agent?: string;
   /** True if the embedder named that agent: an existing session must have it. */
@@ -247,7 +244,7 @@ export interface ShardMethods {
       readonly replaces?: ReplacedMessage;
       /** The form of the answer that is asked for. */
       readonly output?: AnswerForm;
-      /** Given if the sender waits for the end of the receipt: that end is published once, under this number. */
+      /** Set if the sender waits for the receipt's final state, which is published once, under this number. */
       readonly follow?: number;
     };
     answer: ReceiptName & { readonly seq: number; readonly duplicate: boolean };
@@ -293,7 +290,7 @@ export interface ShardMethods {
     };
     answer: boolean;
   };
-  /** Turns on or off the waiting for listeners on the host at the session's message boundaries. */
+  /** Turns on or off whether the session's runs wait for listeners on the host at their message boundaries. */
   'history.gate': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
   'session.spawn': { request: OfSession & { readonly items: readonly SpawnItem[] }; answer: readonly SpawnAnswer[] };
   'session.viewport': { request: OfSession; answer: readonly Message[] };
@@ -321,7 +318,7 @@ export interface ShardMethods {
     request: OfSession & { readonly id?: string; readonly at?: number };
     answer: { readonly id: string };
   };
-  /** The beginning of a fork on another shard, as its first record. */
+  /** The first record of a fork that another shard will hold. */
   'session.copy': { request: OfSession & { readonly at?: number }; answer: ForkedRecord };
   'session.plant': { request: OfSession & { readonly record: ForkedRecord }; answer: { readonly id: string } };
   'session.compress': { request: OfSession & { readonly force: boolean }; answer: CompressionResult };
@@ -342,14 +339,14 @@ export interface ShardMethods {
       readonly key?: string;
       readonly fingerprint?: string;
       /**
-       * The incarnation of the handle that makes the edit. An edit by a handle of an earlier session of this id is
+       * The incarnation of the session that the handle edits. If a later session of this id exists, the edit is
        * refused.
        */
       readonly incarnation?: number;
     };
     answer: unknown;
   };
-  /** The answer of a query of the history, which is read in a single state of the session. */
+  /** Answers a query of the history from a single state of the session. */
   'history.read': { request: OfSession & { readonly query: HistoryQuery }; answer: unknown };
   /** Starts or stops publishing the messages of a session (`history.said`). */
   'history.watch': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
@@ -378,12 +375,12 @@ export interface ShardMethods {
     answer: RowChain;
   };
   'search.rows': { request: { readonly rows: readonly number[]; readonly offset: number }; answer: RowPiece };
-  /** The names of sessions by their keys, at most `SEARCH_PAGE_NAMES`; `null`: the session is deleted. */
+  /** The ids of sessions by their journal keys, at most `SEARCH_PAGE_NAMES`; `null`: the session is deleted. */
   'search.names': { request: { readonly keys: readonly number[] }; answer: readonly (string | null)[] };
-  /** The session that bears a name now. `base`: address of a fork's beginning, when that is stored separately. */
+  /** The session that has an id now. `base`: the address of a fork's beginning, if that is stored separately. */
   'search.session': { request: OfSession; answer: { readonly key: number; readonly base?: string } | undefined };
   'search.blob': { request: { readonly address: string; readonly offset: number }; answer: BlobPiece | undefined };
-  /** The start of a session's window; `undefined`: the session is not resident. */
+  /** The first seq of a session's window; `undefined`: the session is not resident. */
   'search.floor': { request: OfSession; answer: number | undefined };
   'sessions.list': {
     request: ListRequest;
@@ -405,7 +402,7 @@ export interface ShardMethods {
     };
     answer: readonly NumberedWait[];
   };
-  /** A part of the log after a position, as the sessions with wanted notices in it. */
+  /** The sessions that have wanted notices in a part of the log after a position. */
   'notices.scan': { request: NoticeScanRequest; answer: NoticeScan };
   /** Wanted notices of one session, oldest first; none if the session is gone. */
   'notices.page': { request: NoticePageRequest; answer: readonly Notice[] };
@@ -426,7 +423,7 @@ export type ShardHandlers = { readonly [M in keyof ShardMethods]: Handler<M> };
 /** The handlers of all methods named `<Topic>.…`. */
 export type HandlersOf<Topic extends string> = Pick<ShardHandlers, Extract<keyof ShardMethods, `${Topic}.${string}`>>;
 
-/** Asks a shard, wherever it runs. `repeatable`: the question may be asked again of the thread that replaces a dead one. */
+/** Asks a shard on any thread. `repeatable`: the request may be sent again to the thread that replaces a dead one. */
 export interface ShardCaller {
   call<M extends keyof ShardMethods>(
     method: M,
@@ -435,7 +432,9 @@ export interface ShardCaller {
   ): Promise<ShardMethods[M]['answer']>;
 }
 
-/** The identity of a session. It never changes, whereas the name of a deleted session may be used again. */
+/**
+ * The facts of a session that never change. The id alone does not identify it: a deleted session's id can be reused.
+ */
 export interface SessionIntroduction {
   readonly session: string;
   readonly agent: string;
@@ -465,15 +464,15 @@ export interface LogLine {
   readonly error?: ErrorShape;
   /** The name of the provider that the line is about, if it has one. */
   readonly provider?: string;
-  /** The stack of what a tool or a provider threw. */
+  /** The stack of an error that a tool or a provider threw. */
   readonly stack?: string;
   /** Duration in milliseconds of the event that the line describes. */
   readonly ms?: number;
 }
 
-/** Requests of a shard to its host: calls of the functions an embedder gave. Request and answer. */
+/** Requests of a shard to its host, request and answer: calls of the functions that the embedder gave. */
 export interface HostMethods {
-  /** A call of a provider given by value. Answers with its response; its deltas come before the answer, as notes (`model.delta`). */
+  /** Calls a provider given as a value. Its deltas come before its response, as notes (`model.delta`). */
   'host.generate': { request: HostModelCall; answer: unknown };
   /** The text of an agent's system function. */
   'host.evaluateSystem': { request: { readonly agent: string; readonly session: string }; answer: string };
@@ -481,6 +480,8 @@ export interface HostMethods {
   'host.consult': { request: HostQuestion; answer: HostVerdict };
   /** The answer to a question of an enricher. */
   'host.lookUp': { request: EnricherQuestion; answer: EnricherReply };
+  /** Answers when no file of the search index has messages of these deleted sessions. */
+  'host.eraseIndex': { request: { readonly sessions: readonly string[] }; answer: null };
 }
 
 /** Asks the host: over the endpoint, or on the host thread by a plain call. */

@@ -18,7 +18,7 @@ export interface SearchScopeQuestion {
 
 /**
  * The reach of `search_messages`, `view_messages` and Mneme's recall. A function is called for every search, on the
- * host thread. If it throws or rejects, the model receives an error and nothing is found.
+ * host thread. If the function throws or rejects, the model receives an error and nothing is found.
  */
 export type SearchScope = 'tree' | 'all' | ((question: SearchScopeQuestion) => SearchReach | Promise<SearchReach>);
 
@@ -31,14 +31,14 @@ export interface SearchOptions {
   readonly scope?: SearchScope;
 }
 
-/** The roots of the trees that a session reaches; `undefined`: all. */
+/** The roots of the trees that a session may search; `undefined`: all. */
 export type Trees = ReadonlySet<string> | undefined;
 
 const reachSchema = z.union([z.enum(['tree', 'all']), z.array(z.string()).max(SEARCH_SCOPE_TREES_MAX)]);
 
 /**
- * Evaluates the scope. Rejects with the error that it throws, and with `ConfigError` if the returned value is not a
- * valid reach.
+ * Evaluates the scope. Rejects with the error that the function throws, and with `ConfigError` if the returned value is
+ * not a valid reach.
  */
 export async function treesOf(scope: SearchScope, session: string): Promise<Trees> {
   const given: unknown = typeof scope === 'function' ? await scope({ session }) : scope;

@@ -73,7 +73,7 @@ export function putOptions(message: Draft<SentMessage>, sent: SentOptions): void
   }
 }
 
-/** Deliveries with a separate turn. The form of an answer is that of a whole turn. */
+/** Deliveries that begin a separate turn. Only their messages can ask for the form of an answer. */
 const ALONE: ReadonlySet<Deliver> = new Set(['turn', 'interrupt', 'reject']);
 
 function putForm(message: Draft<SentMessage>, { deliver = 'turn', output }: SentOptions): void {
@@ -88,8 +88,9 @@ function putForm(message: Draft<SentMessage>, { deliver = 'turn', output }: Sent
 }
 
 /**
- * The message in bytes of JSON: `{ content, key, deliver, bounceBack, from, replaces, output }`. Throws `InvalidArgumentError` for
- * bytes without the form of a message, `ContentError`, and `ConfigError` for an answer that cannot be asked for.
+ * The message in bytes of JSON: `{ content, key, deliver, bounceBack, from, replaces, output }`. Throws
+ * `InvalidArgumentError` for bytes without the form of a message, `ContentError` for content that cannot be stored, and
+ * `ConfigError` for an answer that cannot be asked for.
  */
 export function postedMessage(json: Uint8Array): SentMessage {
   const { content, ...sent } = posted(json);
@@ -117,7 +118,7 @@ function posted(json: Uint8Array): z.infer<typeof postedSchema> {
   }
 }
 
-/** The bytes are not a message at all, as opposed to a message that cannot be accepted. */
+/** The error for bytes without the form of a message. A message that cannot be accepted gets another error. */
 function notMessage(cause: ConfigError): InvalidArgumentError {
   return new InvalidArgumentError('invalid_argument', cause.message, { cause });
 }
@@ -148,7 +149,7 @@ export function checkContent(content: unknown): string | readonly ContentBlock[]
   return plain;
 }
 
-/** A short fingerprint of a content. If a key comes again with another fingerprint, it was reused for other content. */
+/** A short fingerprint of a content. A key that comes again with another fingerprint was reused for other content. */
 export function fingerprintOf(content: string | readonly ContentBlock[]): string {
   const text = typeof content === 'string' ? content : JSON.stringify(content);
   return fingerprint(text);

@@ -2,15 +2,16 @@
  * Listeners that a session's runs wait for, on the host thread. They are notified of each message at its boundary, and
  * may stop the run there.
  *
- * Owns: the registrations. Does not own: when there is a boundary (the session's thread), callbacks that no run waits
- * for.
- *  W1 listeners are notified in the order of their registration, one after the other, each of every message of a
- *     boundary;
+ * Owns: the registrations. Does not own: the decision when a boundary begins (made on the session's thread), callbacks
+ * that no run waits for.
+ *  W1 listeners are notified one after the other, in the order of their registration; each is notified of every message
+ *     of a boundary;
  *  W2 the list is fixed when a boundary begins: a listener registered during it is first notified at the next one;
- *  W3 the first request to interrupt counts. Later messages of the boundary are still passed on, since they are stored.
+ *  W3 the first request to interrupt counts. Later messages of the boundary still reach the listeners, because they are
+ *     stored.
  */
 import { WAITING_LISTENERS_MAX } from '../../base/bounds.ts';
-import { LimitError } from '../../base/errors.ts';
+import { describeValue, LimitError } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 
 /** The actions of a listener that a run waits for. */
@@ -20,12 +21,13 @@ export interface BoundaryControl {
 }
 
 /**
- * Notified of each message that a run stores. The run waits until it has returned, or its promise is settled. After a
- * crash it may be notified twice of one message. If it throws, the turn fails and the message stays. Host thread.
+ * A function that is notified of each message that a run stores. The run waits until the listener has returned, or
+ * until its promise has settled. After a crash the listener may be notified of a message twice. If the listener throws,
+ * the turn fails and the message stays. Host thread.
  */
 export type WaitingListener = (message: HistoryMessage, control: BoundaryControl) => void | Promise<void>;
 
-/** Starts or stops the waiting of a session's runs for its listeners. */
+/** Makes a session's runs wait for its listeners, or no longer wait. */
 type ListenerGate = (session: string, on: boolean) => void;
 
 /** See the head of the file. */
@@ -38,8 +40,8 @@ export class WaitingListeners {
   }
 
   /**
-   * Registers a listener until its signal aborts, as `add` does. `gate` starts or stops the waiting of the session's
-   * runs.
+   * Registers a listener until its signal aborts, as `add` does. `gate` makes the session's runs wait, or no longer
+   * wait.
    */
   addUntil(session: string, listener: WaitingListener, signal: AbortSignal | undefined, gate: ListenerGate): void {
     if (signal?.aborted === true) return;
@@ -84,6 +86,9 @@ export class WaitingListeners {
     let interrupt: { readonly reason: string | null } | undefined;
     const control: BoundaryControl = {
       interrupt: (reason) => {
+        if (typeof (reason ?? '') !== 'string') {
+          throw new TypeError(`interrupt(reason) takes a string, null or nothing; got ${describeValue(reason)}`);
+        }
         interrupt ??= { reason: reason ?? null };
       },
     };

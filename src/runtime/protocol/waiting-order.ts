@@ -1,4 +1,4 @@
-/** The order of the calls that wait for a person, and a position in it. Pure; shards and the host use the same order. */
+/** The order of the calls that wait for a person, and a position in that order. Pure; for shards and the host. */
 import type { NumberedWait } from '../../session/rules/queued-calls.ts';
 
 /** A position in the queue: that of a call. */

@@ -11,7 +11,7 @@ import type { NoticeWish } from '../../session/rules/notices.ts';
 
 /** A receiver of notices over HTTP. */
 export interface WebhookOptions {
-  /** Address of the receiver: http or https, without a name and password. Each address is given once. */
+  /** Address of the receiver: http or https, without a name and password. No two webhooks have the same address. */
   readonly url: string | URL;
   /**
    * `waiting`: a tool call waits for a person. `turn.ended`: a turn finished, failed, was interrupted or was suspended.
@@ -19,13 +19,13 @@ export interface WebhookOptions {
    */
   readonly events?: readonly ('waiting' | 'turn.ended')[];
   /**
-   * Signs each delivery: `whsec_` and the base64 of 24 to 64 random bytes, as the Standard Webhooks specification has it.
-   * Without it deliveries are not signed.
+   * Signs each delivery: `whsec_` and the base64 of 24 to 64 random bytes, as in the Standard Webhooks specification.
+   * Without a secret, deliveries are not signed.
    */
   readonly secret?: string;
   /** Headers added to each delivery, such as `authorization`. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** True: also the ends of sub-agents' turns. Waiting calls of sub-agents are delivered in any case. Default false. */
+  /** True to deliver also the ends of sub-agents' turns. Their waiting calls are always delivered. Default false. */
   readonly children?: boolean;
 }
 
@@ -118,7 +118,7 @@ function checkHeaders(headers: Readonly<Record<string, string>>, key: string): R
   return parsed;
 }
 
-/** The error of the platform is left out, since it shows the value. */
+/** Leaves out the platform's error, because its text shows the value. */
 function parsedHeaders(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> | undefined {
   try {
     return Object.fromEntries(new Headers(headers));

@@ -1,6 +1,6 @@
 /**
- * Archives made by compressions, read from the log. The log keeps everything, so an archive holds its messages as they
- * were when it was made.
+ * Archives made by compressions, read from the log. The log keeps everything, so an archive's messages can be read as
+ * they were when it was made.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { CancelledError } from '../../base/errors.ts';
@@ -17,7 +17,7 @@ import { plantFork } from './fork-reader.ts';
 /** All archives of a session, oldest first. Reads the whole log. */
 export function archivedChunks(journal: Journal, actor: SessionActor): readonly ChunkInfo[] {
   const chunks: ChunkInfo[] = [];
-  // Nothing was ever archived, so the log need not be read.
+  // No archive was ever made, so the log need not be read.
   if ((actor.state.compression?.chunk ?? 0) === 0) return chunks;
   for (const entry of journal.read(actor.key, 0)) {
     const { at, records } = decodeTransition(entry.data);

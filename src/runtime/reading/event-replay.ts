@@ -1,16 +1,16 @@
 /**
- * Replays durable events of sessions from their logs, page by page; each page begins where the one before ended. Runs
+ * Replays durable events of sessions from their logs, page by page. Each page begins where the previous one ended. Runs
  * on the session's thread.
  *
- * Owns: the folds behind the pages it served last. Does not own: the journal, the position of a reader. Invariants:
- *  Y1 a page holds what a fold of the whole log publishes after that event: the same events with the same numbers, in
- *     order;
+ * Owns: the folds that made the pages it served last. Does not own: the journal, the position of a reader. Invariants:
+ *  Y1 a page holds the events that a fold of the whole log publishes after the requested number: the same events with
+ *     the same numbers, in order;
  *  Y2 while its reader is one of the last `REPLAYS_MAX`, a page reads only the transitions whose events it holds. A new
  *     reader reads from the start of the log, or from the snapshot if that is not later than the reader's position;
- *  Y3 nothing is held after it stops being true: `clear` runs when the log may have lost transitions, and another
- *     session of the same name has another key.
- *  Y4 memory is bounded in bytes: a page by the bound of its request, not counting its first event; the folds and their
- *     events beyond the pages together by `REPLAYS_BYTES_MAX`, not counting the fold served last.
+ *  Y3 no outdated fold is used: `clear` runs when the log may have lost transitions, and a later session of the same id
+ *     has another key.
+ *  Y4 memory is bounded in bytes. The bound of a request limits its page, not counting the first event.
+ *     `REPLAYS_BYTES_MAX` limits all folds and their events beyond the pages, not counting the fold served last.
  */
 import { BYTES_PER_TOKEN, REPLAYS_BYTES_MAX, REPLAYS_MAX } from '../../base/bounds.ts';
 import type { SessionEvent } from '../../events/event.ts';
@@ -35,7 +35,7 @@ interface Replay {
   readonly state: SessionState;
   /** The position of the last transition in the state. */
   position: Position;
-  /** The rest of the log at the time of the look-up. It is kept because the look-up takes long in a long log. */
+  /** The log after `position`, as found by the last look-up. Kept because a look-up takes long in a long log. */
   entries: Iterator<StoredEntry> | undefined;
   /** The number of the last event that was served. */
   readUpTo: number;
@@ -105,7 +105,7 @@ export class EventReplays {
     return { events, isComplete: found.length === 0 };
   }
 
-  /** Keeps the newest fold always, and of the others, from the newest on, as many as fit (Y4). */
+  /** Always keeps the newest fold. Of the others it keeps as many as fit, the newest first (Y4). */
   #keep(replay: Replay): void {
     const known = [...this.#replays, replay].slice(-REPLAYS_MAX);
     let left = REPLAYS_BYTES_MAX - replay.bytes;
@@ -135,7 +135,7 @@ function begin(journal: Journal, session: string, key: SessionKey, after: number
   return { ...common, state: emptyState(session), position: 0 };
 }
 
-/** The next transition of the log; undefined: there is none so far. */
+/** The next transition of the log; undefined if there is none so far. */
 function next(journal: Journal, replay: Replay): StoredEntry | undefined {
   const step = replay.entries?.next();
   if (step?.done === false) return step.value;

@@ -1,6 +1,6 @@
 /**
- * Reads the beginning of a fork from one of two places: its own stored copy, or the log of the session it was forked
- * from, up to the fork's marker.
+ * Reads the beginning of a fork from one of two places. These are the fork's stored copy, and the log of the session it
+ * was forked from, up to the fork's marker.
  *
  * Invariant: K5 a log that forks share is removed only after their beginnings are stored (`fork-roots.ts`), so one of
  * the two places always has it.
@@ -24,8 +24,9 @@ export interface LogSource extends Pick<Journal, 'keyOf' | 'read' | 'entry' | 'b
 }
 
 /**
- * Gives an empty state its session's beginning, if the transition is the first of a fork whose record does not have it.
- * Returns how many transitions of other logs were read. Throws an Error when neither place has the beginning.
+ * Gives an empty state its session's beginning, if the transition is the first of a fork and does not hold the
+ * beginning itself. Returns how many transitions of other logs were read. Throws an Error when neither place has the
+ * beginning.
  */
 export function plantFork(source: LogSource, key: SessionKey, state: SessionState, first: TransitionRecords): number {
   const [record] = first.records;
@@ -35,10 +36,7 @@ export function plantFork(source: LogSource, key: SessionKey, state: SessionStat
   return turns;
 }
 
-/**
- * The beginning of a fork. `keepsAll`: the member of that name in the state that begins with it. Throws an Error when
- * neither place has it.
- */
+/** The beginning of a fork. `keepsAll`: as in the state that will get it. Throws an Error when neither place has it. */
 function readSeed(
   source: LogSource,
   fork: { readonly id: string; readonly key: SessionKey; readonly origin: ForkOrigin },
@@ -103,7 +101,7 @@ export function* forksOf(
   }
 }
 
-/** The snapshot of a session, if it was taken before its fork of this number. */
+/** The snapshot of a session, if the snapshot was taken before the fork with this number. */
 function snapshotBefore(
   source: LogSource,
   key: SessionKey,
@@ -125,13 +123,13 @@ export function encodeSeed(seed: ForkSeed): string {
 const SEED_FORMAT = 1;
 
 /**
- * Throws an Error for a text that is not a seed. Only the envelope is checked here; the rest was checked before it was
+ * Throws an Error for a text that is not a seed. Only the envelope is checked: the rest was checked before it was
  * written.
  */
 export function decodeSeed(text: string): ForkSeed {
   const parsed: unknown = JSON.parse(text);
   if (!isRecord(parsed) || parsed['v'] !== SEED_FORMAT || !isRecord(parsed['seed'])) {
-    throw new Error('what the session begins with is not of a known format');
+    throw new Error('the stored beginning of the fork has an unknown format');
   }
   return parsed['seed'] as unknown as ForkSeed;
 }

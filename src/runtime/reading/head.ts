@@ -71,7 +71,7 @@ export function decodeHead(text: string): HeadData {
   }
 }
 
-/** The status by a head that does not state it. */
+/** The status for a head of an earlier version, which has none. */
 function earlierStatus(state: SessionStateName, blocked: true | undefined): SessionStatus {
   if (blocked === true) return 'blocked';
   return state === 'idle' ? 'idle' : 'running';

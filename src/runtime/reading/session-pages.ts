@@ -33,8 +33,8 @@ export function pageByPlace<Item>(list: readonly Item[], bounds: PageBounds): Pa
 }
 
 /**
- * A page of the messages of a log, by their numbers. Messages in memory come from there; older ones are read from the
- * log.
+ * A page of the messages of a log, by their numbers. Messages in memory are taken from there; older ones are read from
+ * the log.
  */
 export function messagePage(journal: Journal, actor: SessionActor, bounds: PageBounds): Page<Message> {
   for (let after = Number(bounds.after ?? 0); ; ) {
@@ -86,7 +86,7 @@ export function pendingOf(state: SessionState, read: ReadContent): readonly Pend
   return inDrainOrder(state).map((entry) => publicEntry(withContent(entry, read)));
 }
 
-/** Tool responses, then background entries, then steers, then the others in order of arrival (§4.2). */
+/** Tool responses, background entries, interrupts, steers, then the others, each in order of arrival (§4.2). */
 function inDrainOrder({ mailbox }: SessionState): readonly MailboxEntry[] {
   return mailbox.toSorted((a, b) => rankOf(a) - rankOf(b) || a.id - b.id);
 }
@@ -114,9 +114,9 @@ function fitting<Item>(
 }
 
 /**
- * Folds the log without evictions and with every branch: all messages it ever had and did not remove. A log may be
- * larger than memory, so contents are kept only of messages after `after`, until `bytesMax` is used up. `end`: the last
- * number whose content was kept; undefined: all were kept.
+ * Folds the log without evictions and with every branch: the result has all messages that were not removed. A log may
+ * be larger than memory. So contents are kept only for messages after `after`, until `bytesMax` is used up. `end`: the
+ * last number whose content was kept; undefined: all were kept.
  */
 function messagesFrom(
   journal: Journal,

@@ -38,8 +38,8 @@ export type LogObserver = Observer & { readonly turn?: (at: number) => void };
 
 /**
  * Folds a session's log after a position into a state, and notifies an observer. From the start of the log, the state
- * of a fork first gets its beginning; the observer is not notified of that. `media`: those of the state, which are shared. Returns how much was read, including other
- * logs.
+ * of a fork first gets its beginning, of which the observer is not notified. `media`: the shared media of the state.
+ * Returns the last position, and how many transitions were read, including those of other logs.
  */
 export function foldLog(
   journal: Journal,
@@ -59,8 +59,9 @@ export function foldLog(
 }
 
 /**
- * Folds one entry of a session's log. `isFirst`: the log begins with it. Returns the number of transitions read for it,
- * including those of other logs. Throws `StoreCorruptError` when the entry cannot be folded; the state is then useless.
+ * Folds one entry of a session's log. `isFirst`: true for the first entry of the log. Returns the number of transitions
+ * read for the entry, including those of other logs. Throws `StoreCorruptError` when the entry cannot be folded; the
+ * state must not be used then.
  */
 export function foldEntry(
   journal: Journal,

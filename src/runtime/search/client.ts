@@ -3,10 +3,11 @@
  *
  * Owns: that thread. Does not own: the index (`search/service.ts`), messages. Invariants:
  *  R1 nothing is read or held before the first search, which starts the thread. The index on disk is brought up to date
- *     from the logs, and anything missing is read from them. A crash or a restart needs nothing else;
- *  R2 a search finds only messages that existed when it began; see V1;
+ *     from the logs, and anything missing is read from them. So a crash or a restart needs no other repair;
+ *  R2 a search finds only messages that existed when it began; see V1 of `service.ts`;
  *  R3 the host only forwards pages: neither a search nor building the index blocks it.
  */
+import { existsSync } from 'node:fs';
 import { SEARCH_CLOSE_MS, SEARCH_WAIT_MS } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, TroupeError } from '../../base/errors.ts';
@@ -26,7 +27,7 @@ export interface SearchParts {
   readonly directory: string;
   /** Epoch ms. */
   readonly now: () => number;
-  /** Weight of a year of age. */
+  /** Weight of one year of a message's age. */
   readonly decay: number;
   /** How long a search waits for the index to be up to date; default `SEARCH_WAIT_MS`. */
   readonly waitMs?: number;
@@ -65,7 +66,7 @@ export class MessageSearch {
   }
 
   /**
-   * The messages that fit a query best, at most `limit`. `excluding`: a session whose window is not searched. Its
+   * The messages that fit a query best, at most `limit`. `excluding`: a session whose window is not searched. The
    * window is its messages since the last eviction, or all messages if there was none. `trees`: roots of the trees to
    * search; missing: all. A query without terms finds nothing. Rejects with the error of a shard, with a retryable
    * error when the thread died, and with `CancelledError` once the runtime is closed.
@@ -100,7 +101,16 @@ export class MessageSearch {
     this.#thread?.endpoint.notify('forget', sessions);
   }
 
-  /** Saves the index, waiting at most `SEARCH_CLOSE_MS`, and ends its thread. */
+  /**
+   * Removes messages of these deleted sessions from all files of the index. Resolves at once if there is no index. Rejects
+   * with the error of a shard or of the device, and when the thread dies.
+   */
+  async erase(sessions: readonly string[]): Promise<void> {
+    if (this.#thread === undefined && !existsSync(this.#parts.directory)) return;
+    await this.#asked(this.#running(), 'erase', sessions);
+  }
+
+  /** Saves the index, waiting at most `SEARCH_CLOSE_MS`, and ends the thread. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const thread = this.#thread;
@@ -112,8 +122,7 @@ export class MessageSearch {
   }
 
   /**
-   * The first seq of a session's window; `undefined` if the session is not resident, in which case the index determines
-   * the seq.
+   * The first seq of a session's window. Undefined if the session is not resident; the index then determines the seq.
    */
   #floorOf(session: string): Promise<number | undefined> {
     return this.#parts.linkOf(session).call('search.floor', { session }, true);

@@ -1,13 +1,13 @@
 /**
- * Makes the index of all messages follow the logs of the shards, on the index's thread.
+ * Updates the index of all messages from the logs of the shards. Runs on the index's thread.
  *
  * Owns: the position in each log, and the facts about a session that reading further requires. Does not own: the index,
  * the logs. Invariants:
- *  W1 a page of a log is taken in as a whole: the known sessions, the index and the log position change together,
+ *  W1 a page of a log is applied as a whole: the known sessions, the index and the log position change together,
  *     between two awaits;
- *  W2 two kinds of session are read as a whole up to a row of their log, and followed from that row: one whose messages
- *     differ from its records (a message was taken back or changed), and one that does not begin with them (a fork).
- *     Until that has succeeded the session is behind, and none of its messages can be found;
+ *  W2 some sessions are read as a whole up to a row of their log, and followed from that row. They are sessions of
+ *     which a message was taken back or changed, and forks, whose log lacks the beginning. Until this has succeeded the
+ *     session is behind, and none of its messages can be found;
  *  W3 one pass runs at a time; a pass sees everything that was durable before it began.
  */
 import { z } from 'zod';
@@ -44,8 +44,10 @@ interface FollowedSession {
 interface FollowedShard {
   /** The last row that was read. */
   row: number;
-  /** The checksum of that row, which identifies the log. */
+  /** The checksum of that row, which identifies the log until rows are rewritten. */
   checksum: number;
+  /** The number of writes that had rewritten rows of the log. */
+  rewrites: number;
   readonly sessions: Map<number, FollowedSession>;
 }
 
@@ -54,6 +56,7 @@ export interface SavedFollower {
   readonly shards: readonly {
     readonly row: number;
     readonly checksum: number;
+    readonly rewrites: number;
     readonly sessions: readonly FollowedSession[];
   }[];
 }
@@ -65,6 +68,8 @@ export const savedFollowerSchema: z.ZodType<SavedFollower> = z.object({
       z.object({
         row: z.number(),
         checksum: z.number(),
+        // Missing in an index of an earlier version, when no row was rewritten.
+        rewrites: z.number().default(0),
         sessions: z
           .array(
             z.object({
@@ -86,16 +91,16 @@ export class SearchFollower {
   readonly #ask: AskShard;
   readonly #index: FollowedIndex;
   readonly #shards: readonly FollowedShard[];
-  /** The known sessions by name. */
+  /** The known sessions by id. */
   readonly #known = new Map<string, FollowedSession>();
   /** Sessions that must be read as a whole. */
   readonly #behind = new Set<FollowedSession>();
-  /** Names of sessions deleted since the last pass. The shard must say which session has the name now. */
+  /** Ids of sessions deleted since the last pass. The shard must say which session has the id now. */
   readonly #doubtful = new Set<string>();
   /** True once the saved position was compared with the logs. */
   #isCompared: boolean;
   #isReading = false;
-  /** Called after each page that was taken in. */
+  /** Called after each page that was applied. */
   readonly #stepped: () => void;
 
   /** `stepped` is called at consistent moments, when the follower may be saved. */
@@ -131,7 +136,7 @@ export class SearchFollower {
     return known?.fold === undefined ? known?.name : known.fold.name;
   }
 
-  /** The end of a session in the index; `undefined`: the index has nothing of it. */
+  /** How far the index has read a session's log; `undefined`: the index has nothing of the session. */
   placeOf(session: string): (SessionPlace & { readonly row: number }) | undefined {
     const known = this.#known.get(session);
     if (known?.fold === undefined) return undefined;
@@ -165,11 +170,12 @@ export class SearchFollower {
     for (const [shard, followed] of this.#shards.entries()) {
       for (;;) {
         const from = followed.row + 1;
-        const { rows, isLast } = await shippedRows((offset) => this.#ask(shard, 'search.log', { from, offset }));
-        await this.#take(shard, followed, rows);
+        const read = await shippedRows((offset) => this.#ask(shard, 'search.log', { from, offset }));
+        await this.#take(shard, followed, read.rows);
+        followed.rewrites = read.rewrites;
         await this.#settleDoubts();
         this.#stepped();
-        if (isLast) break;
+        if (read.isLast) break;
       }
     }
     for (const each of this.#behind) await this.#readWhole(each);
@@ -187,16 +193,21 @@ export class SearchFollower {
 
   save(): SavedFollower {
     return {
-      shards: this.#shards.map(({ row, checksum, sessions }) => ({ row, checksum, sessions: [...sessions.values()] })),
+      shards: this.#shards.map(({ sessions, ...place }) => ({ ...place, sessions: [...sessions.values()] })),
     };
   }
 
-  /** Whether the log still has the last saved row at its position: a row never changes or disappears. */
-  async #isSameLog(shard: number, { row, checksum }: FollowedShard): Promise<boolean> {
+  /**
+   * True if this is the log that was followed. It has the last saved row at its position, unless rows were rewritten
+   * meanwhile. A log that went back has fewer rewrites, or the same number and another row.
+   */
+  async #isSameLog(shard: number, { row, checksum, rewrites }: FollowedShard): Promise<boolean> {
     if (row === 0) return true;
-    const { rows } = await shippedRows((offset) => this.#ask(shard, 'search.log', { from: row, offset }));
+    const { rows, rewrites: now } = await shippedRows((offset) =>
+      this.#ask(shard, 'search.log', { from: row, offset }),
+    );
     const [there] = rows;
-    return there?.row === row && rowChecksum(there.bytes) === checksum;
+    return now > rewrites || (there?.row === row && rowChecksum(there.bytes) === checksum);
   }
 
   async #forgetDeleted(shard: number, { sessions }: FollowedShard): Promise<void> {
@@ -206,7 +217,7 @@ export class SearchFollower {
     this.#index.removeSessions(deleted);
   }
 
-  /** The present names of sessions; a deleted one has none. */
+  /** The present ids of sessions by key; a deleted session has none. */
   async #namesOf(shard: number, keys: readonly number[]): Promise<ReadonlyMap<number, string>> {
     const names = new Map<number, string>();
     for (let at = 0; at < keys.length; at += SEARCH_PAGE_NAMES) {
@@ -217,7 +228,7 @@ export class SearchFollower {
     return names;
   }
 
-  /** Takes rows in (W1). The names of new sessions are looked up first; then everything changes at once. */
+  /** Applies rows (W1). The ids of new sessions are looked up first; then everything changes at once. */
   async #take(shard: number, followed: FollowedShard, rows: readonly ShippedRow[]): Promise<void> {
     const last = rows.at(-1);
     if (last === undefined) return;
@@ -239,10 +250,10 @@ export class SearchFollower {
     followed.checksum = rowChecksum(last.bytes);
   }
 
-  /** Adds a session that is new to the follower; undefined when the session has lost its name. */
+  /** Adds a session that is new to the follower; undefined when the session was deleted. */
   #made(followed: FollowedShard, key: number, session: string | undefined): FollowedSession | undefined {
     if (session === undefined) return undefined;
-    // The name was reused, so the known facts belong to an earlier session.
+    // The id was reused, so the known facts belong to an earlier session.
     if (this.#known.has(session)) {
       this.#drop(session);
       this.#index.removeSessions([session]);
@@ -259,7 +270,7 @@ export class SearchFollower {
     else for (const message of found) this.#index.put(known.session, message);
   }
 
-  /** Removes the session's messages from the index until it is read as a whole. */
+  /** Removes the session's messages from the index until the session is read as a whole. */
   #fallBehind(known: FollowedSession, { name }: TextFold): void {
     known.fold = undefined;
     known.name = name;
@@ -297,8 +308,8 @@ export class SearchFollower {
   }
 
   /**
-   * Determines which session has a deleted name now. A page read earlier may still contain the deleted session, and the
-   * name may be in use again. The shard's answer decides.
+   * Determines which session has the id of a deleted one now. A page read earlier may still contain the deleted
+   * session, and the id may be in use again. The shard's answer decides.
    */
   async #settleDoubts(): Promise<void> {
     for (const session of [...this.#doubtful]) {
@@ -332,7 +343,7 @@ export class SearchFollower {
 function restoredShard(saved: SavedFollower['shards'][number] | undefined): FollowedShard {
   const sessions = new Map<number, FollowedSession>();
   for (const each of saved?.sessions ?? []) sessions.set(each.key, { ...each });
-  return { row: saved?.row ?? 0, checksum: saved?.checksum ?? 0, sessions };
+  return { row: saved?.row ?? 0, checksum: saved?.checksum ?? 0, rewrites: saved?.rewrites ?? 0, sessions };
 }
 
 /**

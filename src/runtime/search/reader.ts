@@ -1,7 +1,7 @@
 /**
  * Reads one session from its log on the thread of the index. It requests bounded pieces from the session's shard and
- * folds them with the core's own `apply`, as the shard would. For a fork it reads the log of the session it was forked
- * from, up to the fork's marker (K5).
+ * folds them with the core's `apply`, as the shard would. The beginning of a fork is read from the log of the session
+ * it was forked from, up to the fork's marker (K5 of `fork-reader.ts`).
  *
  * Owns: nothing that outlives a call. Does not own: the logs, the index.
  */
@@ -37,7 +37,7 @@ export type AskShard = <M extends SearchMethod>(
 export interface SessionPlace {
   readonly shard: number;
   readonly session: string;
-  /** The journal's key of the session. If a name has another key, it names another session. */
+  /** The journal's key of the session. The same id with another key is another session. */
   readonly key: number;
 }
 
@@ -111,7 +111,7 @@ async function* turnsIn(
   for (let at = 0; at < rows.length; ) {
     const wanted = rows.slice(at, at + SEARCH_PAGE_ROWS);
     const came = await shippedRows((offset) => ask(shard, 'search.rows', { rows: wanted, offset }));
-    if (came.rows.length === 0) throw corrupt(place, wanted[0] ?? 0, new Error('its row is not there'));
+    if (came.rows.length === 0) throw corrupt(place, wanted[0] ?? 0, new Error('the row is missing'));
     for (const shipped of came.rows) {
       const { row } = shipped;
       for (const turn of folded(place, row, () => turnsOf(shipped, key).map((text) => decodeTransition(text))))
@@ -133,8 +133,8 @@ async function rowsOf(ask: AskShard, { shard, key }: SessionPlace, until: number
 }
 
 /**
- * Works like `plantFork`: adds the beginning of a fork, if this is the first transition of a fork whose record does not
- * have it.
+ * Works like `plantFork`: adds the beginning of a fork, if this is the first transition of a fork and does not hold the
+ * beginning itself.
  */
 async function plant(ask: AskShard, place: SessionPlace, state: SessionState, first: TransitionRecords): Promise<void> {
   const [record] = first.records;

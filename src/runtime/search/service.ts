@@ -1,11 +1,13 @@
 /**
  * Runs the index of all messages on its thread: it follows the logs, answers searches, and is saved.
  *
- * Owns: the index, its follower, when they are saved. Does not own: the location of the segment store, the thread.
+ * Owns: the index, its follower, the time at which both are saved. Does not own: the location of the segment store, the
+ * thread.
  * Invariants:
- *  V1 a search finds what was durable before it began, and nothing that had left by then. If it did not wait until all
- *     of that was read, it says so (`isComplete`) and checks the present state of each message that it returns;
- *  V2 the saved data is from one moment: segments, numbers and positions. After a crash only later rows are read again;
+ *  V1 a search finds the messages that were durable before it began, and none that had been removed by then. If the
+ *     index has not read all of them in time, the answer says so (`isComplete`). Each message that it returns is then
+ *     checked against the present state of its session;
+ *  V2 the saved segments, numbers and positions are from one moment. After a crash only later rows are read again;
  *  V3 an index that is damaged, or belongs to other logs, is deleted and built again.
  */
 import { z } from 'zod';
@@ -40,24 +42,24 @@ export interface SearchRequest {
   readonly text: string;
   readonly limit: number;
   /**
-   * A session whose messages from a seq on are not returned; without `floor`, the messages of its window are not
-   * returned.
+   * A session whose messages from the seq `floor` on are not returned. Without `floor`, the messages of its window are
+   * not returned.
    */
   readonly excluding?: { readonly session: string; readonly floor?: number };
   /** Roots of the trees to search; missing: all. */
   readonly trees?: ReadonlySet<string>;
   /** Epoch ms. */
   readonly now: number;
-  /** Weight of a year of age. */
+  /** Weight of one year of a message's age. */
   readonly decay: number;
-  /** How long the search may wait until everything written is read, in ms. */
+  /** How many milliseconds the search may wait until everything written has been read. */
   readonly waitMs: number;
 }
 
 /** The answer to a search, best message first. */
 export interface SearchAnswer {
   readonly found: readonly FoundMessage[];
-  /** True if False if something written before the search began was not read yet. */
+  /** True if everything that was written before the search began has been read. */
   readonly isComplete: boolean;
   /** Messages in the index. */
   readonly messages: number;
@@ -137,6 +139,23 @@ export class SearchService {
   forget(sessions: readonly string[]): void {
     this.#follower.forget(sessions);
     this.#isSaved = false;
+  }
+
+  /**
+   * Removes messages of these deleted sessions from all files. Rejects with the error of a shard or of the device; the next
+   * call tries again.
+   */
+  async erase(sessions: readonly string[]): Promise<void> {
+    this.forget(sessions);
+    await this.#catchUp();
+    if (this.#isClosed) return;
+    try {
+      this.#index.erase();
+    } catch (error) {
+      if (!(error instanceof DamagedSegmentError)) throw error;
+      this.#beginAnew();
+    }
+    this.#save();
   }
 
   /** Saves the index and closes the segment store. */
@@ -238,7 +257,7 @@ export class SearchService {
     };
   }
 
-  /** The first seq of the window of a session that is not resident; 1 while nothing has left it. */
+  /** The first seq of the window of a session that is not resident; 1 if no message has left the window. */
   async #floorOf(session: string): Promise<number> {
     const { ask, shards } = this.#parts;
     const shard = shardOf(session, shards);

@@ -25,8 +25,8 @@ export class SessionSince {
   }
 
   /**
-   * The present message with a seq; `known` is its text in the index; `undefined` if the message is gone. Rejects with
-   * the error of a shard.
+   * The present text of the message `seq`; `undefined` if the message is gone. `known`: its text in the index. Rejects
+   * with the error of a shard.
    */
   async asItStands(seq: number, known: StandingText): Promise<StandingText | undefined> {
     this.#changed ??= this.#read();

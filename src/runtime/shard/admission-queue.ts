@@ -1,15 +1,15 @@
-/** Sessions that wait for admission, first come first served. Each is in the queue at most once. */
+/** Sessions that wait for admission, by id, first come first served. Each is in the queue at most once. */
 
 /** See the head of the file. */
 export class AdmissionQueue {
   readonly #members = new Set<string>();
   /**
    * Kept from one `take` to the next. Deleting from the front of a set leaves holes there, and a new iterator would
-   * pass over all of them. A name that is added, also for the second time, is behind the iterator's position.
+   * pass over all of them. An id that is added, even a second time, comes after the iterator's position.
    */
   #front = this.#members.values();
 
-  /** Number of waiting names. */
+  /** Number of waiting sessions. */
   get size(): number {
     return this.#members.size;
   }
@@ -18,17 +18,17 @@ export class AdmissionQueue {
     return this.#members.has(name);
   }
 
-  /** Puts a name at the end, unless it waits already. */
+  /** Puts a session at the end, unless it waits already. */
   add(name: string): void {
     this.#members.add(name);
   }
 
-  /** Removes a name from any position. */
+  /** Removes a session from any position. */
   delete(name: string): void {
     this.#members.delete(name);
   }
 
-  /** Takes the first name. Undefined if none waits. */
+  /** Takes the first session. Undefined if none waits. */
   take(): string | undefined {
     let next = this.#front.next();
     if (next.done === true) {

@@ -4,11 +4,12 @@
  * Owns: which sessions hold one of the `limits.liveSessions` slots, how many of `limits.liveBytes` these sessions take
  * together, and the queue for admission. Does not own: whether a session could begin a turn (its state says so), nor
  * its turn. Invariants:
- *  L1 a working session continues without asking again; another one is admitted while there is room, first come first
- *     served;
+ *  L1 a working session continues without asking again. Another session is admitted while there is room, first come
+ *     first served;
  *  L2 a session works or waits, never both, and does neither without its agent;
- *  L3 the bytes of working sessions are as of the last transition of each. A session is admitted while they are below
- *     the bound. So they may exceed it by one conversation and by the growth of the working ones since then.
+ *  L3 the bytes of each working session are those after its last transition. A session is admitted while their sum is
+ *     below the bound. So the sum may exceed the bound by one conversation, and by the growth of the working sessions
+ *     since then.
  */
 import { isRunning, isWaiting, type SessionActor } from '../../../actors/session-actor.ts';
 import { BYTES_PER_TOKEN, type Limits } from '../../base/bounds.ts';
@@ -32,7 +33,7 @@ export class Admission {
     this.#start = start;
   }
 
-  /** True if Another session may begin to work. */
+  /** True if another session may begin to work. */
   get hasRoom(): boolean {
     return this.#live.size < this.#sessionsMax && this.#bytes < this.#bytesMax;
   }
@@ -62,8 +63,8 @@ export class Admission {
   }
 
   /**
-   * Notes the state of a session after a transition. `isHeld`: whether other work precedes the session's next turn, and
-   * wakes the session when it ends.
+   * Notes the state of a session after a transition. `isHeld`: true if other work precedes the session's next turn. The
+   * end of that work wakes the session.
    */
   note(actor: SessionActor, hasAgent: boolean, isHeld: boolean): void {
     const { state } = actor;

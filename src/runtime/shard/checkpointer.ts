@@ -1,13 +1,13 @@
 /**
  * Writes heads lazily: not at each transition, but for all changed sessions about every second, and when a session
- * leaves memory (architecture §4).
+ * leaves memory. A head is the summary of a session in the journal, with the address of its snapshot.
  *
  * Owns: which sessions changed since the last checkpoint. Does not own: the journal.
- *  K1 a checkpoint covers every session changed since the one before, so the tail before it need not be replayed. A
- *     head covers a session; while the session works, the head that named it runnable covers it. That head ages, so
- *     readers of heads alone ask `runnable`;
+ *  K1 a checkpoint covers every session changed since the previous checkpoint, so the log before it need not be
+ *     replayed. A new head covers its session. A working session is covered by an older head that marks it runnable.
+ *     Such a head is out of date, so code that reads heads alone must check `runnable`;
  *  K2 no timer runs while nothing changed (A11);
- *  K3 a session that was dropped counts as changed until it is read again: it is assumed to have work;
+ *  K3 a session that was dropped from memory counts as changed until it is read again: it is assumed to have work;
  *  K4 a snapshot is removed only by the write of a head of its session that names another snapshot.
  */
 
@@ -46,7 +46,7 @@ export class Checkpointer {
   }
 
   /**
-   * Notes that a transition of these sessions was journalled. One call takes all sessions of the transition, since a
+   * Notes that a transition of these sessions was journalled. One call takes all sessions of the transition, because a
    * checkpoint may be due within the call (K1).
    */
   changed(written: readonly { readonly actor: SessionActor }[]): void {
@@ -60,7 +60,9 @@ export class Checkpointer {
     if (this.#holds === 0) this.#schedule();
   }
 
-  /** Prevents checkpoints until `letGo`: sessions that must be in the next one are still being read (K1). May be nested. */
+  /**
+   * Prevents checkpoints until `letGo`, while sessions that the next one must cover are being read (K1). May be nested.
+   */
   hold(): void {
     this.#holds += 1;
     // A checkpoint that was already due would otherwise be written while the sessions are being read.
@@ -85,16 +87,16 @@ export class Checkpointer {
   }
 
   /**
-   * A session was read back into memory. While a head waits to be written, the stored head is about to be replaced, so
-   * the stored head's flag must not be used (K1).
+   * Called when a session was read back into memory. If a new head of the session waits to be written, it will replace
+   * the stored head. So the stored head's flag must not be used (K1).
    */
   returned(actor: SessionActor): void {
     if (this.#passive.has(actor.key)) actor.isHeadRunnable = false;
   }
 
   /**
-   * Notes that the log of a session could not be read. The session's head keeps it in the runnable set, so that the
-   * next open tries again.
+   * Notes that the log of a session could not be read. A head keeps the session in the runnable set, so that the next
+   * open tries again.
    */
   unread(id: string, key: SessionKey): void {
     const known = this.pending(key) ?? this.#journal.head(key);
@@ -117,8 +119,7 @@ export class Checkpointer {
   }
 
   /**
-   * Notes that the state of this actor is not that of the log, which may hold transitions since the last checkpoint
-   * (K3).
+   * Notes that the state of this actor differs from the log, which may hold transitions since the last checkpoint (K3).
    */
   dropped(actor: SessionActor): void {
     this.forget(actor);
@@ -126,9 +127,9 @@ export class Checkpointer {
   }
 
   /**
-   * The log that a fork shares is about to be removed. The beginning of the fork is stored at `base`, and from now on
-   * the fork's head names that address (K5). This is durable with the removal that follows, or before it. `actor`: the
-   * fork, if it is in memory.
+   * Called before the log that a fork shares is removed. The beginning of the fork is stored at `base`, and from now on
+   * the fork's head names that address (K5 of `fork-reader.ts`). The new head is durable with the removal that follows,
+   * or before it. `actor`: the fork, if it is in memory.
    */
   rooted(key: SessionKey, base: string, actor: SessionActor | undefined): void {
     const passive = this.#passive.get(key);
@@ -146,7 +147,8 @@ export class Checkpointer {
   /** Writes the last checkpoint, with snapshots of long logs, so that the next open reads little. */
   close(actors: Iterable<SessionActor>): void {
     for (const actor of actors) if (this.#changed.has(actor)) this.#takeSnapshot(actor);
-    // The shard closes before all interrupted sessions could be read, so the tail is replayed from its old position.
+    // The shard closes before all interrupted sessions were read, so the next open replays the tail from its old
+    // position.
     if (this.#holds > 0) this.#position = this.#journal.checkpointed();
     this.#write(true);
   }

@@ -1,14 +1,14 @@
 /**
- * The queue of items that wait for the disk. The work of an item runs once everything journalled before it is durable
- * (A2).
+ * The queue of items that wait for the disk. The work of an item runs once everything journalled before the item is
+ * durable (A2).
  *
  * Owns: the order of items and the one waiter on the journal's gate. Does not own: the journal, the work of an item.
  *  Q1 items are released in the order in which they were added;
  *  Q2 an item is released only after a flush that began after it was added;
  *  Q3 released items share the event loop fairly: after `RESUME_BUDGET_MS` the rest wait for the next tick;
- *  Q4 an item that throws is reported and stops no other: its records are durable all the same;
+ *  Q4 an item that throws is reported and stops no other item. Its records are durable anyway;
  *  Q5 a deferrable item, which no caller waits for, starts no flush. It waits for the next flush, which begins at most
- *     `FLUSH_PATIENCE_MS` later. So a turn that continues at once costs one flush and not one per half-step.
+ *     `FLUSH_PATIENCE_MS` later. So a turn that continues at once costs one flush, not one for each half-step.
  */
 import { FLUSH_PATIENCE_MS, RESUME_BUDGET_MS } from '../../base/bounds.ts';
 import type { Clock, Soon } from '../../base/clock.ts';
@@ -18,7 +18,7 @@ import { asError } from '../../base/errors.ts';
 export interface CommitItem {
   /** Called when the flush succeeded. */
   release(): void;
-  /** Called when the flush failed, so that nothing of the item is durable. Must not throw. */
+  /** Called when the flush failed, so that the item does not count as durable. Must not throw. */
   refuse(error: Error): void;
 }
 
@@ -58,7 +58,7 @@ export class CommitQueue {
     return this.#waiting.length === 0 && this.#released.length === 0 && !this.#isFlushing;
   }
 
-  /** `isDeferrable`: the item is deferrable, since no caller waits for it (Q5). */
+  /** `isDeferrable`: true if no caller waits for the item (Q5). */
   add(item: CommitItem, isDeferrable = false): void {
     this.#waiting.push(item);
     if (!isDeferrable) this.#isHurried = true;
@@ -72,7 +72,7 @@ export class CommitQueue {
     this.#begin();
   }
 
-  /** Begins a flush, or sets the timer for one. Does nothing during a flush, which checks the queue again when it ends. */
+  /** Begins a flush, or sets the timer for one. Does nothing during a flush: its end checks the queue again. */
   #begin(): void {
     if (this.#isFlushing) return;
     if (!this.#isHurried) {

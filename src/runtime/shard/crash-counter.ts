@@ -1,4 +1,6 @@
-/** Restart intensity of single sessions: a session whose transitions keep throwing is not read again for ever. */
+/**
+ * Bounds how often a single session may crash: a session whose transitions keep throwing is not read again for ever.
+ */
 import { SESSION_RESTARTS } from '../../base/bounds.ts';
 import { countRestart } from '../../base/restart-intensity.ts';
 

@@ -2,9 +2,9 @@
  * Operations on a history that wait for a message boundary. They wait because the answer of a model call in flight
  * belongs to the history that was sent.
  *
- * Owns: the waiting operations, by session. Does not own: when a boundary is reached; the shard says so.
- *  E1 while operations of a session wait or are being done, it claims no half-step (`holds`): they precede the next
- *     request;
+ * Owns: the waiting operations, by session. Does not own: the decision when a boundary is reached (the shard's).
+ *  E1 while operations of a session wait or are being done, the session claims no half-step (`holds`): the operations
+ *     precede the next request;
  *  E2 at most `EDITS_WAITING_MAX` operations of one session wait; each is settled once, in the order in which they
  *     came.
  */

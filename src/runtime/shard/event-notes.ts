@@ -1,11 +1,11 @@
 /**
- * Gathers the events that a shard publishes in one tick into one note for the host. One note for each transition would
+ * Collects the events that a shard publishes in one tick in one note for the host. One note for each transition would
  * be too many: one flush may publish for hundreds of actors.
  *
  * Owns: the note that still accepts events. Does not own: which events are published and when; the endpoint. Belongs to
  * the shard's thread.
- *  V1 Events arrive in the order in which they were published, and before everything that was sent after the first of
- *     their note.
+ *  V1 Events arrive in the order in which they were published. They arrive before everything that was sent after the
+ *     first event of their note.
  *  V2 A note holds at most `EVENTS_OF_NOTE_MAX` events.
  *  V3 A session is introduced with its first events or before them.
  */

@@ -1,21 +1,21 @@
 /**
- * Idle sessions that are still resident, least recently used first. The next message of their conversations need not
- * read the disk.
+ * Idle sessions that are still resident, least recently used first. A message to such a session needs no read from
+ * disk.
  *
  * Owns: their order, and the time of the last use of each. Does not own: the actors. The shard removes an actor that
  * leaves this list.
- *  Q1 at most `ShardBounds.hotSessions` stay, with at most `HOT_TOKENS_MAX` tokens together. Beyond that the oldest
- *     leave, several at once. Otherwise a set that stays at its bound would pass over the holes at the front of a map
- *     each time;
- *  Q2 of children that have ended, which are rarely woken again, at most `ENDED_SESSIONS_MAX` stay;
- *  Q3 no session stays longer after its last use than `SESSION_IDLE_MS`, or half as long again;
+ *  Q1 at most `ShardBounds.hotSessions` sessions stay, with at most `HOT_TOKENS_MAX` tokens together. Beyond that the
+ *     oldest leave, several at once. If only one left each time, its removal would pass over all holes that earlier
+ *     ones left at the front of the map;
+ *  Q2 at most `ENDED_SESSIONS_MAX` children that have ended stay, because they are rarely woken again;
+ *  Q3 a session leaves at most one and a half times `SESSION_IDLE_MS` after its last use;
  *  Q4 one timer serves all sessions; it stops when the list is empty.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { ENDED_SESSIONS_MAX, HOT_TOKENS_MAX, SESSION_IDLE_MS } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
 
-/** The share of the bound that leaves at once: one session in this many. */
+/** When a bound is exceeded, one session in this many leaves at once. */
 const LEAVING_SHARE = 16;
 
 interface Stay {

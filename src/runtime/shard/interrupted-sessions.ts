@@ -2,13 +2,13 @@
  * Sessions interrupted by a crash: their calls are lost, and the log does not say so yet.
  *
  * Owns: which sessions they are, and the order in which they resume. Does not own: the recovery. The next transition of
- * such a session begins with it, whatever its inputs are, and removes the session from here. Invariants:
+ * such a session begins with the recovery, whatever its inputs are, and removes the session from here. Invariants:
  *  R1 they are read one slice per tick, so that the first half-step need not wait for all of them (A10);
- *  R2 no checkpoint is made until all are read, because a checkpoint would leave out the others (K1 of the
- *     checkpointer);
+ *  R2 no checkpoint is made until all are read, because a checkpoint would leave out the sessions not yet read (K1 of
+ *     `checkpointer.ts`);
  *  R3 a session whose log cannot be read is left alone, and the others continue;
- *  R4 a session that was working resumes when admission has room for it. Until then it is set aside, out of memory, in
- *     the order in which it was read: a crash may have interrupted more sessions than fit.
+ *  R4 a session that was working resumes when admission has room for it. Until then it is set aside, outside memory, in
+ *     the order in which it was read. A crash may have interrupted more sessions than fit.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import type { Soon } from '../../base/clock.ts';
@@ -32,7 +32,7 @@ export interface ResumingParts {
   readonly recover: (actor: SessionActor) => void;
   /** True if the session may continue now. */
   readonly hasRoom: (actor: SessionActor) => boolean;
-  /** Takes a session out of memory that resumes later. */
+  /** Removes a session from memory; the session resumes later. */
   readonly setAside: (actor: SessionActor) => void;
   readonly sliceDone: () => void;
   readonly failed: (error: unknown, sessionId: string | undefined, key: SessionKey) => void;
@@ -138,7 +138,7 @@ export class InterruptedSessions {
 
   #resumeSlice(keys: readonly SessionKey[], from: number): void {
     const { soon, checkpointer, isClosing, sliceDone } = this.#parts;
-    // The checkpointer is still held, so the sessions that were not read stay in the tail for the next open.
+    // The checkpointer is still held, so the next open finds the sessions that were not read in the tail.
     if (isClosing()) return;
     const end = Math.min(from + RESUME_SLICE, keys.length);
     for (const key of keys.slice(from, end)) this.#resume(key);

@@ -18,7 +18,7 @@ export class IsolatedSessions {
     this.#keys = new Set(keys);
   }
 
-  /** The error that refuses every request for this session. Undefined: it is not isolated. */
+  /** The error that refuses every request for this session; undefined if the session is not isolated. */
   errorOf(key: SessionKey, id: string): TroupeError | undefined {
     if (this.#keys.size === 0 || !this.#keys.has(key)) return undefined;
     const message = `session ${JSON.stringify(id)} needs more memory than its thread has and is blocked; make room (limits.liveBytes, a smaller tokenBudget, a larger heap) and call resume()`;

@@ -6,13 +6,14 @@
  * (`residency.ts`), the attempts to write again (`store-outage.ts`), the order of resumption
  * (`interrupted-sessions.ts`).
  * Invariants:
- *  H3 an actor whose flush failed is dropped and read again from the log: the outage drops all (O2), and each session
- *     resumes when the store takes writes again;
- *  H6 a closed shard takes no transition; a closing one finishes the half-steps that run and begins none;
+ *  H3 an actor whose flush failed is dropped and read again from the log. The outage drops all actors (O2 of
+ *     `store-outage.ts`), and each session resumes when the store takes writes again;
+ *  H6 a closed shard takes no transition; a closing shard finishes the half-steps that run and begins none;
  *  H7 a deletion and its report to the parent are in one append (A6).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { type StoreLostError, TroupeError } from '../../base/errors.ts';
+import type { SessionKey } from '../../journal/position.ts';
 import type { CallWait } from '../../models/pool.ts';
 import { hasEnded } from '../../session/state/child-link.ts';
 import { storeRoots } from '../reading/fork-roots.ts';
@@ -20,6 +21,7 @@ import { isHeadBlocked } from '../reading/head.ts';
 import type { Admission } from './admission.ts';
 import type { CommitQueue } from './commit-queue.ts';
 import type { EditQueue } from './edit-queue.ts';
+import type { Eraser } from './eraser.ts';
 import type { InterruptedSessions } from './interrupted-sessions.ts';
 import type { Residency } from './residency.ts';
 import type { SessionTimers } from './session-timers.ts';
@@ -42,6 +44,7 @@ export interface LifeParts {
   readonly outage: StoreOutage;
   readonly waiters: ShardWaiters;
   readonly edits: EditQueue;
+  readonly eraser: Eraser;
 }
 
 /** See the head of the file. */
@@ -57,6 +60,7 @@ export class Life {
   readonly #outage: StoreOutage;
   readonly #waiters: ShardWaiters;
   readonly #edits: EditQueue;
+  readonly #eraser: Eraser;
   /** Checks whether a call or a commit is still in flight; set while closing. */
   #onStill: (() => void) | undefined;
   #isClosing = false;
@@ -74,6 +78,7 @@ export class Life {
     this.#outage = given.outage;
     this.#waiters = given.waiters;
     this.#edits = given.edits;
+    this.#eraser = given.eraser;
   }
 
   /** Why no transition may run: the store refuses writes, or the shard is closed. */
@@ -102,6 +107,7 @@ export class Life {
   /** Resumes everything that was interrupted (A10), one slice per tick. */
   resumeInterrupted(): void {
     this.#interrupted.resumeAll();
+    this.#eraser.begin();
   }
 
   /** Resolves when every session that was interrupted when the store was opened has been read. */
@@ -113,7 +119,7 @@ export class Life {
   get isDrained(): boolean {
     if (this.#outage.error !== undefined) return false;
     const { stoppedCalls } = this.#work;
-    // While sessions with such calls take all of admission, the sessions that wait for it cannot start either.
+    // While sessions with such calls hold all slots of admission, the sessions that wait for admission cannot start.
     if (stoppedCalls > 0 && !this.#live.hasRoom && stoppedCalls === this.#live.size) return true;
     return this.#live.size === stoppedCalls && this.#live.waiting === 0 && !this.#interrupted.hasWork;
   }
@@ -122,7 +128,7 @@ export class Life {
     if (this.isDrained) this.#waiters.drained();
   }
 
-  /** The error that answers every request about an isolated session; undefined: it is not isolated. */
+  /** The error that answers every request about an isolated session; undefined if the session is not isolated. */
   isolationOf(sessionId: string): TroupeError | undefined {
     const key = this.#parts.journal.keyOf(sessionId);
     return key === undefined ? undefined : this.#parts.isolated.errorOf(key, sessionId);
@@ -136,8 +142,8 @@ export class Life {
   }
 
   /**
-   * A session is about to resume. If the key or its model was refused, all sessions may try again (F36, F37). The
-   * sessions that the key blocked resume with it. Resolves when that is durable.
+   * Called when a session is about to resume. If the provider's key or the session's model was refused, all sessions
+   * may try again (F36, F37). The sessions that the refused key blocked resume too. Resolves when that is durable.
    */
   async resumeModels(sessionId: string): Promise<void> {
     if (this.#isClosed) return;
@@ -147,7 +153,7 @@ export class Life {
     if (error.code === 'model_authentication') await this.#resumeAll((name) => this.#isKeyRefused(name));
   }
 
-  /** True if the refusal of the key also blocked a call of this session. */
+  /** True if a refusal of the key blocked this session. */
   #isKeyRefused(sessionId: string): boolean {
     return this.#residency.find(sessionId)?.state.blocked?.code === 'model_authentication';
   }
@@ -201,10 +207,13 @@ export class Life {
     }
     const parent = actor.state.parent;
     const subtree = this.#subtree(actor);
-    this.#rootForks(subtree);
-    // This must come first: a transition may close the open batch, and the removal must be in one append with the
+    const heirs = this.#rootForks(subtree);
+    // The removal comes first: a transition may close the open batch, and the removal must be in one append with the
     // report to the parent (H7).
-    this.#parts.journal.remove(subtree.map((each) => each.key));
+    this.#parts.journal.remove(
+      subtree.map((each) => each.key),
+      heirs,
+    );
     for (const each of subtree) {
       this.#residency.drop(each);
       this.#residency.personWaits.forget(each.id);
@@ -217,6 +226,7 @@ export class Life {
     }
     const release = (): void => {
       reply.resolve(subtree.map((each) => each.id));
+      this.#eraser.begin();
       this.checkDrained();
     };
     this.#commits.add({ release, refuse: (error) => reply.reject(storeError(error)) });
@@ -224,8 +234,12 @@ export class Life {
     this.#transitions.gauge();
   }
 
-  /** Forks that share these logs get a copy of their beginning, because the logs are about to be removed. */
-  #rootForks(leaving: readonly SessionActor[]): void {
+  /**
+   * Forks that share these logs get a copy of their beginning, because the logs are about to be removed. Returns the
+   * forks of each session: what they share names its results.
+   */
+  #rootForks(leaving: readonly SessionActor[]): ReadonlyMap<SessionKey, readonly SessionKey[]> {
+    const forks = new Map<SessionKey, SessionKey[]>();
     for (const { key, state } of leaving) {
       if (state.forks.length === 0) continue;
       for (const root of storeRoots(this.#parts.journal, state, key)) {
@@ -236,8 +250,10 @@ export class Life {
           root.base,
           isKnown ? this.#residency.inMemory(root.name) : this.#residency.find(root.name),
         );
+        forks.set(key, [...(forks.get(key) ?? []), root.key]);
       }
     }
+    return forks;
   }
 
   #subtree(root: SessionActor): readonly SessionActor[] {
@@ -265,8 +281,8 @@ export class Life {
   }
 
   /**
-   * Stops intake, and waits up to `deadlineMs` for running half-steps. Gives up the rest, which resume at the next
-   * open. Then writes heads and closes.
+   * Stops intake, and waits up to `deadlineMs` for running half-steps. Gives up those that still run, which resume at
+   * the next open. Then writes heads and closes.
    */
   async close(deadlineMs: number): Promise<void> {
     if (this.#isClosed) return;
@@ -276,6 +292,7 @@ export class Life {
     await this.#halfStepsDone(deadlineMs);
     this.#isClosed = true;
     this.#outage.close();
+    this.#eraser.close();
     this.#residency.endSweeps();
     this.#interrupted.close();
     for (const actor of this.#residency.actors()) this.#timers.clear(actor);

@@ -1,10 +1,10 @@
 /**
- * The notices of a shard as a chain: each note names the position of the note before, so that a follower sees whether
- * one is missing, and then reads the log from there.
+ * The notices of a shard as a chain: each note names the position of the previous note. So a follower sees whether a
+ * note is missing, and then reads the log from its own position.
  *
- * Owns: the position of the last note. Does not own: the notices; they are in the log.
- * Invariant: N1 if the log may have a notice after the last note that was not published, the chain is broken: the next
- * note names a position behind every other one.
+ * Owns: the position of the last note. Does not own: the notices; they are in the log. Invariant: N1 if the log may
+ * have an unpublished notice after the last note, the chain is broken. The next note then names a previous position
+ * that no follower has reached.
  */
 import type { Position } from '../../journal/position.ts';
 import type { KeyedNotice, NoticeNote } from '../protocol/notices.ts';
@@ -27,7 +27,7 @@ export class NoticeChain {
     return { previous, position, notices };
   }
 
-  /** A flush failed: the log may have its notices nevertheless (N1). */
+  /** Called when a flush failed: the log may have its notices nevertheless (N1). */
   break(): void {
     this.#last = Number.MAX_SAFE_INTEGER;
   }

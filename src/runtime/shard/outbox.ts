@@ -1,5 +1,5 @@
 /**
- * The outbox of one transition: what it publishes after its flush. Each list is created on first use, since most
+ * The outbox of one transition: what it publishes after its flush. Each list is created on first use, because most
  * transitions publish little.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
@@ -20,21 +20,21 @@ export interface Fate {
 export class Outbox {
   events: SessionEvent[] | undefined;
   /**
-   * Sessions to introduce before the events. Introductions alone do not make the outbox non-empty, since no caller
-   * waits for introductions.
+   * Sessions to introduce before the events. Introductions alone do not make the outbox non-empty, because no caller
+   * waits for them.
    */
   introduced: SessionActor[] | undefined;
   settled: Fate[] | undefined;
   promoted: Fate[] | undefined;
   /** Ended children whose exit a request waits for. */
   exits: SessionActor[] | undefined;
-  /** Messages said in sessions that have listeners. */
+  /** New messages of sessions that have listeners. */
   said: { readonly session: string; readonly messages: HistoryMessage[] }[] | undefined;
 
   /** Notices for a follower on the host, and the position of the transition. */
   notices: KeyedNotice[] | undefined;
   position: Position = 0;
-  /** Sessions whose compression is over and which a request waits for. */
+  /** Sessions whose compression is over, if a request waits for that. */
   compressions: string[] | undefined;
 
   /** True if there is something to publish or to answer. */

@@ -1,19 +1,18 @@
 /**
- * The sessions of a shard with calls that wait for a person, so that a queue of these calls reads no other session.
+ * The sessions of a shard with calls that wait for a person. A list of these calls then reads no other session.
  *
- * Owns: their names, with the ages of their calls as of the last look. Does not own: the calls. The state of a session
- * says which calls wait, and a list of them reads that state.
+ * Owns: their ids, with the ages of their calls when last noted. Does not own: the calls. The state of a session says
+ * which calls wait, and a list of them reads that state.
  * Invariants:
- *  P1 once the interrupted sessions have been read, every session whose log has a waiting call is named here. A session
- *     with a waiting call is never idle, so it is in the journal's runnable set or in the tail of the log, and a start
- *     reads it;
- *  P2 a name may be here without a waiting call: a transition of a dropped actor may not have reached the disk. Such a
- *     session is read by the next list.
+ *  P1 once the interrupted sessions have been read, every session whose log has a waiting call is noted here. Such a
+ *     session is never idle, so it is in the journal's runnable set or in the tail of the log, and a start reads it;
+ *  P2 a session may be noted here without a waiting call, because a transition of a dropped actor may not have reached
+ *     the disk. The next list reads such a session.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { isPersonAwaited, queuedCalls } from '../../session/rules/queued-calls.ts';
 
-/** A session that is named here. The ages are epoch ms, of its oldest and its newest waiting call. */
+/** A session that is noted here. The ages are epoch ms, of its oldest and its newest waiting call. */
 export interface PersonWait {
   readonly session: string;
   readonly calls: number;
@@ -31,7 +30,7 @@ export class PersonWaits {
     return this.#calls;
   }
 
-  /** All sessions that are named, in no order. */
+  /** All noted sessions, in no order. */
   all(): Iterable<PersonWait> {
     return this.#known.values();
   }
@@ -47,15 +46,15 @@ export class PersonWaits {
     this.#put({ session: id, calls: times.length, oldest: Math.min(...times), newest: Math.max(...times) });
   }
 
-  /** The state of a session in memory is no longer that of its log (P2). */
+  /** Called when a session's state in memory is no longer that of its log (P2). */
   doubt({ id, state }: SessionActor): void {
-    // A session none of whose calls ever waited has nothing to look for.
+    // A session whose calls never waited has nothing to look for.
     if (state.approvals === undefined) return;
     const calls = this.#known.get(id)?.calls ?? 0;
     this.#put({ session: id, calls, oldest: 0, newest: Number.POSITIVE_INFINITY });
   }
 
-  /** The session has no waiting call, or is gone. */
+  /** Called when the session has no waiting call, or is gone. */
   forget(session: string): void {
     this.#calls -= this.#known.get(session)?.calls ?? 0;
     this.#known.delete(session);

@@ -6,10 +6,11 @@
  * leave. Does not own: when a transition runs (`transitions.ts`), what runs for an actor beside its transitions
  * (`session-work.ts`), whether the store takes writes (`life.ts`).
  * Invariants:
- *  H3 an actor whose transition threw, or whose flush failed, is dropped and read again from the log: `drop` forgets
- *     all that memory holds of it, `find` reads it. `transitions.ts` and `life.ts` decide when to drop;
+ *  H3 an actor whose transition threw, or whose flush failed, is dropped and read again from the log. `drop` forgets
+ *     all that memory holds of the actor, and `find` reads it. `transitions.ts` and `life.ts` decide when to drop;
  *  H4 an idle session holds no timer and, beyond `ShardBounds.hotSessions`, no memory (A11);
- *  H5 a session has at most one actor: no idle session leaves during a transition, since it may hold the actor.
+ *  H5 a session has at most one actor: no idle session leaves during a transition, because the transition may hold its
+ *     actor.
  */
 import type { SessionAgent } from '../../../actors/agent-catalog.ts';
 import { SessionActor } from '../../../actors/session-actor.ts';
@@ -74,7 +75,7 @@ export class Residency {
     const refusal = isolated.errorOf(key, sessionId);
     if (refusal !== undefined) throw refusal;
     const actor = sessionAtWork.during(key, () => readActor(journal, sessionId, key));
-    // A name without a log: the transition that was to create the session was lost.
+    // An id without a log: the transition that was to create the session was lost.
     if (actor.state.agent === undefined) return undefined;
     this.#resident.set(sessionId, actor);
     this.checkpointer.returned(actor);
@@ -113,7 +114,7 @@ export class Residency {
     return this.checkpointer.pending(key) ?? this.#parts.journal.head(key);
   }
 
-  /** The summary of a session from memory, from its head, or, without a head, from its log. Not within a transition (H5). */
+  /** The summary of a session from memory, its head, or else its log. Must not be called within a transition (H5). */
   summary(id: string, key: SessionKey): SessionSummary | undefined {
     const resident = this.#resident.get(id);
     if (resident !== undefined) return resident.state.agent === undefined ? undefined : summaryOf(resident.state);
@@ -125,8 +126,8 @@ export class Residency {
   }
 
   agentOf(actor: SessionActor): SessionAgent | undefined {
-    // Agent and grants of a session never change. The form of its answers may change with each turn, and what is known
-    // of its model at any time.
+    // Agent and grants of a session never change. The form of its answers may change with each turn, and the known
+    // traits of its model may change at any time.
     const { catalog } = this.#parts;
     const form = formInForce(actor.state)?.key;
     if (actor.agent === undefined || actor.agentForm !== form || !catalog.isCurrent(actor.agent, actor.state)) {

@@ -5,8 +5,8 @@
 import type { SessionKey } from '../../journal/position.ts';
 
 /**
- * See the head of the file. The host creates it and passes its memory to the thread. The thread creates its own side
- * over that memory.
+ * See the head of the file. The host creates this object and passes its memory to the thread. The thread creates its
+ * own side over that memory.
  */
 export class SessionAtWork {
   readonly memory: SharedArrayBuffer;
@@ -22,7 +22,7 @@ export class SessionAtWork {
     return this.#place[0] ?? 0;
   }
 
-  /** Runs work for a session. The work may name other sessions while it works for them. */
+  /** Runs work for a session. The work may call this again for other sessions. */
   during<T>(key: SessionKey, work: () => T): T {
     const before = this.key;
     this.#place[0] = key;

@@ -33,11 +33,11 @@ export class SessionOrder {
   readonly #soon: Soon;
   readonly #summaryOf: (id: string, key: SessionKey) => SessionSummary | undefined;
   #entries: Map<string, NotedSession> | undefined;
-  /** The last name that was read; undefined: all were. */
+  /** The id of the last session that was read; undefined before the first. */
   #readTo: string | undefined;
   #reading: Promise<void> | undefined;
   #sorted: readonly NotedSession[] | undefined;
-  /** Each agent's name once. */
+  /** Each agent's name, so that entries share one string. */
   readonly #agents = new Map<string, string>();
 
   /** `summaryOf`: the summary of a session from memory, its head or its log. */
@@ -72,7 +72,7 @@ export class SessionOrder {
     if (known === undefined || known.key !== key || isChanged(known, summary)) this.#put(summary, key);
   }
 
-  /** The session is gone. */
+  /** Called when the session was deleted. */
   forget(id: string): void {
     if (this.#entries?.delete(id) === true) this.#sorted = undefined;
   }

@@ -9,8 +9,8 @@
  *  W1 an actor that leaves memory holds no timer (H4 of the shard);
  *  W2 while calls of a session are in flight, one deadline waits for them. No report says that a call began, and such a
  *     report could be lost too. At the deadline the session asks for each call whether a pool holds it. A call that
- *     waits or runs is
- *     checked again after another timeout. A call that nothing holds is lost, and is answered (`heal`).
+ *     waits or runs is checked again after another timeout. A call that nothing holds is lost, and is answered
+ *     (`heal`).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { CALL_CHECK_GRACE_MS } from '../../base/bounds.ts';
@@ -35,7 +35,7 @@ export interface TimersPlace {
 export class SessionTimers {
   readonly #place: TimersPlace;
   readonly #clock: Clock;
-  /** One timer serves all deadlines, since most rounds end long before theirs (W2). */
+  /** One timer serves all deadlines, because most rounds end long before their deadline (W2). */
   readonly #calls: DeadlineQueue<SessionActor>;
 
   constructor(place: TimersPlace) {
@@ -68,7 +68,7 @@ export class SessionTimers {
     this.#settleCalls(actor);
   }
 
-  /** One deadline for all calls of a session, at the shortest of their timeouts (W2). */
+  /** Sets one deadline for all calls of a session, at the shortest of their timeouts (W2). */
   #settleCalls(actor: SessionActor): void {
     if (actor.state.openCalls.size === 0) this.#clearCalls(actor);
     else if (actor.callsDeadline === undefined) this.#expectCalls(actor);
@@ -97,7 +97,7 @@ export class SessionTimers {
     return agent === undefined ? [] : callsAtWork(state, agent.facts);
   }
 
-  /** The log gives the due time, so the timer is set again after a restart, and when other calls wait. */
+  /** Sets the timer again after a restart, and when other calls wait: the log gives the time when calls expire. */
   #settleApprovals(actor: SessionActor): void {
     const dueAt = approvalsExpireAt(actor.state, this.#place.approvalsMs(actor));
     if (dueAt === actor.approvalsDueAt) return;

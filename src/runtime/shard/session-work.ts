@@ -8,8 +8,8 @@
  *  H2 of the shard: only a model call, a call of a tool that is declared `pure`, a timer and a cancellation start with
  *     the transition that asks for them (`runEarly`). In `strict` the calls wait too. All other work starts after the
  *     flush (`start`);
- *  W1 started work belongs to the resident actor and to what its state waits for at the start. Between a transition and
- *     its flush either may have gone, and then nothing starts.
+ *  W1 work starts only for the resident actor, and only if its state still waits for that work. Both may have changed
+ *     between a transition and its flush, and then nothing starts.
  */
 import type { SessionAgent } from '../../../actors/agent-catalog.ts';
 import { Enrichers } from '../../../actors/enrichers/enrichers.ts';
@@ -149,7 +149,7 @@ export class SessionWork {
     return this.#modelPool.stopped ?? 0;
   }
 
-  /** Why the governor holds the session's model call back; undefined: it does not. */
+  /** Why the governor holds the session's model call back; undefined if it does not. */
   callWaitOf(sessionId: string): CallWait | undefined {
     return this.#models.waitOf(sessionId);
   }
@@ -170,8 +170,8 @@ export class SessionWork {
   }
 
   /**
-   * Called when subscribers of a session come or go. Without an id, subscribers of all sessions came or went. `isNew`: a
-   * reader of this session begins.
+   * Called when subscribers of a session come or go. Without an id, subscribers of all sessions came or went. `isNew`:
+   * a reader of this session begins.
    */
   watched(sessionId: string | undefined, isNew: boolean): void {
     this.#models.watched(sessionId, isNew);
@@ -189,7 +189,7 @@ export class SessionWork {
     this.#enrichers.forget(sessionId);
   }
 
-  /** Lets all sessions try the key or the model again (F36, F37). */
+  /** Lets all sessions try the provider's key or the model again (F36, F37). */
   resumeModels(): void {
     this.#modelPool.resume?.();
   }
@@ -209,7 +209,7 @@ export class SessionWork {
     await Promise.all([this.#modelPool.close(), this.#toolPool.close()]);
   }
 
-  /** Runs the effects that publish nothing with their transition (H2). False: this effect must wait for the flush. */
+  /** Runs an effect at once if it publishes nothing (H2). Returns false if the effect must wait for the flush. */
   runEarly({ actor, effect }: ActorEffect): boolean {
     switch (effect.type) {
       case 'callModel':
@@ -269,8 +269,8 @@ export class SessionWork {
 
   /**
    * A `pure` call changes nothing outside. If a crash loses the call and the record of it, the call is made again, like
-   * a model call. A call may run only a bounded number of transitions ahead of the disk, because after a crash all work
-   * since the last flush is done again.
+   * a model call. A call may run only a bounded number of transitions ahead of the disk. After a crash, all work since
+   * the last flush is done again.
    */
   #mayRunAhead(actor: SessionActor, start: ToolStart): boolean {
     if (start.isRuntimeTool || this.#parts.durability === 'strict' || actor.unflushed > RUN_AHEAD_TURNS_MAX)
@@ -339,8 +339,8 @@ export class SessionWork {
   }
 
   /**
-   * A sub-agent keeps the name it has. The parent's spawn call waits for the name, and must not stay open after an
-   * orderly close (F13).
+   * Ends a run that names a sub-agent, which keeps the name it has. The parent's spawn call waits for the name, and
+   * must not stay open after an orderly close (F13).
    */
   #endNaming(actor: SessionActor): void {
     const { enrichment } = actor.state;
@@ -361,7 +361,7 @@ export class SessionWork {
     this.#place.submit(actor.id, [input]);
   }
 
-  /** Asks the host for a verdict. It asks after the flush, because the question publishes state. */
+  /** Asks the host for a verdict. Runs after the flush, because the question publishes state. */
   async #consult(actor: SessionActor, consult: Extract<Effect, { type: 'consult' }>): Promise<void> {
     const question = this.#isHot(actor) ? hostQuestion(actor.state, consult) : undefined;
     // The session was interrupted between the transition and its flush, or was read again. Then the session's next

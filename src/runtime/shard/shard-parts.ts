@@ -22,8 +22,8 @@ import type { SessionAtWork } from './session-at-work.ts';
 /** The requester of an input. Settled once, after the flush. */
 export interface Reply {
   /**
-   * True if the requester waits for something later than this reply, so that the reply is deferrable (Q5 of the commit
-   * queue).
+   * True if the requester waits for something later than this reply, so that the reply is deferrable (Q5 of
+   * `commit-queue.ts`).
    */
   readonly isDeferrable?: boolean;
   /**
@@ -42,7 +42,7 @@ export interface ShardHost {
   introduced?(sessions: readonly SessionIntroduction[]): void;
   /** The durable end of a receipt that is followed. Undefined: the follower must ask for it. */
   settled(follow: number, state: ReceiptState | undefined): void;
-  /** Messages said in a session that has listeners. */
+  /** New messages of a session that has listeners. */
   said?(note: SaidNote): void;
   /** Notices of a durable transition, if the plan asks for them. */
   noticed?(note: NoticeNote): void;
@@ -51,6 +51,8 @@ export interface ShardHost {
   evaluateSystem(agent: string, sessionId: string): Promise<string>;
   consult(question: HostQuestion): Promise<HostVerdict>;
   lookUp(question: EnricherQuestion): Promise<EnricherReply>;
+  /** Resolves when no file of the search index has messages of these deleted sessions. */
+  eraseIndex(sessions: readonly string[]): Promise<void>;
 }
 
 /** Reports a thrown value to the logger on the host. */
@@ -61,6 +63,8 @@ export function logThrown(host: ShardHost, message: string, thrown: unknown, ses
 
 /** The parts of a shard. */
 export interface ShardParts {
+  /** The number of the shard. */
+  readonly index: number;
   readonly journal: Journal;
   readonly catalog: AgentCatalog;
   readonly settings: Settings;

@@ -1,6 +1,6 @@
 /**
- * Requests that wait on this shard for something to become durable: receipts, ends of children, compressions, the drain. A
- * session that no request waits for has no entry.
+ * Requests that wait on this shard for something to become durable: receipts, ends of children, compressions, the
+ * drain. A session that no request waits for has no entry.
  */
 import { CancelledError, errorShape } from '../../base/errors.ts';
 import { endOfChild } from '../../session/state/child-link.ts';
@@ -116,7 +116,7 @@ export class ShardWaiters {
     this.#compressions.add(session, { reply, again });
   }
 
-  /** Called when it is durable that a compression of this session is over. */
+  /** Called when the end of a compression of this session is durable. */
   compressed(session: string): void {
     for (const { again } of this.#compressions.take(session)) again();
   }

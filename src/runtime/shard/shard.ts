@@ -15,6 +15,7 @@ import { EventReplays } from '../reading/event-replay.ts';
 import { Admission } from './admission.ts';
 import { CommitQueue } from './commit-queue.ts';
 import { EditQueue } from './edit-queue.ts';
+import { Eraser } from './eraser.ts';
 import { InterruptedSessions } from './interrupted-sessions.ts';
 import { Life } from './life.ts';
 import { NoticeChain } from './notice-chain.ts';
@@ -126,6 +127,17 @@ export class Shard {
       },
       done: () => this.life.checkDrained(),
     });
+    const eraser = new Eraser({
+      shard: parts.index,
+      journal,
+      results: parts.resultStore,
+      commits,
+      clock,
+      eraseIndex: (sessions) => host.eraseIndex(sessions),
+      counters: parts.counters,
+      isDegraded: () => outage.error !== undefined,
+      failed: (thrown) => logThrown(host, 'a removed session cannot be erased now', thrown),
+    });
     const shared = { parts, residency, commits, work, timers, live, interrupted, waiters, edits };
     this.transitions = new Transitions({
       ...shared,
@@ -136,10 +148,10 @@ export class Shard {
         checkDrained: () => this.life.checkDrained(),
       },
     });
-    this.life = new Life({ ...shared, transitions: this.transitions, outage });
+    this.life = new Life({ ...shared, transitions: this.transitions, outage, eraser });
   }
 
-  /** Milliseconds that calls of a session wait for a decision; null: forever. `agent`: the session's, if it is known. */
+  /** Milliseconds that calls of a session wait for a decision; null: forever. `agent`: the session's, if known. */
   approvalsMs(state: SessionState, agent: SessionAgent | undefined = this.parts.catalog.of(state)): number | null {
     return approvalPolicy({ agent: agent?.facts, settings: this.parts.settings }).expiresMs;
   }

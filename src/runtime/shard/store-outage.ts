@@ -29,7 +29,7 @@ export interface OutageParts {
   readonly clock: Clock;
   /** Drops every actor in memory. */
   readonly dropAll: () => void;
-  /** Called when the outage begins (with its error), and when it is over. */
+  /** Called with the error when the outage begins, and without an error when it is over. */
   readonly notify: (error: StoreRefusal | undefined) => void;
   /** Called when the store takes writes again. */
   readonly over: () => void;
@@ -50,7 +50,7 @@ export class StoreOutage {
     this.#parts = parts;
   }
 
-  /** The reason why nothing can be written. Undefined: writes work. */
+  /** The reason why nothing can be written; undefined while writes work. */
   get error(): StoreRefusal | undefined {
     return this.#error;
   }

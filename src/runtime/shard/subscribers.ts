@@ -2,7 +2,7 @@
  * The subscribers of each session on the host: event readers, message listeners, listeners whose verdict is awaited,
  * and readers that want introductions.
  *
- * Owns: these sets, and what each transition gathers for them. Does not own: requests that wait for receipts and ends
+ * Owns: these sets, and what each transition collects for them. Does not own: requests that wait for receipts and ends
  * (`ShardWaiters`), nor when the outbox is published: after the flush (A2).
  * Invariants: nothing is built for a session without subscribers or waiters. When introductions are requested, a
  * watched session is introduced with its first transition in memory, before the events of that transition.
@@ -24,7 +24,7 @@ import type { ShardWaiters } from './shard-waiters.ts';
 /** Makes the notice of an announced event. */
 type NoticeMaker = (state: SessionState, announced: Parameters<typeof noticeOf>[1]) => Notice | undefined;
 
-/** The logged messages of one `said` call. */
+/** The logged messages that one call of the observer's `said` reports. */
 type Said = Parameters<NonNullable<Observer['said']>>[0];
 
 /** See the head of the file. */
@@ -46,8 +46,8 @@ export class Subscribers {
   readonly #chain: NoticeChain;
 
   /**
-   * `watched` is called when the events of this session, or of all (`undefined`), start or stop being published, and with
-   * each further reader of a session. `isNew`: a reader of one session begins.
+   * `watched` is called when the events of this session, or of all (`undefined`), start or stop being published. It is
+   * also called for each further reader of a session. `isNew`: a reader of one session begins.
    */
   constructor(
     waiters: ShardWaiters,
@@ -64,8 +64,8 @@ export class Subscribers {
   }
 
   /**
-   * Starts or stops publishing the events of a session, or of all (`undefined`). Each reader of a session that begins
-   * starts them again.
+   * Starts or stops publishing the events of a session, or of all (`undefined`). Called again for each further reader
+   * of a session.
    */
   watch(sessionId: string | undefined, on: boolean): void {
     if (on) this.#watched.add(sessionId);
@@ -73,13 +73,13 @@ export class Subscribers {
     this.#onWatched(sessionId, on && sessionId !== undefined);
   }
 
-  /** Starts or stops publishing the messages said in a session. */
+  /** Starts or stops publishing the new messages of a session. */
   listen(sessionId: string, on: boolean): void {
     if (on) this.#listened.add(sessionId);
     else this.#listened.delete(sessionId);
   }
 
-  /** Makes a session wait for its listeners, or stops that. */
+  /** Makes a session wait for its listeners on the host, or no longer wait. */
   gate(sessionId: string, on: boolean): void {
     if (on) this.#gated.add(sessionId);
     else this.#gated.delete(sessionId);
@@ -100,8 +100,8 @@ export class Subscribers {
   }
 
   /**
-   * Gathers what a transition of a session publishes. Undefined if there are no subscribers or waiters, so that nothing
-   * is built unnecessarily.
+   * Collects what a transition of a session publishes. Undefined if there are no subscribers or waiters, so that
+   * nothing is built unnecessarily.
    */
   observer(actor: SessionActor, outbox: Outbox, at: number): Observer | undefined {
     const session = actor.id;

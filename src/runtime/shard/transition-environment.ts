@@ -1,6 +1,6 @@
 /**
- * The environment that `decide` receives. A shard has one such object; it is filled again for each step, and no reader
- * keeps it.
+ * The environment that `decide` receives. A shard has one such object. It is filled again for each step of a
+ * transition, and no reader keeps it.
  */
 import { fitOf } from '../../../actors/answer-forms.ts';
 import type { Limits } from '../../base/bounds.ts';

@@ -8,8 +8,8 @@
  * Invariants:
  *  H1 a transition is one synchronous function; its records are one append (A3, A6);
  *  H2 nothing that a transition publishes or starts leaves before its records are flushed. Exceptions are a model call,
- *     a call of a tool that is declared `pure`, and a cancellation, which publish nothing (architecture §4). In
- *     `strict` the calls wait too (A2);
+ *     a call of a tool that is declared `pure`, and a cancellation, which publish nothing. In `strict` the calls wait
+ *     too (A2);
  *  H3 an actor whose transition threw is dropped, and read again from the log when its session resumes
  *     (`residency.ts`).
  */
@@ -29,7 +29,7 @@ import { storeContents } from '../../session/rules/waiting-content.ts';
 import { NO_RECORDS } from '../../session/state/decision.ts';
 import type { Environment, Input } from '../../session/state/inputs.ts';
 import { encodeTransition } from '../../session/state/records.ts';
-import { SUBAGENT_TRUNCATION_REASON } from '../../tools/truncation.ts';
+import { childReplyBounds } from '../../tools/truncation.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import type { Admission } from './admission.ts';
 import type { CommitItem, CommitQueue } from './commit-queue.ts';
@@ -187,12 +187,7 @@ export class Transitions {
       if (error === undefined) return this.#families.due(parent, child.id, options);
       return this.#families.failed(parent, child.id, error, options);
     },
-    shorten: (text) =>
-      this.#parts.resultStore.shortenNow(text, {
-        charactersMax: this.#parts.settings.tools.maxSubagentResponseChars,
-        bytesMax: this.#parts.limits.toolResultBytes,
-        reason: SUBAGENT_TRUNCATION_REASON,
-      }),
+    shorten: (session, text) => this.#parts.resultStore.shortenNow(text, { session, ...childReplyBounds(this.#parts) }),
   };
 
   #transition(actor: SessionActor, inputs: readonly Input[], reply: Reply | undefined): void {
@@ -237,14 +232,14 @@ export class Transitions {
     this.gauge();
   }
 
-  /** Runs the queued edits of a session at a message boundary, each in its own transition, before it claims again. */
+  /** Runs the queued edits of a session at a message boundary, each in a transition, before its next claim. */
   #releaseEdits(actor: SessionActor): void {
     if (!this.#edits.holds(actor)) return;
     const isDone = this.#edits.release(actor, ({ input, reply }) => this.#transition(actor, [input], reply));
     if (isDone && this.#residency.holds(actor)) this.#transition(actor, [{ type: 'wake' }], undefined);
   }
 
-  /** Appends the records, and returns the position of the transition; 0: it wrote nothing. */
+  /** Appends the records, and returns the position of the transition; 0 if it wrote nothing. */
   #journal(writes: readonly ActorWrite[]): Position {
     if (writes.length === 0) return 0;
     const at = this.#now;
@@ -347,7 +342,7 @@ export class Transitions {
     if (!answered) reply?.resolve(undefined);
   }
 
-  /** Runs an effect at once if it needs no flush: transient messages, which only the actor holds, and those of H2. */
+  /** Runs an effect at once if it needs no flush: those of H2, and transient messages, which only the actor holds. */
   #runEarly(each: ActorEffect): boolean {
     const { actor, effect } = each;
     if (effect.type !== 'transients') return this.#work.runEarly(each);
@@ -363,7 +358,7 @@ export class Transitions {
 
   /** Interrupts every working descendant, and those that wait for a person or for an answer. */
   #interruptChildren(actor: SessionActor, reason: string | undefined): void {
-    // None that works has left memory. An idle one is skipped, so that no interrupt flag remains on it (F070).
+    // All working descendants are in memory. An idle one is skipped, so that no interrupt flag remains on it (F070).
     for (const child of [...this.#residency.actors()]) {
       const isIdle = child.state.state === 'idle' && child.state.enrichment === undefined;
       if (isIdle || child === actor || !this.#isDescendant(child, actor.id)) continue;
@@ -380,7 +375,7 @@ export class Transitions {
     return false;
   }
 
-  // ---- the environment of a transition -------------------------------------------------------------------------------
+  // ---- the environment of a transition ------------------------------------------------------------------------------
 
   #environment(actor: SessionActor): Environment {
     const agent = this.#residency.agentOf(actor);
@@ -405,7 +400,7 @@ export class Transitions {
 
   #settle(actor: SessionActor): void {
     const { state } = actor;
-    // Queued edits run before the session's next turn and wake it themselves, so it does not wait for admission.
+    // Queued edits run before the session's next turn and wake the session, so it does not wait for admission.
     this.#live.note(actor, this.#residency.agentOf(actor) !== undefined, this.#edits.holds(actor));
     this.#timers.settle(actor);
     this.#residency.noteWaiting(actor);
@@ -432,7 +427,7 @@ export class Transitions {
     this.#live.admit();
   }
 
-  // ---- beside transitions ----------------------------------------------------------------------------------------------
+  // ---- beside transitions -------------------------------------------------------------------------------------------
 
   /** Publishes an ephemeral event after all that was journalled before it: a delta must not precede its claim (A2). */
   publish(session: string, body: EventBody | StreamNoteBody): void {
@@ -454,7 +449,7 @@ export class Transitions {
     else this.#commits.add({ release: work, refuse: (error) => refuse(storeError(error)) });
   }
 
-  // ---- failure ---------------------------------------------------------------------------------------------------------
+  // ---- failure ------------------------------------------------------------------------------------------------------
 
   /**
    * Called when an invariant broke (R22), and nothing of the transition was journalled. The actors are read again, and
@@ -493,7 +488,7 @@ export class Transitions {
   }
 }
 
-/** Whether the commit is deferrable: nothing is published or started after its flush, and no caller waits for it. */
+/** True if the commit is deferrable: nothing is published or started after its flush, and no caller waits for it. */
 function isDeferrable(outbox: Outbox, late: readonly ActorEffect[], reply: Reply | undefined): boolean {
   if (reply !== undefined && reply.isDeferrable !== true) return false;
   return !outbox.hasSomething && late.every(({ effect }) => effect.type === 'accepted');

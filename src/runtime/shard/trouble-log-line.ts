@@ -1,13 +1,12 @@
 /**
- * Provider trouble that affects all sessions on a provider key, as one line for the logger of the embedder. There is
- * one line however many sessions there are. Pure.
+ * One log line for provider trouble that affects all sessions on a provider key, however many there are. Pure.
  */
 import type { Trouble } from '../../models/governor/governor.ts';
 import type { LogLine } from '../protocol/protocol.ts';
 
 /**
  * The log line of a trouble. A pause and a smaller window are normal for a provider; any other trouble needs a person.
- * `provider`: the name of the provider; empty: it has none.
+ * `provider`: the name of the provider; empty if it has none.
  */
 export function troubleLogLine({ kind, waitMs, error }: Trouble, provider: string): LogLine {
   const fields = {

@@ -9,9 +9,9 @@ import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
 import { putFile } from '../../journal/store/durable-file.ts';
 import type { SavedLane } from './delivery-queue.ts';
 
-/** The contents of a cursor. All notices up to `positions` are delivered, apart from those of the sessions in `behind`. */
+/** The contents of a cursor. All notices up to `positions` are delivered, except those of the sessions in `behind`. */
 export interface WebhookCursor {
-  /** The name of the store and the webhook in the ids of deliveries. */
+  /** Identifies the store and the webhook in the ids of deliveries. */
   readonly source: string;
   /** A position in the log of each shard. */
   readonly positions: readonly number[];
@@ -20,7 +20,7 @@ export interface WebhookCursor {
 
 /** Keeps cursors. A simulator has its own. */
 export interface CursorStore {
-  /** The text of a cursor; undefined: there is none. */
+  /** The text of a cursor; undefined if there is none. */
   load(name: string): Promise<string | undefined>;
   /** Resolves when the text is durable. */
   save(name: string, text: string): Promise<void>;
@@ -37,7 +37,7 @@ const schema = z.object({
     .readonly(),
 });
 
-/** The name of a webhook's cursor: it follows from the address, so other options keep the cursor. */
+/** The name of a webhook's cursor. It follows from the address alone, so a change of other options keeps the cursor. */
 export function cursorName(url: URL): string {
   return createHash('sha256').update(url.href).digest('hex').slice(0, 16);
 }
@@ -46,7 +46,7 @@ export function encodeCursor(cursor: WebhookCursor): string {
   return JSON.stringify({ v: FORMAT, ...cursor });
 }
 
-/** The cursor in a text; undefined for a text that is none. */
+/** The cursor in a text; undefined for a text that is not a cursor. */
 export function decodeCursor(text: string | undefined): WebhookCursor | undefined {
   if (text === undefined) return undefined;
   try {

@@ -1,11 +1,11 @@
 /**
- * The undelivered notices of one webhook, by session. Pure: it holds what is left, and does not send.
+ * The undelivered notices of one webhook, by session. Pure: it keeps the notices and does not send them.
  *
  * Owns: for each session that is behind, the seq of its last delivered and of its newest known notice, and as many of
  * the notices between as fit. Does not own: attempts (`sender.ts`), the notices themselves, which are in the log.
  * Invariants:
- *  Q1 the notices of a session leave in the order of their seqs, one at a time, and none is passed over: what is not
- *     held is read from the log, from the last delivered on;
+ *  Q1 the notices of a session leave in the order of their seqs, one at a time, and none is skipped. Those that are not
+ *     held are read from the log, after the last delivered one;
  *  Q2 memory is bounded: `WEBHOOK_SESSIONS_MAX` sessions, and `WEBHOOK_HELD_BYTES_MAX` of notices besides one page for
  *     each delivery in flight;
  *  Q3 a session is here exactly while it is behind.
@@ -15,7 +15,7 @@ import { charactersOfContent } from '../../events/reading/event-buffer.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import type { Notice } from '../../session/rules/notices.ts';
 
-/** A session that is behind. */
+/** A lane: one session that is behind. */
 export interface Lane {
   readonly shard: number;
   readonly session: string;
@@ -51,7 +51,7 @@ export class DeliveryQueue {
     return this.#lanes.size;
   }
 
-  /** True if another session would be one too many. */
+  /** True if there is no room for another session. */
   get isFull(): boolean {
     return this.#lanes.size >= this.#sessionsMax;
   }
@@ -68,21 +68,21 @@ export class DeliveryQueue {
     if (this.#heldBytes > WEBHOOK_HELD_BYTES_MAX) this.#letGo(lane);
   }
 
-  /** Takes a session whose notices from `first` to `last` are in the log. */
+  /** Notes a session whose notices from `first` to `last` are in the log. */
   addStored(place: Pick<Lane, 'shard' | 'session' | 'key'>, first: number, last: number): void {
     const lane = this.#laneOf({ ...place, delivered: first - 1, known: first - 1 }, false);
     if (last <= lane.known) return;
     lane.known = last;
-    // A delivery in flight may have the first of the held notices. The others are read again behind it.
+    // A delivery in flight may be sending the first held notice. The notices after it are read again from the log.
     lane.isWhole = false;
   }
 
-  /** Takes back what a cursor kept. */
+  /** Restores a lane from a cursor. */
   restore(saved: SavedLane): void {
     this.#laneOf(saved, false);
   }
 
-  /** The next lane to work for; it is not given again before `ready`. */
+  /** The next lane to work for; it is not returned again before `ready` was called for it. */
   take(): Lane | undefined {
     for (const lane of this.#ready) {
       this.#ready.delete(lane);
@@ -91,12 +91,14 @@ export class DeliveryQueue {
     return undefined;
   }
 
-  /** The lane may be taken again. */
+  /** Called when a lane may be taken again. */
   ready(lane: Lane): void {
     if (this.#lanes.get(nameOf(lane)) === lane) this.#ready.add(lane);
   }
 
-  /** Gives a taken lane the notices that follow its last delivered one in the log. None: nothing is left to deliver. */
+  /**
+   * Gives a taken lane the notices after its last delivered one in the log. An empty list: nothing is left to deliver.
+   */
   hold(lane: Lane, notices: readonly Notice[]): void {
     const [...held] = notices;
     lane.held = held;
@@ -105,7 +107,7 @@ export class DeliveryQueue {
     if (held.length === 0) this.drop(lane);
   }
 
-  /** The first held notice of a taken lane was delivered. */
+  /** Called when the first held notice of a taken lane was delivered. */
   delivered(lane: Lane): void {
     const notice = lane.held.shift();
     if (notice === undefined) return;
@@ -115,12 +117,15 @@ export class DeliveryQueue {
     if (lane.delivered >= lane.known) this.drop(lane);
   }
 
-  /** A taken lane waits for another attempt. Its notices are read again then, if the queue holds too much. */
+  /**
+   * Called when a taken lane waits for another attempt. If the queue holds too much, the lane's notices are read again
+   * then.
+   */
   release(lane: Lane): void {
     if (this.#heldBytes > WEBHOOK_HELD_BYTES_MAX) this.#letGo(lane);
   }
 
-  /** Forgets a lane: it is delivered, or its session is gone. */
+  /** Forgets a lane: all its notices are delivered, or its session is gone. */
   drop(lane: Lane): void {
     this.#letGo(lane);
     this.#ready.delete(lane);
@@ -148,7 +153,7 @@ export class DeliveryQueue {
     return lane;
   }
 
-  /** The notices of the lane are read from the log when they are due. */
+  /** Drops the held notices of a lane. They are read from the log when they are due. */
   #letGo(lane: Lane): void {
     for (const notice of lane.held) this.#heldBytes -= bytesOf(notice);
     lane.held = [];

@@ -1,9 +1,9 @@
 /**
  * One delivery as HTTP: the body, the id, the signature, the outcome.
  *
- * The headers are those of the Standard Webhooks specification (https://www.standardwebhooks.com): `webhook-id` stays the
- * same when a delivery is repeated, `webhook-timestamp` is the time of the attempt in seconds, and `webhook-signature` is
- * `v1,` with the base64 of the HMAC-SHA256 over `<id>.<timestamp>.<body>`.
+ * The headers are those of the Standard Webhooks specification (https://www.standardwebhooks.com). `webhook-id` stays
+ * the same when a delivery is repeated. `webhook-timestamp` is the time of the attempt in seconds. `webhook-signature`
+ * is `v1,` with the base64 of the HMAC-SHA256 over `<id>.<timestamp>.<body>`.
  */
 import { createHash, createHmac } from 'node:crypto';
 import { asError } from '../../base/errors.ts';
@@ -19,7 +19,7 @@ export interface DeliveryRequest {
   readonly body: string;
 }
 
-/** The answer of a receiver. `gone`: it wants no more. Without `status` it did not answer. */
+/** The outcome of one attempt. `isGone`: the receiver wants no more deliveries. */
 export interface DeliveryOutcome {
   readonly isDelivered: boolean;
   readonly isGone?: boolean;
@@ -32,7 +32,7 @@ export interface DeliveryOutcome {
 /** Sends one request. Never rejects. `signal` ends the attempt. */
 export type SendDelivery = (request: DeliveryRequest, signal: AbortSignal) => Promise<DeliveryOutcome>;
 
-/** Characters of the id: half of a digest, which is beyond any collision. */
+/** Characters of the id: half of a SHA-256 digest, which makes collisions practically impossible. */
 const ID_CHARACTERS = 32;
 const GONE = 410;
 
@@ -44,7 +44,7 @@ export interface DeliveryPlace {
   readonly key: number;
 }
 
-/** The id of a delivery: the same however often it is sent. It has no full stop, which the signed text is split by. */
+/** The id of a delivery, the same for each attempt. It has no full stop, because full stops divide the signed text. */
 export function deliveryId({ source, shard, key }: DeliveryPlace, { session, seq }: Notice): string {
   const digest = createHash('sha256').update(`${source}\n${shard}\n${key}\n${session}\n${seq}`).digest('hex');
   return `msg_${digest.slice(0, ID_CHARACTERS)}`;
@@ -80,7 +80,7 @@ function sign(key: Buffer, id: string, timestamp: string, body: string): string 
   return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
 }
 
-/** Sends over HTTP. A redirect is a failure: the signature is for the receiver that was given. */
+/** Sends over HTTP. A redirect is a failure, because the signature is meant for the given receiver alone. */
 export const sendOverHttp: SendDelivery = async ({ url, headers, body }, signal) => {
   try {
     const response = await fetch(url, { method: 'POST', headers, body, redirect: 'manual', signal });

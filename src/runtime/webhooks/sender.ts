@@ -1,11 +1,11 @@
 /**
- * Sends the notices of one webhook's queue: which is sent when, and what follows a failure.
+ * Sends the notices of one webhook's queue: decides when each is sent, and what follows a failure.
  *
  * Owns: the deliveries in flight, the waits before further attempts. Does not own: the queue, the requests, the cursor.
  * Invariants:
  *  N1 at most one delivery of a session is in flight, and at most `WEBHOOK_DELIVERIES_MAX` of the webhook;
  *  N2 a failed delivery is tried again, after waits that double up to `WEBHOOK_BACKOFF_MS_MAX`. A receiver that fails
- *     again and again gets one delivery at a time, after such waits;
+ *     again and again gets one delivery at a time, with such a wait before each;
  *  N3 after 410 (gone), or once closed, nothing is sent.
  */
 import {
@@ -44,13 +44,13 @@ export interface SenderParts {
   readonly source: string;
   readonly queue: DeliveryQueue;
   readonly send: SendDelivery;
-  /** The notices of a lane that follow its last delivered one. */
+  /** The notices of a lane after its last delivered one. */
   readonly read: (lane: Lane) => Promise<readonly Notice[]>;
   readonly pace: WebhookPace;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: GuardedLogger | undefined;
-  /** Called when a session's place in the queue changed. */
+  /** Called when the deliveries of a session made progress. */
   readonly changed: () => void;
 }
 
@@ -84,7 +84,7 @@ export class WebhookSender {
     return { delivered: this.#delivered, failed: this.#failed };
   }
 
-  /** True if the receiver said that it wants no more (N3). */
+  /** True if the receiver wants no more deliveries (N3). */
   get isGone(): boolean {
     return this.#isGone;
   }
@@ -103,7 +103,7 @@ export class WebhookSender {
     }
   }
 
-  /** Begins nothing more, and waits at most `waitMs` for deliveries in flight; then they end. */
+  /** Begins no more deliveries, waits at most `waitMs` for those in flight, and then aborts them. */
   async close(waitMs: number): Promise<void> {
     const { clock } = this.#parts;
     this.#isOver = true;
@@ -184,7 +184,7 @@ export class WebhookSender {
     if (this.#failures > 0) this.#log('info', 'takes deliveries again');
     const wasFailing = this.#isFailing;
     this.#failures = 0;
-    // The receiver is back: the others need not wait for their time.
+    // The receiver works again, so the other lanes need not wait any longer.
     if (wasFailing) for (const lane of [...this.#waiting.keys()]) this.#again(lane);
   }
 
@@ -200,7 +200,7 @@ export class WebhookSender {
     const pauseMs = Math.max(askedMs, this.#backoff(this.#failures - WEBHOOK_DELIVERIES_MAX + 1));
     const resume = (): void => {
       this.#pause = undefined;
-      // One of those that wait is tried now, whichever has waited longest.
+      // Tries the lane that has waited longest.
       const [first] = this.#waiting.keys();
       if (first !== undefined) this.#again(first);
       this.pump();
@@ -208,7 +208,7 @@ export class WebhookSender {
     this.#pause = setIdleTimer(clock, resume, pauseMs);
   }
 
-  /** The wait after so many failures: half of it is random, so that many senders do not come at once. */
+  /** The wait after so many failures. Half of it is random, so that many senders do not try at the same moment. */
   #backoff(failures: number): number {
     const { pace, random } = this.#parts;
     const wholeMs = growingWait(failures, { first: pace.backoffMs, longest: pace.backoffMsMax });

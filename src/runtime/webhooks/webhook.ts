@@ -1,17 +1,18 @@
 /**
  * One webhook: follows the notices of all shards, and keeps its cursor durable.
  *
- * Owns: its position in the log of each shard, its queue and its sender, its cursor. Does not own: the notices; the log
- * is the outbox, and everything here can be read from it again.
+ * Owns: its position in the log of each shard, its queue and its sender, its cursor. Does not own: the notices. They
+ * are in the log, and everything here can be read from it again.
  * Invariants:
- *  W1 every wanted notice after the cursor's positions is in the queue, or behind a position: nothing is passed over. If
- *     a live note does not follow the one before, if the queue is full, and after a restart, the log is read from the
- *     position;
- *  W2 a position moves only over notices that are in the queue, and the cursor is one moment of positions and queue. So
- *     a crash repeats deliveries, and loses none;
- *  W3 nothing is sent before the cursor of a new webhook is durable, since its ids carry the cursor's name;
+ *  W1 no wanted notice is skipped: each is delivered, is in the queue, or comes after the webhook's position in the log
+ *     of its shard. The log is read from the position after a restart, if a live note does not follow the previous one,
+ *     and if the queue was full;
+ *  W2 a position advances only past notices that are in the queue, and the cursor has positions and queue as of one
+ *     moment. So a crash repeats deliveries, and loses none;
+ *  W3 nothing is sent before the cursor of a new webhook is durable, because the ids of deliveries contain its
+ *     `source`;
  *  W4 a position beyond the end of the log that its shard found when it opened is moved back to that end. A store that
- *     refused writes had counted positions that never reached the disk, and new transitions take them again;
+ *     refused writes had counted positions that never reached the disk, and new transitions get these positions again;
  *  W5 memory is bounded: the queue, and `WEBHOOK_BUFFERED_MAX` live notices while the log of their shard is read.
  */
 import { randomUUID } from 'node:crypto';
@@ -42,19 +43,19 @@ export interface WebhookParts {
   readonly logger: GuardedLogger | undefined;
 }
 
-/** The follower's place in one shard. */
+/** The webhook's position in the log of one shard. */
 interface Followed {
   readonly shard: number;
-  /** Everything up to here is in the queue, or delivered. Undefined: a new webhook, which begins at the start of the shard. */
+  /** Everything up to here is in the queue, or delivered. Undefined for a new webhook until `#place` has set it. */
   position: number | undefined;
-  /** The end of the log when its shard began, as the last reading found it; undefined before the first reading. */
+  /** The end of the log when its shard began, according to the last reading; undefined before the first reading. */
   opened: number | undefined;
   /** True if the log must be read from the position. */
   isBehind: boolean;
-  /** True while it is read; live notes wait in `notes` meanwhile. */
+  /** True while the log is read; live notes wait in `notes` meanwhile. */
   isReading: boolean;
   notes: NoticeNote[];
-  /** True if one of them was dropped, or was never sent. */
+  /** True if a note was dropped, or was never sent. */
   hasDropped: boolean;
 }
 
@@ -132,7 +133,7 @@ export class Webhook {
     return { ...this.#sender.counts, waiting: this.#queue.size };
   }
 
-  /** Begins to deliver: first what the log has, then live notices. Never rejects. */
+  /** Begins to deliver: first the notices in the log, then live notices. Never rejects. */
   async begin(): Promise<void> {
     try {
       await this.#place();
@@ -145,7 +146,7 @@ export class Webhook {
     this.#pump();
   }
 
-  /** A new webhook learns where each shard began, and writes that down before anything is sent (W3). */
+  /** Asks each shard where the log of a new webhook begins, and makes that durable before anything is sent (W3). */
   async #place(): Promise<void> {
     const { shards, webhook } = this.#parts;
     for (const [index, shard] of shards.entries()) {
@@ -177,7 +178,7 @@ export class Webhook {
     else this.#pump();
   }
 
-  /** The shard serves again: notices may be in its log that it did not publish. */
+  /** Called when the shard serves again: its log may have notices that it did not publish. */
   resumed(shard: number): void {
     const followed = this.#followed[shard];
     if (followed === undefined) return;
@@ -196,12 +197,12 @@ export class Webhook {
     await this.#save();
   }
 
-  /** Moves the position over a note, or finds that the log must be read. */
+  /** Moves the position past a note, or finds that the log must be read. */
   #follow(followed: Followed, { previous, position, notices }: NoticeNote): void {
     const { shard } = followed;
     const at = followed.position ?? 0;
     if (position <= at) return;
-    // The notices of a receiver that is gone stay behind the position.
+    // If the receiver is gone, the position stays before its notices.
     if (previous > at || this.#queue.isFull || this.#sender.isGone) {
       followed.isBehind = true;
       return;
@@ -236,7 +237,7 @@ export class Webhook {
   /** Takes the notes that came while the log was read. */
   #settle(followed: Followed): void {
     const notes = followed.notes.splice(0);
-    // A log that must still be read has them.
+    // If the log must still be read, it has these notes.
     followed.isBehind ||= followed.hasDropped;
     followed.hasDropped = false;
     for (const note of notes) if (!followed.isBehind) this.#follow(followed, note);
@@ -264,7 +265,7 @@ export class Webhook {
       this.#changed();
       this.#pump();
       if (!isLast) continue;
-      // Notes that follow this part continue it. If one is missing, the log is read on from here.
+      // Live notes continue from here. If one of them is missing, the log is read from this position.
       followed.isBehind = false;
       this.#settle(followed);
     }
@@ -278,7 +279,7 @@ export class Webhook {
     this.#retryTimer = setIdleTimer(clock, again, pace.backoffMs);
   }
 
-  /** The cursor is written soon. What the queue could not take is read when there is room again. */
+  /** Writes the cursor soon. If the queue has room again, reads the notices that it had no room for. */
   #changed(): void {
     this.#isChanged = true;
     for (const shard of this.#followed.keys()) this.#readOn(shard);

@@ -12,7 +12,7 @@ import { Webhook, type WebhookCounts } from './webhook.ts';
 /** The parts of the webhooks of a runtime. */
 export interface WebhooksParts {
   readonly webhooks: readonly CheckedWebhook[];
-  /** The links of the shards, as they will be once all are there. */
+  /** The links of the shards. A link can be used once all links exist. */
   readonly shards: readonly ShardCaller[];
   /** Directory of the store, or of the temporary files of a store in memory. */
   readonly directory: string;
@@ -60,7 +60,7 @@ export class Webhooks {
     for (const webhook of this.#webhooks) webhook.take(shard, note);
   }
 
-  /** The shard serves again. */
+  /** Called when the shard serves again. */
   resumed(shard: number): void {
     for (const webhook of this.#webhooks) webhook.resumed(shard);
   }
@@ -76,7 +76,9 @@ export class Webhooks {
     return sums;
   }
 
-  /** Waits at most `waitMs` for deliveries in flight, and writes the cursors. What is left is delivered after the next open. */
+  /**
+   * Waits at most `waitMs` for deliveries in flight, and writes the cursors. The next open delivers the other notices.
+   */
   async close(waitMs: number): Promise<void> {
     await Promise.all(this.#webhooks.map((webhook) => webhook.close(waitMs)));
   }

@@ -144,7 +144,7 @@ const search = route({
   },
 });
 
-/** See the file header. `attach` comes before the routes of one goal, which match it as well. */
+/** See the file header. `attach` comes before the routes of one goal, which would match its path as well. */
 export const goalRoutes: readonly Route[] = [
   goals,
   createGoal,

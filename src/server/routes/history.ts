@@ -1,4 +1,6 @@
-/** Routes of a session's history: a page of it, and its operations. Those that take a function have no route. */
+/**
+ * Routes of a session's history: reading a page, and the operations. An operation that takes a function has no route.
+ */
 import { z } from 'zod';
 import { HISTORY_MESSAGES_MAX, PAGE_BYTES_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
@@ -62,7 +64,7 @@ const operationSchema = z.discriminatedUnion('operation', [
 
 type Operation = z.infer<typeof operationSchema>;
 
-/** Does an operation, and returns what it resolves to; undefined if that is the history itself. */
+/** Does an operation and returns its outcome. Undefined for an operation that resolves to the history itself. */
 async function change(history: History, body: Operation): Promise<unknown> {
   const options = 'key' in body ? defined({ key: body.key }) : {};
   switch (body.operation) {

@@ -1,11 +1,11 @@
 /**
- * Events about active skills and workflows. Which definitions are active follows from the window and the mailbox; no
- * record states it.
+ * Events about active skills and workflows. No record says which of them are active; that follows from the window and
+ * the mailbox.
  */
 import { activeDefinitions, sameSkills } from '../rules/activation.ts';
 import type { Fold } from './fold.ts';
 
-/** Publishes skills and workflow if they differ from those published last. */
+/** Publishes the active skills and the workflow, each only if it differs from the last event. */
 export function publishActive(fold: Fold): void {
   const { state } = fold;
   const before = state.active;

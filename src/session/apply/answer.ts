@@ -1,6 +1,6 @@
 /**
- * Turns the model's output into messages: an answer with its calls, and a more exact token count. Changes the given
- * state in place, as `apply` does; otherwise pure. Keeps S4 and S6 of `state.ts`.
+ * Turns a model's answer into messages and open calls. Changes the given state in place, as `apply` does; otherwise
+ * pure. Keeps S4 and S6 of `state.ts`.
  */
 import type { Draft } from '../../base/draft.ts';
 import { isThought, type ToolUseBlock } from '../../base/messages.ts';
@@ -15,7 +15,7 @@ import type { Fold } from './fold.ts';
 import { holdAnswer } from './run-loop.ts';
 import { continuePaused, countUsage, finishTurn } from './turn.ts';
 
-/** The current half-step was answered: its calls are open, or the turn continues or ends. */
+/** The model answered the current half-step. Its calls are open now, or the turn continues or ends. */
 export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void {
   const { state } = fold;
   if (state.current?.halfStep !== record.halfStep) throw new Error('S3: an answer to no current half-step');
@@ -33,12 +33,12 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
   const firstSeq = state.nextMessageSeq;
   const isUnbound = record.unbound === true || state.current.outdated === true;
   const earlier = state.awaitedUses;
-  // Cleared first, because the parts of this answer are no other message.
+  // Cleared first, because otherwise `appendAnswer` would open an epoch for its parts (see `Fold.place`).
   state.awaitedUses = undefined;
   appendAnswer(fold, record, text);
   state.awaitedUses = awaitedUses(record.content, earlier);
   if ((isUnbound && record.content.some(isThought)) || hasPassedOver(state, earlier)) fold.openEpoch();
-  // A structured answer is always held: it is judged at its boundary, in the same batch if nothing else is waited for.
+  // A structured answer is always held, because it is judged at its boundary, usually in the same batch.
   if (record.held === true || record.then === 'form') {
     holdAnswer(state, record, firstSeq);
     fold.enter('executing');
@@ -60,14 +60,14 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
 }
 
 /**
- * True if a call that the provider was asked to run has no result in the answer. A request that continues a paused
- * answer may leave a call for later.
+ * True if the provider was asked to run a waiting call, and the answer has no result of it. While a paused answer is
+ * continued, the result may still come in a later part.
  */
 function hasPassedOver({ awaitedUses: awaited, turn }: SessionState, earlier: readonly string[] | undefined): boolean {
   return turn?.pauses === 0 && earlier?.some((id) => awaited?.includes(id)) === true;
 }
 
-/** The messages of an answer. The first message has the usage, so that a turn without text keeps it (Δ17). */
+/** Appends the messages of an answer. The first one has the usage, so that an answer without text keeps it (Δ17). */
 function appendAnswer(fold: Fold, record: RecordOf<'responded'>, text: string): void {
   const { state } = fold;
   const before = state.messages.length;
@@ -98,7 +98,7 @@ function appendAnswer(fold: Fold, record: RecordOf<'responded'>, text: string): 
     if (timeoutMs !== undefined) open.timeoutMs = timeoutMs;
     state.openCalls.set(use.id, open);
   }
-  // Blocks without text or call (a lone thinking block, a part of a server tool) still belong to the conversation.
+  // An answer without text and calls (only thoughts, or blocks of the provider's tools) still becomes a message.
   if (isFirst && record.content.length > 0) {
     const content = record.content;
     appendPart(fold, { type: 'agent_message', content, tokens: estimateContent(content) }, record, isFirst);
@@ -106,7 +106,7 @@ function appendAnswer(fold: Fold, record: RecordOf<'responded'>, text: string): 
   fold.said(state.messages.length - before);
 }
 
-/** One message of an answer. The first has the blocks and the usage of the whole answer. */
+/** Appends one message of an answer. The first one has the blocks and the usage of the whole answer. */
 function appendPart(
   fold: Fold,
   draft: Draft<MessageDraft>,

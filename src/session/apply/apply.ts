@@ -3,12 +3,12 @@
  * observer. Live sessions and replays use the same fold, so they cannot differ.
  *
  * The given state is changed in place and returned; otherwise `apply` is pure. If each record copied the messages, the
- * cost of a half-step would grow with the history. A caller that needs the earlier state folds the log again. Keeps S1
- * to S8 of `state.ts`.
+ * cost of a half-step would grow with the history. A caller that needs the earlier state must fold the log again.
+ * `apply` keeps S1 to S8 of `state.ts`.
  *
- * This file only dispatches. The meaning of a record is in the file of its area in this folder; `decide/` writes the
- * records. The areas are mailbox, turn, answer, run-loop, children, lifecycle, eviction, goals, enrichment, memory,
- * compression, history, tasks. They share the `Fold`.
+ * This file only dispatches. Each record is applied in the file of its area in this folder; `decide/` writes the
+ * records. The areas are mailbox, turn, answer, run-loop, children, lifecycle, models, eviction, goals, enrichment,
+ * memory, compression, history, tasks. They share the `Fold`.
  */
 
 import { defined } from '../../base/defined.ts';
@@ -62,7 +62,7 @@ import { applyTaskActivated, applyTaskStarted } from './tasks.ts';
 import { applyBlocked, applyClaimed, applyClosed, applyFailed, applyRetried, finishTurn } from './turn.ts';
 
 /**
- * Folds one record; `at` is the time of its transition. Throws an Error for a record that `decide` cannot have written.
+ * Folds one record. `at`: epoch ms of its transition. Throws an Error for a record that `decide` cannot have written.
  */
 export function apply(
   state: SessionState,

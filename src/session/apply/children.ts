@@ -1,6 +1,6 @@
 /**
- * The facts that a session keeps about its children: their spawning, names, token use and end, and which of them are
- * listed for it. Changes the given state in place, as `apply` does; otherwise pure.
+ * The facts that a session keeps about its children: their spawning, names, token use and end, and whether its list of
+ * children shows them. Changes the given state in place, as `apply` does; otherwise pure.
  */
 import { CHILDREN_LISTED_MAX } from '../../base/bounds.ts';
 import { type ChildLink, isOpenChild } from '../state/child-link.ts';
@@ -39,12 +39,14 @@ export function applyChildNamed(fold: Fold, { child, name }: RecordOf<'childName
   publishChildren(fold);
 }
 
-/** A child, or a session below it, used tokens of this session's budget. */
+/** A descendant used tokens that count for this session's budget. */
 export function applyBudgetUsed({ state }: Fold, record: RecordOf<'budgetUsed'>): void {
   if (state.budget !== undefined) state.budget.below += record.tokens;
 }
 
-/** The session's budget changes, or the session above it has one now. Tokens that were counted below stay counted. */
+/**
+ * The session's own budget changes, or its parent has one now. Tokens of descendants that were counted stay counted.
+ */
 export function applyBudget({ state }: Fold, record: RecordOf<'budgetSet' | 'budgetShared'>): void {
   const { tokens, isShared, below = 0 } = state.budget ?? {};
   const isJoined = record.type === 'budgetShared' || isShared === true;
@@ -52,7 +54,7 @@ export function applyBudget({ state }: Fold, record: RecordOf<'budgetSet' | 'bud
   state.budget = { ...(limit === undefined ? {} : { tokens: limit }), ...(isJoined ? { isShared: true } : {}), below };
 }
 
-/** A child has a place among the working children. */
+/** A queued child of this session may start. */
 export function applyChildStarted({ state }: Fold, record: RecordOf<'childStarted'>): void {
   const child = state.children.get(record.child);
   if (child === undefined) throw new Error(`unknown child ${record.child}`);
@@ -89,13 +91,13 @@ export function applyChildExited(fold: Fold, record: RecordOf<'childExited'>): v
   child.exitedSeq = fold.state.eventSeq;
 }
 
-/** A child whose spawn and texts have all left the window is no longer listed for its parent (§7.7). */
+/** Removes children from the list whose spawn call and texts have all left the window (§7.7). */
 export function hideChildren(fold: Fold): void {
   const { state } = fold;
   if (state.children.size === 0) return;
   const heard = new Set<string | undefined>();
   for (const message of state.messages) if (message.phantom === true) heard.add(message.toolName);
-  // `callIds` also has the ids of hidden calls, which no model sees.
+  // `callIds` also has the ids of hidden calls, which the model does not see.
   const unseen = new Set(state.hidden.map((message) => message.toolUseId));
   for (const child of state.children.values()) {
     const { spawnCallId } = child;
@@ -107,7 +109,7 @@ export function hideChildren(fold: Fold): void {
   }
 }
 
-/** Lists a hidden child for its parent again, because a delivery from that child arrived. */
+/** Lists a hidden child again, because a message from that child arrived. */
 export function showChild(fold: Fold, name: string | undefined): void {
   if (name === undefined || !fold.state.hiddenChildren.delete(name)) return;
   publishChildren(fold);

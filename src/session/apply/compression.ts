@@ -1,13 +1,14 @@
 /**
- * Applies the records of a compression. The compression occupies the session like a claim, and releases it when it has
- * ended, successful or not. Changes the given state in place, as `apply` does; otherwise pure.
+ * Applies the records of a compression. During a compression the session awaits a model call, as during a half-step.
+ * Afterwards it returns to its earlier state, whether or not the compression succeeded. Changes the given state in
+ * place, as `apply` does; otherwise pure.
  *
  * Invariants:
- *  C1 a compression is atomic: summary, archived and shortened messages, numbers and tokens change together, or nothing
- *     does;
- *  C2 nothing leaves the log: archived messages are hidden, and return to their position when no compression hides
- *     them;
- *  C3 a chunk's number is the highest number given before plus one; a level counts the compressions that succeeded.
+ *  C1 a compression is atomic: summary, archived and shortened messages, numbers and tokens all change together, or not
+ *     at all;
+ *  C2 no message leaves the log: archived messages are hidden, and return to their position on a branch that does not
+ *     have the compression;
+ *  C3 an archive's number is the highest number given before plus one; a level counts the compressions that succeeded.
  */
 import { CHUNKS_AT_HAND_MAX, COMPRESSION_RETRY_MESSAGES } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
@@ -27,8 +28,8 @@ import type { Fold } from './fold.ts';
 import { promoteAll } from './mailbox.ts';
 
 /**
- * A compression begins. It resembles a claim, but begins no turn. If the compression replaces a call that was too long,
- * the session's state stays the same.
+ * A compression begins. It is like a claim that begins no turn. If it replaces a call whose prompt was too long, the
+ * session is `awaiting` already and stays so.
  */
 export function applyCompacting(fold: Fold, record: RecordOf<'compacting'>): void {
   const { state } = fold;
@@ -74,7 +75,7 @@ export function applyCompactionFailed(fold: Fold, record: RecordOf<'compactionFa
   goBack(fold, compaction);
 }
 
-/** The cost of a compression counts for the session, but for no turn. */
+/** Counts the tokens of the compression for the session, but for no turn, and returns the compression that ends. */
 function endCompaction(state: SessionState, halfStep: number, usage: Usage | undefined): CompactionCall {
   const compaction = state.current?.compaction;
   if (compaction === undefined || state.current?.halfStep !== halfStep) {
@@ -104,7 +105,7 @@ function goBack(fold: Fold, { returnsTo, overflow }: CompactionCall): void {
 
 type Compacted = Extract<SessionRecord, { type: 'compacted' }>;
 
-/** The outcome of a compression, for events. */
+/** The messages that a compression changed, for events. */
 export interface CompactionOutcome {
   readonly archived: readonly number[];
   /** The messages that the compression created, the summary first. */
@@ -169,14 +170,14 @@ function summaryMessage(
   return placed(state, part, at, low + (high - low) / 2);
 }
 
-/** The chunks a summary refers to. Chunks of the summaries that this summary replaced come first. */
+/** The names of the archives that a summary covers. Archives of the summaries that it replaced come first. */
 function chunksOf({ history }: LoggedMessage): readonly string[] {
   const earlier = history?.['earlierChunks'];
   const own = history?.['chunkPath'];
   return [...(Array.isArray(earlier) ? (earlier as readonly string[]) : []), ...(typeof own === 'string' ? [own] : [])];
 }
 
-/** A kept result in its short form. It has the id of the whole result, which is hidden. */
+/** A kept result in its short form. It has the history id of the whole result, which is hidden. */
 function shortenedMessage(
   state: SessionState,
   whole: LoggedMessage,
@@ -236,10 +237,10 @@ function note(state: SessionState, record: Compacted): void {
   compression.notes = [...compression.notes, noted].slice(-CHUNKS_AT_HAND_MAX);
 }
 
-/** Remembers that a compression failed: none begins by itself before the log has grown. */
+/** Remembers that a compression failed. No automatic compression begins before there are more messages. */
 function noteFailedCompaction(state: SessionState, record: Extract<SessionRecord, { type: 'compactionFailed' }>): void {
   const compression = compressionOf(state);
-  // A compression that was given up on request may succeed the next time, so it does not count as failed.
+  // A compression that was interrupted may succeed the next time, so it does not count as failed.
   if (record.reason !== INTERRUPTED) compression.hasFailed = true;
   compression.last = { halfStep: record.halfStep, compressed: false, reason: record.reason };
   compression.restsUntil = state.nextMessageSeq + COMPRESSION_RETRY_MESSAGES;

@@ -1,13 +1,13 @@
 /**
- * The effects of a history edit on a session's state: messages leave, change in place, or are inserted between others.
- * The record names the affected messages, so a replay need not search for them. Changes the given state in place, as
- * `apply` does; otherwise pure.
+ * Applies a history edit to the messages of a session: they leave, change in place, or are added. The record names the
+ * affected messages, so a replay need not search for them. Changes the given state in place, as `apply` does; otherwise
+ * pure.
  *
  * Invariants:
  *  H1 an edit is atomic: its messages, `tokens`, `callIds` and open calls change together (S4, S6);
- *  H2 a message keeps its seq for life; a seq is never given twice, not even one from an imported id of the form
- *     `m<n>`;
- *  H3 an edit that changes or moves anything before the end opens an epoch (A8); one that only adds at the end does
+ *  H2 a message never changes its seq, and no seq is given twice. The number of an imported id `m<n>` also counts as
+ *     given;
+ *  H3 an edit that changes or moves anything before the end opens an epoch (A8); an edit that only adds at the end does
  *     not.
  */
 
@@ -21,19 +21,19 @@ import type { SessionState } from '../state/state.ts';
 
 type Edited = Extract<SessionRecord, { type: 'edited' }>;
 
-/** The outcome of an edit, for events. */
+/** The messages that an edit changed, for events. */
 export interface EditOutcome {
   readonly removed: readonly LoggedMessage[];
   readonly added: readonly LoggedMessage[];
   readonly updated: readonly LoggedMessage[];
   /** The added messages, grouped by history message. */
   readonly groups: readonly (readonly [LoggedMessage, ...LoggedMessage[]])[];
-  /** True if Something before the end changed: a new epoch opens. */
+  /** True if anything before the end changed, so that a new epoch opens. */
   readonly opensEpoch: boolean;
 }
 
 /**
- * Applies an edit. `append` adds one message at the end. It is the fold's own method, so an added message is like any
+ * Applies an edit. `append`: the fold's method that adds one message at the end, so that an added message is like any
  * other.
  */
 export function applyEdit(
@@ -47,7 +47,9 @@ export function applyEdit(
   const annotated = (record.annotated ?? []).map(({ seq, message }) => annotate(state, seq, message));
   const added: LoggedMessage[] = [];
   const groups: (readonly [LoggedMessage, ...LoggedMessage[]])[] = [];
-  /** The last message that this edit inserted. The next inserted message is placed behind it. */
+  /**
+   * For each `after`: the seq of the last message inserted there. The next message with the same `after` follows it.
+   */
   const behind = new Map<number, number>();
   for (const { message, after } of record.added ?? []) {
     const parts = withFreeIds(state, loggedForm(message));
@@ -83,7 +85,7 @@ export function applyEdit(
   };
 }
 
-/** A late result replaces the placeholder that was sent. */
+/** True for the result of a call in an answered request. Requests sent a placeholder, which the result replaces. */
 function answersSealed(state: SessionState, message: LoggedMessage): boolean {
   if (message.type !== 'tool_response' || state.sealedSeq === 0) return false;
   const call = state.messages.find((each) => each.type === 'tool_call' && each.toolUseId === message.toolUseId);
@@ -99,7 +101,7 @@ function remove(state: SessionState, seqs: readonly number[]): readonly LoggedMe
   return removed;
 }
 
-/** A message leaves the window. */
+/** Adjusts the state for a message that leaves the window. */
 function leave(state: SessionState, message: LoggedMessage): void {
   state.tokens -= message.tokens;
   if (message.type !== 'tool_call' || message.toolUseId === undefined) return;
@@ -112,7 +114,7 @@ function enter(state: SessionState, message: LoggedMessage): void {
   if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.add(message.toolUseId);
 }
 
-/** Replaces the metadata of a message. Its sent form stays the same, byte for byte. */
+/** Replaces the metadata of a message. Requests with the message stay the same, byte for byte. */
 function annotate(state: SessionState, seq: number, message: HistoryMessage): LoggedMessage {
   const index = state.messages.findIndex((each) => each.seq === seq);
   const known = state.messages[index];
@@ -123,8 +125,9 @@ function annotate(state: SessionState, seq: number, message: HistoryMessage): Lo
 }
 
 /**
- * Replaces a message by other parts. The first part keeps the seq of the first message, which identifies it. A later
- * call keeps its own seq, unless that is the seq of the first message. Additional parts get new seqs.
+ * Replaces a message by other logged parts. The first part gets the seq of the old first part, which identifies the
+ * message. A later call that the message already had keeps its seq, unless it was the old first part. Other parts get
+ * new seqs.
  */
 function replace(
   state: SessionState,
@@ -168,8 +171,8 @@ function replace(
 }
 
 /**
- * Gives calls unique ids: no other call, hidden or in the same message, has the same id. An import may repeat an id,
- * but a request must not (R05).
+ * Gives the calls of a message unique ids, because a request must not repeat an id (R05), although an import may.
+ * Hidden calls count too.
  */
 function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): readonly MessageDraft[] {
   const own = new Set<string>();
@@ -181,7 +184,7 @@ function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): reado
     return id;
   });
   if (parts.every((part, index) => ids[index] === undefined || ids[index] === part.toolUseId)) return parts;
-  // The calls among the blocks are those of the parts, in order.
+  // The blocks contain the same calls as the parts, in the same order.
   const inOrder = ids.filter((id) => id !== undefined);
   return parts.map((part, index): MessageDraft => {
     const id = ids[index];
@@ -195,7 +198,7 @@ function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): reado
   });
 }
 
-/** Inserts parts right after a message and its later parts; `after` 0: before everything. */
+/** Inserts parts directly after the whole message that has the seq `after`; 0: before all messages. */
 function insert(
   state: SessionState,
   after: number,
@@ -224,7 +227,7 @@ function takeSeq(state: SessionState): number {
   return seq;
 }
 
-/** An id in our own format is never generated a second time (H2). */
+/** Skips the seq in an imported id `m<n>`, so that the id is never generated a second time (H2). */
 function reserveSeq(state: SessionState, id: string): void {
   const seq = ownSeq(id);
   if (seq >= state.nextMessageSeq) state.nextMessageSeq = seq + 1;

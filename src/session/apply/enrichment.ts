@@ -1,6 +1,6 @@
 /**
- * The effects of a preparation and a naming on a session. Changes the given state in place, as `apply` does; otherwise
- * pure. Keeps S7 of `state.ts`.
+ * Applies the records of a turn's preparation and of naming. Changes the given state in place, as `apply` does;
+ * otherwise pure. Keeps S7 of `state.ts`.
  */
 import { addUsage, type Usage } from '../../base/messages.ts';
 import { goalOf } from '../rules/goal-book.ts';
@@ -12,8 +12,8 @@ import type { Fold } from './fold.ts';
 type EnrichmentRecord = RecordOf<'preparing' | 'recalling' | 'prepared'>;
 
 /**
- * Begins a preparation, advances it to its second stage, or ends it. Throws an Error for a record that belongs to no
- * current run.
+ * Begins a preparation, advances it to its second stage, or ends it. Throws an Error for a record that does not belong
+ * to the current run.
  */
 export function applyEnrichment(fold: Fold, record: EnrichmentRecord): void {
   const { state, at } = fold;
@@ -45,13 +45,13 @@ export function applyEnrichment(fold: Fold, record: EnrichmentRecord): void {
   fold.countAndPublish({ type: 'session.state', state: 'idle' });
 }
 
-/** These entries no longer wait: their turn begins, or they were recalled or dropped. */
+/** Forgets that these entries were prepared, because they have left the mailbox. */
 export function forgetPrepared(state: SessionState, claimed: readonly number[]): void {
   const left = state.prepared?.filter((id) => !claimed.includes(id)) ?? [];
   state.prepared = left.length === 0 ? undefined : left;
 }
 
-/** The cost of a run counts for the session, but for no turn. */
+/** Counts the tokens of a run for the session, but for no turn. */
 function addCost(state: SessionState, usage: Usage | undefined): void {
   if (usage !== undefined) state.usage = addUsage(state.usage, usage);
 }
@@ -64,8 +64,8 @@ export function applyNamed(fold: Fold, { name, prompt }: RecordOf<'named'>): voi
 }
 
 /**
- * True for a record that creates a goal or changes its text; a preparation watches for such records. Call this before
- * the record is applied.
+ * True for a record that creates a goal or changes its text. A preparation searches earlier messages after such a
+ * record. Must be called before the record is applied.
  */
 export function isReworded(state: SessionState, record: GoalRecord): boolean {
   if (record.type === 'goalCreated') return true;

@@ -1,6 +1,6 @@
 /**
- * How messages leave the window for good. Changes the given state in place, as `apply` does; otherwise pure. Keeps S1
- * and S6 of `state.ts`.
+ * Removes the oldest messages from the window for good. Changes the given state in place, as `apply` does; otherwise
+ * pure. Keeps S1 and S6 of `state.ts`.
  */
 
 import { trimStarts } from '../history/tasks.ts';
@@ -10,16 +10,16 @@ import { publishActive } from './activation.ts';
 import { hideChildren } from './children.ts';
 import type { Fold } from './fold.ts';
 
-/** Messages left the window. A session that is folded to be read completely keeps them. */
+/** Messages left the window. A state that is folded only to read all messages keeps them. */
 export function applyEvicted(fold: Fold, record: RecordOf<'evicted'>): void {
   if (!fold.state.keepsAll) evict(fold, record.below, record.pinTokens);
 }
 
-/** Removes all messages before the one with this seq from the window, and opens an epoch. */
+/** Removes all messages before the message with the seq `below` from the window, and opens an epoch. */
 export function evict(fold: Fold, below: number, pinTokens?: number): void {
   const { state } = fold;
   if (pinTokens !== undefined) rememberPins(state, pinTokens);
-  // Found by its exact seq if the message is still there, because after an edit messages need not be ordered by seq.
+  // The message with exactly this seq is preferred, because after an edit messages need not be in the order of seqs.
   const named = state.messages.findIndex((message) => message.seq === below);
   const first = named === -1 ? state.messages.findIndex((message) => message.seq >= below) : named;
   const gone = first === -1 ? state.messages : state.messages.slice(0, first);

@@ -2,8 +2,8 @@
  * The fold of one transition's records into a state: the operations that all parts of `apply` share.
  *
  * Owns: how a message is appended, how an event is counted and published, how a session changes its state, how a
- * receipt settles, how an epoch opens. Does not own: the meaning of a record (the other files of this folder). It is
- * used within one call and dropped: it keeps nothing, and changes the state it was given.
+ * receipt settles, how an epoch opens. Does not own: the meaning of a record (the other files of this folder). A fold
+ * is used for one transition and dropped. It stores nothing itself and changes the given state.
  */
 import { RECEIPTS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
@@ -18,25 +18,25 @@ import type { ReceiptState, RunningTurn, SessionState } from '../state/state.ts'
 
 /** The observer of a fold. It must not change the state. */
 export interface Observer {
-  /** A durable event, in order; `seq` is its number. */
+  /** Called for each durable event, in order. `seq`: the event's number. */
   readonly event?: ((body: EventBody, seq: number) => void) | undefined;
-  /** Called when an accepted entry reached a final state. */
+  /** Called when the receipt of an accepted entry reaches a final state. */
   readonly settled?: ((pendingId: number, receipt: ReceiptState) => void) | undefined;
-  /** Called when an accepted entry was promoted into the log. */
+  /** Called when a user's entry was promoted into the log. */
   readonly promoted?: ((pendingId: number) => void) | undefined;
   /**
-   * Called with the logged messages, in order, of an utterance: an answer, a result, or a message that an embedder
-   * added.
+   * Called with the logged messages, in order, of one new history message: an answer, a result, or a message that an
+   * embedder added.
    */
   readonly said?: ((logged: readonly [LoggedMessage, ...LoggedMessage[]]) => void) | undefined;
   /**
-   * Called for the events that others outside wait for: a turn ended, a call waits for a person. `turn`: the turn that
-   * ended, which is no longer in the state.
+   * Called for events that cause a notice (a webhook): a turn ended, or a call waits for a person. `turn`: the turn
+   * that ended, which is no longer in the state.
    */
   readonly announced?: ((event: AnnouncedEvent, seq: number, turn?: RunningTurn) => void) | undefined;
 }
 
-/** An event that others outside wait for. */
+/** An event that causes a notice. */
 export type AnnouncedEvent = Extract<
   EventBody,
   { type: 'turn.finished' | 'turn.failed' | 'approval.required' | 'question.asked' }
@@ -59,7 +59,7 @@ export class Fold {
   }
 
   /**
-   * Counts a durable event (S5). True if there is a subscriber: only then is the event built and passed to `publish`.
+   * Counts a durable event (S5). True if there is a subscriber. Only then the caller builds the event and publishes it.
    */
   counts(): boolean {
     this.state.eventSeq += 1;
@@ -71,23 +71,25 @@ export class Fold {
     this.observer?.event?.(body, this.state.eventSeq);
   }
 
-  /** Counts a durable event and publishes it: for records so rare that the event is always built. */
+  /** Counts a durable event and publishes it. Used where events are so rare that they may always be built. */
   countAndPublish(body: EventBody): void {
     if (this.counts()) this.publish(body);
   }
 
-  /** Counts an announced event (S5). True if there is a subscriber: only then is the event built for `announce`. */
+  /**
+   * Counts an announced event (S5). True if there is an observer. Only then the caller builds the event for `announce`.
+   */
   countsAnnounced(): boolean {
     return this.counts() || this.observer?.announced !== undefined;
   }
 
-  /** Publishes the event just counted, and announces it. `turn`: the turn that it ends. */
+  /** Publishes the event just counted, and announces it. `turn`: the turn that ended. */
   announce(event: AnnouncedEvent, turn?: RunningTurn): void {
     this.publish(event);
     this.observer?.announced?.(event, this.state.eventSeq, turn);
   }
 
-  /** Publishes the last `count` messages together, as one utterance. */
+  /** Passes the last `count` messages together to `Observer.said`, as one history message. */
   said(count: number): void {
     if (count === 0 || this.observer?.said === undefined) return;
     const [first, ...others] = this.state.messages.slice(-count);
@@ -101,14 +103,13 @@ export class Fold {
     return message;
   }
 
-  /** Appends a draft. The draft itself becomes the message, since a copy of each would double the work. */
+  /** Appends a draft. The draft itself becomes the message, because copying each draft would double the work. */
   place(draft: MessageDraft): LoggedMessage {
     const { state } = this;
-    // Behind a call that the provider has not run yet, a request may hold results alone (R52). The epoch leaves the
-    // call behind.
+    // After a call that the provider has not run yet, a request may have only results (R52). The new epoch leaves the
+    // call out of requests.
     if (state.awaitedUses !== undefined && draft.type !== 'tool_response') this.openEpoch();
-    // The last message that is still present decides. The last seq given may belong to a bounced message that was
-    // removed.
+    // This looks at the last message, not at the last seq, because the message with that seq may have bounced.
     const followsAnswered = state.sealedSeq > 0 && (state.messages.at(-1)?.seq ?? 0) <= state.sealedSeq;
     const message = draft as Draft<LoggedMessage>;
     message.seq = state.nextMessageSeq;
@@ -127,17 +128,19 @@ export class Fold {
     this.state.state = next;
     if (this.counts()) this.publish({ type: 'session.state', state: next });
     if (next !== 'idle') return;
-    // Effect B: the flag applies to this turn only and is cleared before the next.
+    // Effect B of the contract: the interrupt flag applies only to the turn that has ended.
     this.state.interruptRequested = false;
     this.state.interruptReason = undefined;
     endRunLoop(this.state);
   }
 
   /**
-   * From here on, a request need not begin with the bytes of the previous request (A8). Thoughts so far belong to a
-   * request that is no longer sent. They stay behind, even in a round that is still open. A model that binds its
-   * thoughts refuses them (R21) and does not require them (R20). The same holds for thoughts of a coming answer whose
-   * call left before this epoch. The provider's calls that have no result stay behind as well.
+   * Opens an epoch: from here on, a request need not begin with the bytes of the previous request (A8).
+   *
+   * Requests of the new epoch leave out all thoughts so far, even in an open round. These thoughts belong to a request
+   * that is no longer sent. A model that binds its thoughts refuses them (R21) and does not require them (R20). The
+   * same is true for the thoughts of an answer whose call is in flight now. Calls of the provider's own tools without a
+   * result are left out as well.
    */
   openEpoch(): void {
     const { current } = this.state;
@@ -163,19 +166,19 @@ export class Fold {
   }
 }
 
-/** Counts a message of a user or an agent that entered the log, or left it. */
+/** Counts a message of a user or an agent that was added to the log (`by` 1) or removed from it (`by` -1). */
 export function countSpoken(state: SessionState, message: Pick<LoggedMessage, 'type'>, by: 1 | -1): void {
   if (state.spoken !== undefined && isSpoken(message)) state.spoken += by;
 }
 
-/** The turn has ended: nothing is held, and no approval is pending. */
+/** Clears the parts of the state that end with a turn: the held boundary, and the calls that wait for a decision. */
 export function endRunLoop(state: SessionState): void {
   state.held = undefined;
   const { approvals } = state;
   if (approvals !== undefined && approvals.waiting.length > 0) state.approvals = withWaiting(approvals, () => false);
 }
 
-/** Keeps a map that grows by one entry at a time within its bound. */
+/** Removes the oldest entry if the map is beyond its bound. The map must grow by one entry at a time. */
 export function forgetOldest<K, V>(map: Map<K, V>, sizeMax: number): void {
   if (map.size <= sizeMax) return;
   const oldest = map.keys().next();

@@ -1,5 +1,5 @@
 /**
- * The effects of goal and pin records on a session, and their events. Changes the given state in place, as `apply`
+ * Applies goal and pin records to a session and publishes their events. Changes the given state in place, as `apply`
  * does; otherwise pure.
  */
 
@@ -7,13 +7,13 @@ import { applyGoal, completeTask, completeTaskGoal, type GoalRecord, goalsOf } f
 import { isReworded } from './enrichment.ts';
 import type { Fold } from './fold.ts';
 
-/** A child's own task is done. */
+/** A child marked its own task completed. */
 export function applyGoalCompleted(fold: Fold): void {
   const { state } = fold;
   completeTask(state);
   const isPublished = completeTaskGoal(state, fold.at);
   if (state.turn !== undefined) state.turn.marked = true;
-  // The task section leaves the system prompt (§7.4): the prefix changes, so a new epoch opens.
+  // The section with the task leaves the system prompt (§7.4), so the beginning of requests changes.
   fold.openEpoch();
   if (isPublished) publishGoals(fold);
 }

@@ -1,6 +1,6 @@
 /**
- * The effects of a history operation on a whole session: on its messages (`apply/edit.ts`), its open calls, its
- * branches and its memory, and their events. Changes the given state in place, as `apply` does; otherwise pure.
+ * Applies a history operation to a session: to its messages (`apply/edit.ts`), open calls, branches and memory, and
+ * publishes the events. Changes the given state in place, as `apply` does; otherwise pure.
  */
 import { EDIT_KEYS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import { changedCalls, settleCalls, settleSuspension } from '../history/edited-calls.ts';
@@ -16,8 +16,8 @@ import { countSpoken, type Fold, forgetOldest } from './fold.ts';
 import { publishBranch } from './tasks.ts';
 
 /**
- * One edit is one event. An edit of one message has the event of that change, an edit of several has one event that
- * lists them all.
+ * Applies an edit and publishes one event for it. An edit of one message has the event of that change. An edit of
+ * several messages has the event `history.changed`, which lists them all.
  */
 export function applyEdited(fold: Fold, record: RecordOf<'edited'>): void {
   const { state } = fold;
@@ -31,7 +31,7 @@ export function applyEdited(fold: Fold, record: RecordOf<'edited'>): void {
   for (const message of removed) countSpoken(state, message, -1);
   if (state.goals !== undefined) unpin(state, record.removed ?? []);
   if (opensEpoch || shown !== state.memory?.shown) fold.openEpoch();
-  // The request that was refused is now a different one.
+  // The next request differs from the refused one, so the refusal no longer blocks the session.
   if (opensEpoch && isRefusedRequest(state.blocked)) state.blocked = undefined;
   const given = [...added, ...updated].some((message) => message.history?.taskId !== undefined);
   if (given) adoptGivenTasks(fold, added);
@@ -41,14 +41,14 @@ export function applyEdited(fold: Fold, record: RecordOf<'edited'>): void {
   if (state.suspended !== undefined && settleSuspension(state, pending)) {
     fold.countAndPublish({ type: 'session.state', state: 'idle' });
   }
-  // A message may say that it belongs to a branch other than the one shown.
+  // A given message may name a task that the active branch does not show.
   if (given) publishBranch(fold, record.operation);
   if (record.silent === false && fold.observer?.said !== undefined)
     for (const group of groups) fold.observer.said(group);
   if (state.active !== undefined) publishActive(fold);
 }
 
-/** A history with its own tasks enters a session that had none. */
+/** Takes over the tasks that added messages name, if the session had no tasks before. */
 function adoptGivenTasks({ state, at }: Fold, added: readonly LoggedMessage[]): void {
   const { tasks, nextMessageSeq } = state;
   let highest = 0;
@@ -87,7 +87,7 @@ function publishEdit(
   }
 }
 
-/** The preceding edit removed what a failed turn left. */
+/** The preceding edit removed the messages of a failed turn. */
 export function applyRolledBack(fold: Fold, record: RecordOf<'rolledBack'>): void {
   fold.state.failure = undefined;
   fold.countAndPublish({ type: 'session.rollback', reason: record.reason, index: record.index });

@@ -1,6 +1,6 @@
 /**
- * The life of a session as a whole: it is created, or begins as a fork; it is paused, recovered, restarted, and ends.
- * Changes the given state in place, as `apply` does; otherwise pure.
+ * Applies records about a session as a whole: it is created, or begins as a fork; it is paused, recovered, restarted,
+ * and ends. Changes the given state in place, as `apply` does; otherwise pure.
  */
 
 import { plantSeed } from '../history/fork-seed.ts';
@@ -41,7 +41,7 @@ export function applyForkMade({ state }: Fold, record: RecordOf<'forkMade'>): vo
   if (record.copied !== true) state.forks.push(record.child);
 }
 
-/** The session begins as a fork: its beginning is taken from the record, or was folded before. */
+/** The session begins as a fork. Its first state is taken from the record, or is already in the state. */
 export function applyForked({ state, at }: Fold, { origin, seed }: RecordOf<'forked'>): void {
   if (seed !== undefined) plantSeed(state, seed);
   if (state.agent === undefined) throw new Error('a fork without what it begins with');
@@ -50,8 +50,8 @@ export function applyForked({ state, at }: Fold, { origin, seed }: RecordOf<'for
 }
 
 /**
- * The system function returned a text. A text that differs from an earlier text of this epoch, with which a request was
- * answered, makes a different request (A8).
+ * The system prompt's function returned a text. If a request of this epoch was answered with another text, a new epoch
+ * opens (A8).
  */
 export function applySystem(fold: Fold, record: RecordOf<'system'>): void {
   const { state } = fold;
@@ -63,20 +63,20 @@ export function applySystem(fold: Fold, record: RecordOf<'system'>): void {
   state.system = { epoch: Math.max(record.epoch, state.epoch), text: record.text };
 }
 
-/** The session claims nothing before it is resumed. */
+/** The session is paused. It claims no half-step before it is resumed. */
 export function applyPaused(fold: Fold): void {
   fold.state.paused = true;
   if (fold.counts()) fold.publish({ type: 'session.state', state: fold.state.state, phase: 'paused' });
 }
 
-/** The session continues after a pause, or after a block by refused credentials. */
+/** The session continues after a pause or a block. */
 export function applyResumed(fold: Fold): void {
   fold.state.paused = false;
   fold.state.blocked = undefined;
   if (fold.counts()) fold.publish({ type: 'session.state', state: fold.state.state });
 }
 
-/** The session continues after a crash. Separate records state the changes; this one only publishes an event. */
+/** The session continues after a crash. This record only publishes an event; other records have the changes. */
 export function applyRecovered(fold: Fold, record: RecordOf<'recovered'>): void {
   if (fold.counts()) {
     fold.publish({ type: 'session.recovered', redone: record.redone, synthesized: record.synthesized });
@@ -88,8 +88,7 @@ export function applyExited({ state }: Fold, record: RecordOf<'exited'>): void {
   // A child that has completed its task has answered. Its later work changes nothing of that.
   if (state.exit?.reason !== 'completed') state.exit = exit;
   state.revived = undefined;
-  // A child that has ended is not restarted. A wait for a restart that is left over would keep the child resident
-  // forever.
+  // An ended child is not restarted. If its wait for a restart remained, the child would stay resident forever.
   state.restartAt = undefined;
   state.queued = false;
 }
@@ -100,21 +99,21 @@ export function applyRevived({ state }: Fold, record: RecordOf<'revived'>): void
   state.queued = true;
 }
 
-/** A child waits for a fault to pass before it restarts. */
+/** This child waits for a transient fault to pass before it restarts. */
 export function applyRestartScheduled({ state, at }: Fold, record: RecordOf<'restartScheduled'>): void {
   state.restartAt = record.dueAt;
   state.restartWaitMs = Math.max(0, record.dueAt - at);
 }
 
-/** A child restarts: its earlier messages leave the window, and its task is its first message again. */
+/** This child restarts: its earlier messages leave the window, and its task is its first message again. */
 export function applyRestarted(fold: Fold): void {
   const { state } = fold;
   state.restartAt = undefined;
-  // Open calls of a suspended run are left behind with the rest.
+  // A suspended run and its open calls end here.
   state.suspended = undefined;
   state.openCalls.clear();
   repinTask(state, state.nextMessageSeq);
-  // A session that is folded to be read completely keeps what the child left behind.
+  // A state that is folded only to read all messages keeps the earlier messages.
   if (!state.keepsAll) evict(fold, state.nextMessageSeq);
   appendTask(fold, state.goal?.description ?? '');
 }

@@ -1,7 +1,7 @@
 /**
  * How entries enter and leave the mailbox: they are accepted, promoted into the log, recalled, dropped, or set aside as
- * dead. Changes the given state in place, as `apply` does; otherwise pure. Keeps S2 of `state.ts`: an entry is in the
- * mailbox or has left it in one of these ways, never two of them (A7).
+ * dead letters. Changes the given state in place, as `apply` does; otherwise pure. Keeps S2 of `state.ts`: an entry
+ * waits, or has left the mailbox in exactly one of these ways (A7).
  */
 import { DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
@@ -20,7 +20,7 @@ import { showChild } from './children.ts';
 import { forgetPrepared } from './enrichment.ts';
 import { type Fold, forgetOldest } from './fold.ts';
 
-/** The treatment of users' messages when their half-step fails. */
+/** The fate of promoted messages if their half-step fails: those of `bouncing` leave; `keeps` says that others stay. */
 type Bouncing = { readonly [Field in 'bouncing' | 'keeps']?: NonNullable<CurrentCall[Field]> };
 
 /** The source of a message that names none. */
@@ -29,7 +29,7 @@ const NOTHING_PROMOTED: Bouncing = Object.freeze({});
 const KEPT: Bouncing = Object.freeze({ keeps: true as const });
 const ACCEPTED: ReceiptState = Object.freeze({ status: 'accepted' });
 
-/** An entry waits; the response of a call closes the call. */
+/** An entry begins to wait. If it is the response of a call, the call is no longer open. */
 export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
   const { state } = fold;
   const { entry } = record;
@@ -80,7 +80,7 @@ export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
   }
 }
 
-/** Promotes entries in the given order. Returns the entries whose messages leave again if the half-step fails. */
+/** Promotes entries in the given order. Returns what happens to their messages if the half-step fails. */
 export function promoteAll(fold: Fold, ids: readonly number[]): Bouncing {
   const chosen = takeEntries(fold.state, ids).map((entry) => filled(fold, entry));
   let bouncing: BouncingMessage[] | undefined;
@@ -110,7 +110,7 @@ export function promoteAll(fold: Fold, ids: readonly number[]): Bouncing {
   return keeps === undefined ? { bouncing } : { bouncing, keeps };
 }
 
-/** One promotion (§3.5). Returns the seq of the message, if it became a single one. */
+/** Promotes one entry, or `merge` entries together (§3.5). Returns the seq of the message, if there is exactly one. */
 function promoteGroup(fold: Fold, group: readonly [FilledEntry, ...FilledEntry[]]): number | undefined {
   const { state } = fold;
   const drafts = promote(group);
@@ -167,24 +167,25 @@ export function applyPoisoned(fold: Fold, record: RecordOf<'poisoned'>): void {
   if (state.active !== undefined) publishActive(fold);
 }
 
-/** An entry left the mailbox (S8). */
+/** Adjusts the byte count of the mailbox for an entry that left it (S8). */
 function left(state: SessionState, { seed, bytes }: MailboxEntry): void {
   if (seed === undefined) state.mailboxBytes -= bytes;
 }
 
-/** An entry for promotion, with its content in memory. Most entries have theirs already and are returned unchanged. */
+/** The entry with its content in memory. Most entries have it there already and are returned unchanged. */
 function filled(fold: Fold, entry: MailboxEntry): FilledEntry {
   return isStored(entry.content) ? withContent(entry, fold.readContent) : (entry as FilledEntry);
 }
 
 /**
- * Up to this many entries are removed one by one. More are removed in one pass, so that neither a long mailbox nor a
- * large half-step is quadratic.
+ * Up to this many entries are removed one by one. More entries are removed in one pass, so that the work is not
+ * quadratic.
  */
 const TAKEN_SINGLY_MAX = 8;
 
 /**
- * Removes the named entries from the mailbox and returns them in the order of `ids`. An unknown id means a broken log.
+ * Removes entries from the mailbox and returns them in the order of `ids`. Throws an Error for an unknown id, because
+ * then the log is broken.
  */
 function takeEntries(state: SessionState, ids: readonly number[]): readonly MailboxEntry[] {
   const first = ids[0];

@@ -1,6 +1,6 @@
 /**
- * The effects of summary records on a session, and their events. Changes the given state in place, as `apply` does;
- * otherwise pure.
+ * Applies the records of summaries to a session and publishes their events. Changes the given state in place, as
+ * `apply` does; otherwise pure.
  */
 import { addUsage } from '../../base/messages.ts';
 import { hasActive } from '../rules/mailbox.ts';
@@ -15,8 +15,8 @@ type MemoryRecord = RecordOf<
 >;
 
 /**
- * Applies a record of a summary. Publishes that a half-step waits for a summary. Publishes the end of that wait only if
- * no half-step follows at once. Throws an Error if the log has no run to which the record could belong.
+ * Applies a record of a summary. Publishes that a half-step waits for a summary, and the end of that wait if no
+ * half-step follows at once. Throws an Error if the record belongs to no current run.
  */
 export function applyMemory(fold: Fold, record: MemoryRecord): void {
   const { state } = fold;
@@ -29,7 +29,7 @@ export function applyMemory(fold: Fold, record: MemoryRecord): void {
   } else if (before?.isAwaited === true && memory?.summarising === undefined && !hasActive(state)) {
     fold.countAndPublish({ type: 'session.state', state: state.state });
   }
-  // After a summary of messages, an eviction follows and opens an epoch.
+  // After a summary of messages (level 1) an eviction follows, which opens the epoch.
   if (record.type === 'remembered' && before?.level === 2) fold.openEpoch();
 }
 
@@ -74,7 +74,7 @@ function remembered(memory: Memory, run: SummaryRun): Memory {
   if (ended === undefined || 'error' in ended) throw new Error(`M1: run ${run.run} did not end well`);
   const { failedAt: _failedAt, restsAt, ...settled } = withRun(memory, undefined);
   const text = ended.text === undefined ? settled : withSnapshot(settled, run, ended.text);
-  // The snapshots held nothing worth remembering. They stay, and summing them up is tried again when there are more.
+  // Without a text, the snapshots had nothing worth remembering. They stay, and are summed up when there are more.
   const rests = run.level === 2 && ended.text === undefined ? uncovered(settled.snapshots).length : restsAt;
   return rests === undefined ? text : { ...text, restsAt: rests };
 }

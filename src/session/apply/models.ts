@@ -1,8 +1,8 @@
-/** Moves a session between the models of its agent. Changes the given state in place, as `apply` does; otherwise pure. */
+/** Moves a session to another model of its agent. Changes the given state in place, as `apply` does; otherwise pure. */
 import type { EpochModel } from '../state/records.ts';
 import type { Fold } from './fold.ts';
 
-/** An epoch opens with this model; missing: with the agent's first one. */
+/** An epoch opens with this model; undefined: with the agent's first model. */
 export function applyModel(fold: Fold, model: EpochModel | undefined): void {
   const { state } = fold;
   const place = model?.place ?? 0;

@@ -1,7 +1,7 @@
 /**
- * The effects of the run loop's records on a session. The session is held at a message boundary and continues; its run
- * is suspended and continued; a person decides a call. Changes the given state in place, as `apply` does; otherwise
- * pure. Keeps S4 of `state.ts`: held calls have not started.
+ * Applies the records about a run (the half-steps of a turn): it is held at a message boundary and continues, it is
+ * suspended and continued, and a person decides about its calls. Changes the given state in place, as `apply` does;
+ * otherwise pure. Keeps S4 of `state.ts`: held calls have not started.
  */
 import { APPROVALS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import type { Phase } from '../../events/event.ts';
@@ -27,7 +27,7 @@ export function holdAnswer(state: SessionState, record: RecordOf<'responded'>, f
   state.held = stopDetails === undefined ? held : { ...held, stopDetails };
 }
 
-/** A round's results become messages, and are held at their boundary. */
+/** A round's results become messages, and the session is held at their boundary. */
 export function applyGathered(fold: Fold, record: RecordOf<'gathered'>): void {
   const { state } = fold;
   const firstSeq = state.nextMessageSeq;
@@ -55,7 +55,8 @@ export function applyProceeded(fold: Fold, record: RecordOf<'proceeded'>): void 
 }
 
 /**
- * A structured answer did not fit. It stays in the conversation, so that the model can correct it in the next half-step.
+ * A structured answer did not fit its form. The answer stays in the conversation, and the model corrects it in the next
+ * half-step.
  */
 export function applyCorrected(fold: Fold, { text }: RecordOf<'corrected'>): void {
   const { state } = fold;
@@ -89,7 +90,7 @@ function startHeldCalls(fold: Fold, record: RecordOf<'proceeded'>): void {
   fold.countAndPublish({ type: 'session.state', state: 'executing', phase: 'approval' });
 }
 
-/** The run stops at the boundary at which it is held. */
+/** The run is suspended at the boundary at which it is held. */
 export function applySuspended(fold: Fold, record: RecordOf<'suspended'>): void {
   const { state } = fold;
   const { turn } = state;
@@ -123,7 +124,7 @@ export function applySuspended(fold: Fold, record: RecordOf<'suspended'>): void 
   for (const id of turn.entries) fold.settle(id, receipt);
 }
 
-/** The state a run leaves behind when it is suspended. */
+/** The facts that are kept about a suspended run. */
 function suspensionOf(state: SessionState, record: RecordOf<'suspended'>): Suspension {
   const refused: Record<string, string> = {};
   for (const call of state.held?.calls ?? []) if (call.refused !== undefined) refused[call.id] = call.refused;
@@ -145,7 +146,7 @@ export function applyContinued(fold: Fold, record: RecordOf<'continued'>): void 
   fold.enter('executing');
 }
 
-/** The open calls of the run are held once more, until it is known which of them need a person. */
+/** Holds the open calls of the run again, until it is known which of them need a person. */
 function holdPending(state: SessionState, suspended: Suspension): void {
   const refused = suspended.refused ?? {};
   const calls = [...state.openCalls.keys()].map((id) => {
@@ -156,7 +157,7 @@ function holdPending(state: SessionState, suspended: Suspension): void {
   state.held = { at: 'resume', halfStep, firstSeq: state.nextMessageSeq, next: 'tools', stop: '', calls };
 }
 
-/** A call asks, and waits for the answer. */
+/** A call asks a question and waits for the answer. */
 export function applyAsked(fold: Fold, record: RecordOf<'asked'>): void {
   const { state } = fold;
   const { type: _type, ...asked } = record;
@@ -173,13 +174,13 @@ export function applyAsked(fold: Fold, record: RecordOf<'asked'>): void {
   const server = elicitation === undefined ? {} : { server: elicitation.server };
   const place = { toolUseId: id, toolName: call.name };
   const event = { type: 'question.asked', ...place, ...shown, ...schema, ...server } as const;
-  // The parent gets a question to it as a message.
+  // A question to the parent is not announced outside, because the parent gets it as a message.
   if (record.asked === 'parent') fold.countAndPublish(event);
   else if (fold.countsAnnounced()) fold.announce(event);
   publishPhase(fold, before);
 }
 
-/** The parent's answer did not fit. */
+/** The parent's answer to a question did not fit its form. */
 export function applyMisanswered({ state }: Fold, { callId }: RecordOf<'misanswered'>): void {
   const { approvals } = state;
   if (approvals?.questions === undefined) throw new Error(`call ${callId} asks nothing`);
@@ -190,8 +191,8 @@ export function applyMisanswered({ state }: Fold, { callId }: RecordOf<'misanswe
 }
 
 /**
- * A waiting call was decided. The record that follows answers a denied one and a question, but for the question of a
- * server: its call continues with the response.
+ * A waiting call was decided. For a denied call and for a model's question, the next record is the call's result. After
+ * a question of an MCP server the call continues with the response instead.
  */
 export function applyDecided(fold: Fold, record: RecordOf<'decided'>): void {
   const { state } = fold;
@@ -222,7 +223,7 @@ export function applyDecided(fold: Fold, record: RecordOf<'decided'>): void {
   publishPhase(fold, before);
 }
 
-/** Publishes the phase if it is another one than `before`. */
+/** Publishes the phase if it differs from `before`. */
 function publishPhase(fold: Fold, before: Phase | undefined): void {
   const phase = waitingPhase(fold.state);
   if (phase === before) return;

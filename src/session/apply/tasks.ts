@@ -1,6 +1,6 @@
 /**
- * How another branch of the conversation becomes visible. Changes the given state in place, as `apply` does; otherwise
- * pure. Keeps S1 of `state.ts`.
+ * Makes another task active, so that another branch of the conversation is shown. Changes the given state in place, as
+ * `apply` does; otherwise pure. Keeps S1 of `state.ts`.
  */
 
 import { showBranch } from '../history/branch.ts';
@@ -17,14 +17,14 @@ export function applyTaskStarted(fold: Fold, record: RecordOf<'taskStarted'>): v
   activate(fold, { task: record.id, cause: 'start' });
 }
 
-/** A task becomes active again. */
+/** An existing task becomes active. */
 export function applyTaskActivated(fold: Fold, record: RecordOf<'taskActivated'>): void {
   activate(fold, { task: record.id, cause: record.cause });
 }
 
 /**
- * Another task becomes active (B4): messages it does not show leave the conversation, messages it shows return, as one
- * event.
+ * Makes a task active; during a turn this waits for the turn's end (B4). Messages of other branches leave the
+ * conversation, and messages of the task's branch return. Both are one event.
  */
 export function activate(fold: Fold, wish: Wish): void {
   const { state } = fold;
@@ -36,7 +36,9 @@ export function activate(fold: Fold, wish: Wish): void {
   publishBranch(fold, wish.cause === 'start' ? 'startTask' : wish.cause);
 }
 
-/** Shows the messages of the active branch. Publishes an event if they differ from those shown before. */
+/**
+ * Shows the messages of the active branch. If they differ from those shown before, opens an epoch and publishes them.
+ */
 export function publishBranch(fold: Fold, operation: string): void {
   const { state } = fold;
   const { shown, hidden } = showBranch(state);

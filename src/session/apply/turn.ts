@@ -1,6 +1,6 @@
 /**
- * The course of a turn: its half-steps begin, are retried, and end; its end settles the receipts of the waiting
- * senders. Changes the given state in place, as `apply` does; otherwise pure. Keeps S3 of `state.ts`: there is a
+ * The course of a turn: its half-steps begin, are retried, and end. The end of the turn settles the receipts of its
+ * messages. Changes the given state in place, as `apply` does; otherwise pure. Keeps S3 of `state.ts`: there is a
  * current call exactly while a session is awaiting.
  */
 import { defined } from '../../base/defined.ts';
@@ -19,7 +19,7 @@ import { countSpoken, type Fold } from './fold.ts';
 import { promoteAll } from './mailbox.ts';
 import { activate } from './tasks.ts';
 
-/** A half-step begins: the entries it claims become messages. */
+/** A half-step begins. The entries that it claims become messages. */
 export function applyClaimed(fold: Fold, record: RecordOf<'claimed'>): void {
   const { state } = fold;
   if (state.state === 'awaiting') throw new Error('T1/T2: claimed while awaiting');
@@ -61,20 +61,20 @@ export function continuePaused(state: SessionState, halfStep: number): void {
   turn.halfSteps += 1;
 }
 
-/** Counts the tokens of an answer for the session and for its turn, also of an answer that is not stored. */
+/** Counts the tokens of an answer for the session and for its turn, even if the answer is not stored. */
 export function countUsage(state: SessionState, usage: Usage): void {
   state.usage = addUsage(state.usage, usage);
   if (state.turn !== undefined) state.turn.usage = addUsage(state.turn.usage, usage);
 }
 
-/** A call failed and is repeated after a wait. */
+/** A model call failed and is retried, after a wait or at once. */
 export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
   const { current } = fold.state;
   if (current?.halfStep !== record.halfStep) throw new Error('S3: a retry of no current half-step');
   current.attempt = record.attempt + 1;
   current.retryAt = fold.at + record.waitMs;
   current.retryWaitMs = record.waitMs;
-  // The next attempt is sent with the content of the current epoch.
+  // The next attempt is sent with the messages of the current epoch.
   delete current.outdated;
   if (record.fallsBack === true) current.attemptsBefore = record.attempt;
   if (record.usage !== undefined) countUsage(fold.state, record.usage);
@@ -83,6 +83,8 @@ export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
       type: 'llm.retry',
       attempt: record.attempt,
       waitMs: record.waitMs,
+      ...(record.code === undefined ? {} : { code: record.code }),
+      ...(record.detail === undefined ? {} : { detail: record.detail }),
       ...(record.status === undefined ? {} : { status: record.status }),
       ...(record.repaired === undefined ? {} : { repaired: record.repaired }),
     });
@@ -91,7 +93,8 @@ export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
 }
 
 /**
- * The failure path, in the order of Δ10: the bounced message leaves, then the state changes, then events are published.
+ * A half-step failed. The order is that of Δ10: first bounced messages leave, then the state changes, then the failure
+ * is published.
  */
 export function applyFailed(fold: Fold, record: RecordOf<'failed'>): void {
   const { state } = fold;
@@ -101,7 +104,7 @@ export function applyFailed(fold: Fold, record: RecordOf<'failed'>): void {
   for (const { messageSeq } of bounced) if (messageSeq !== undefined) removeMessage(fold, messageSeq, 'bounced');
   if (record.blocks === true) state.blocked = record.error;
   if (state.fallback !== undefined) state.fallback = { ...state.fallback, hasFailed: true };
-  // The container may be the reason: the API refuses one that is gone.
+  // The API refuses a request that names a deleted container, so the container may be the reason.
   if (isRefusedRequest(record.error)) state.container = undefined;
   // Bounced messages have already left the history. Other messages of the half-step are still there.
   state.failure = bounced.length === 0 || current?.keeps === true ? { error: record.error, at: fold.at } : undefined;
@@ -131,7 +134,7 @@ function removeMessage(fold: Fold, seq: number, reason: string): void {
   if (fold.counts()) fold.publish({ type: 'message.removed', messageSeq: seq, reason });
 }
 
-/** The verdict of a guardrail: the turn ends as failed, and the answer is not stored. */
+/** A guardrail blocked the half-step: the turn ends as failed, and an answer is not stored. */
 export function applyBlocked(fold: Fold, record: RecordOf<'blocked'>): void {
   const { state } = fold;
   if (state.current?.halfStep !== record.halfStep) throw new Error('S3: a block of no current half-step');
@@ -152,8 +155,8 @@ export function applyClosed(fold: Fold, record: RecordOf<'closed'>): void {
 }
 
 /**
- * The turn ends: waiting senders receive its text, or its cancellation. `stopDetails`: those of its last answer.
- * `output`: its structured answer, whose text is the text of the turn.
+ * The turn ends without a failure. Its messages' receipts get the turn's text, or its cancellation. `stopDetails`:
+ * those of the last answer. `output`: the structured answer; its JSON is then the text.
  */
 export function finishTurn(fold: Fold, reason: string, stopDetails?: Json, output?: Json): void {
   const { state } = fold;

@@ -1,6 +1,6 @@
 /**
- * Skills and workflows of a session (contract §6.3, §8). No flag stores whether a definition is active. It is active
- * while its text is in the window or waits to enter it, and inactive once the text has left the window. Pure.
+ * Activates a skill or a workflow (a definition) of a session (contract §6.3, §8). `rules/activation.ts` says when a
+ * definition is active. Pure.
  */
 
 import { ConfigError, LimitError, type TroupeError } from '../../base/errors.ts';
@@ -11,7 +11,7 @@ import type { Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** Puts the text of a skill or a workflow into the mailbox, unless it is active. The result says whether it did. */
+/** Puts the text of a definition into the mailbox, unless it is active. The result says whether the text was added. */
 export function decideActivation(
   state: SessionState,
   input: Extract<Input, { type: 'activate' }>,

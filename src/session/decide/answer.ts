@@ -27,7 +27,10 @@ import { failureToParent } from './supervision.ts';
 const SECOND_MS = 1_000;
 const BAD_REQUEST = 400;
 
-/** An answer: one record, then tools, a continuation, or idle, and its messages to parent and children (§7.6). */
+/**
+ * Stores an answer as one record, and sends its text to the parent and to addressed children (§7.6). Then the answer's
+ * tools run, a paused answer continues, or the session becomes idle.
+ */
 export function decideAnswer(
   state: SessionState,
   input: Extract<Input, { type: 'answered' }>,
@@ -58,7 +61,7 @@ export function decideAnswer(
   if (input.stopDetails !== undefined) responded.stopDetails = input.stopDetails;
   if (input.container !== undefined) responded.container = input.container;
   if (input.inputTransformations !== undefined) responded.inputTransformations = input.inputTransformations;
-  // A structured answer reaches other sessions only once it fits.
+  // A structured answer is sent to other sessions only once it fits its form.
   if (then === 'form') return { records: [{ ...responded, held: true }], effects: [AT_BOUNDARY] };
   const text = answerText(content);
   const replies = routeText(state, text);
@@ -82,7 +85,7 @@ export function decideAnswer(
   };
 }
 
-/** The usage of an answer; of an agent with several models, with the one that gave it. */
+/** The usage of an answer. If the agent has several models, it names the model that gave the answer. */
 function usageIn(usage: Usage, { agent: { models } }: Environment): Usage {
   return models === undefined ? usage : usageOf(models.name, usage);
 }
@@ -111,7 +114,7 @@ function continuationOf(
   return answer === undefined ? 'end' : 'form';
 }
 
-/** The timeout a model set for a call, if the tool allows it; seconds in, ms out. */
+/** The timeout in ms of a call, from the member `timeout` (seconds) of its input; undefined if the tool allows none. */
 function requestedTimeoutMs(environment: Environment, toolName: string, input: unknown): number | undefined {
   const facts = environment.agent.tool(toolName);
   if (facts === undefined || !facts.adjustableTimeout || !isRecord(input)) return undefined;
@@ -120,7 +123,9 @@ function requestedTimeoutMs(environment: Environment, toolName: string, input: u
   return Math.min(Math.ceil(seconds * SECOND_MS), TOOL_TIMEOUT_MS_MAX);
 }
 
-/** Child to parent: every text. Parent to child: a text that addresses the child with `@name` (§7.6). */
+/**
+ * The effects that send a text to other sessions (§7.6): to the parent, and to each child that it addresses by `@name`.
+ */
 function routeText(state: SessionState, text: string): readonly Effect[] {
   if (text.trim() === '') return NO_EFFECTS;
   if (state.parent === undefined && state.children.size === 0) return NO_EFFECTS;
@@ -138,7 +143,10 @@ function routeText(state: SessionState, text: string): readonly Effect[] {
   return effects;
 }
 
-/** A failed call: wait and try again, or the failure path. */
+/**
+ * A call failed. It is retried, made with another model, or repaired (by a compression, or without thoughts). Otherwise
+ * the half-step fails.
+ */
 export function decideModelFailure(
   state: SessionState,
   input: Extract<Input, { type: 'modelFailed' }>,
@@ -163,6 +171,8 @@ export function decideModelFailure(
           halfStep: input.halfStep,
           attempt: current.attempt,
           waitMs,
+          code: error.code,
+          detail: error.message,
           ...(typeof status === 'number' ? { status } : {}),
         },
       ],
@@ -185,19 +195,19 @@ export function decideModelFailure(
   );
 }
 
-/** Rules about thoughts that are sent again, because only the model can say whether it accepts them. */
+/** The API's rules about thoughts in a request. Only the model can decide whether it accepts the thoughts. */
 const THOUGHT_RULES: ReadonlySet<unknown> = new Set(['R20', 'R21']);
 
 /**
- * A request refused for its thoughts is repeated at once without them, in a new epoch. Undefined if the request was
- * refused for another reason, or has no thoughts.
+ * Repeats a request that was refused for its thoughts, at once and without them, in a new epoch. Undefined if the
+ * request was refused for another reason, or has no thoughts.
  */
 function decideRepair(state: SessionState, error: ErrorShape, environment: Environment): Decision | undefined {
   const { current } = state;
   const rule = error.data?.['rule'];
   if (current === undefined || current.compaction !== undefined) return undefined;
   if (!isRefusedRequest(error) || !THOUGHT_RULES.has(rule) || !showsThoughts(state)) return undefined;
-  const why = { status: BAD_REQUEST, repaired: String(rule) };
+  const why = { code: error.code, detail: error.message, status: BAD_REQUEST, repaired: String(rule) };
   return callInNewEpoch(state, current, environment, newEpoch(environment.agent), why);
 }
 
@@ -206,9 +216,9 @@ function showsThoughts({ messages, thoughtFloor }: SessionState): boolean {
 }
 
 /**
- * The wait after attempt k, as `settings.llm.retry` defines it. It is k⁴ times the base, or the factor to the power of
- * k − 1, up to the maximum, plus up to 15 % by chance. It is at least the server's `retry-after`, up to
- * `RETRY_AFTER_MS_MAX` (§4.4, Δ9).
+ * The wait in ms after attempt k, as `settings.llm.retry` defines it (§4.4, Δ9). It is k⁴ times the base; with a
+ * factor, the base times the factor to the power of k − 1. The maximum bounds it, and up to 15 % of random jitter is
+ * added. The wait is never shorter than the server's `retry-after`, of which at most `RETRY_AFTER_MS_MAX` counts.
  */
 export function retryWaitMs(retry: RetrySettings, attempt: number, error: ErrorShape, random: number): number {
   const { base: first, factor, maximum: longest } = retry;
@@ -230,18 +240,18 @@ export function decideRetryDue(state: SessionState, input: Extract<Input, { type
 }
 
 /**
- * The failure path (§4.5). Each message with `bounceBack` bounces, steers and the rider alike; all other promoted
- * messages stay. A system message reports the failure to the user (Δ11), an entry reports it to a parent. Refused
- * credentials and a missing model block the queue until someone acts (Δ12, F36, F37), since every entry in it would
- * fail in the same way.
+ * Fails the half-step (§4.5). Each promoted message with `bounceBack` bounces, and all other promoted messages stay. A
+ * system message reports the failure to the user (Δ11); a mailbox entry reports it to the parent. Refused credentials
+ * and a missing model block the session until someone acts (Δ12, F36, F37), because every waiting entry would fail in
+ * the same way.
  */
 export function failureDecision(state: SessionState, error: ErrorShape, environment: Environment): Decision {
   const current = state.current;
   if (current === undefined) return { records: [], effects: [{ type: 'stale', what: 'failure' }] };
-  // No turn began for the compression, so no failed turn is reported. The half-step is tried without a summary.
+  // The compression began no turn, so no failed turn is reported. The half-step continues without a summary.
   if (current.compaction !== undefined) return compactionFailure(state, error.message, environment);
   const bounced = (current.bouncing ?? []).map(({ entry }) => entry);
-  // If one message stays, the failure and the messages it concerns stay as well.
+  // If any message stays, the failure is reported in the log, and a refused request may block the session.
   const bounces = bounced.length > 0 && current.keeps !== true;
   const blocks =
     error.code === 'model_authentication' || isModelGone(error) || staysRefused(state, error, bounces, environment);
@@ -261,9 +271,9 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
 }
 
 /**
- * The next request would begin with this one, so every later turn would be refused in the same way (F35). This does not
- * apply if the messages bounced, since they have left the history. For a child the parent decides. A deferred rollback
- * removes the messages before the next turn.
+ * True if the API would refuse every later turn in the same way, because each request begins with this one (F35). Not
+ * true if the messages bounced, because then they have left the history. Nor for a child, because its parent decides,
+ * or if a rollback removes the messages before the next turn.
  */
 function staysRefused(state: SessionState, error: ErrorShape, bounces: boolean, { settings }: Environment): boolean {
   if (bounces || state.parent !== undefined || settings.recovery.rollbackFailed) return false;

@@ -1,9 +1,9 @@
 /**
- * Handles calls that wait for a person: the decision about one call, and its consequences for the other calls of its
- * round. `questions.ts` has the answers to questions, which wait here too. Pure.
+ * Calls that wait for a person: the decision about one call, and its consequences for the other calls of its round.
+ * Questions wait in the same way; `questions.ts` handles their answers. Pure.
  *
- * A person's decision is not a `verdict`, because no function is called: the question is a record and an event, and the
- * decision is a request that gets a reply. The decision may come days and restarts later, and may be repeated.
+ * A person's decision is not a `verdict`, because no function of the embedder is called: the wait is a record and an
+ * event, and the decision is a request that gets a reply. It may come days and restarts later, and may be repeated.
  */
 
 import { InvalidArgumentError } from '../../base/errors.ts';
@@ -26,9 +26,10 @@ import type { SessionState } from '../state/state.ts';
 import { startCall } from './tools.ts';
 
 /**
- * An allowed call starts, with the replaced input if there is one. A denied call is answered, and so is every other
- * call of the round that still waits. A repeated decision gets the same answer as the first. A decision that is late or
- * contradicts the first is answered `false`. A question is refused, since it needs an answer.
+ * An allowed call starts, with the person's input if there is one. A denied call is answered, and so is every other
+ * call of the round that still waits. A repeated decision gets the reply of the first one. A decision that is late or
+ * contradicts the first gets the reply `false`. A decision about a question is refused, because a question needs an
+ * answer.
  */
 export function decideApproval(
   state: SessionState,
@@ -77,8 +78,8 @@ export function decideApproval(
 }
 
 /**
- * No decision came in time: the calls that have waited that long are denied. A timer that fires early, or after a
- * decision, changes nothing.
+ * Denies the calls that have waited longer than the policy allows. A timer that fires early, or after the decision,
+ * changes nothing.
  */
 export function decideApprovalsExpired(state: SessionState, environment: Environment): Decision {
   const { expiresMs } = approvalPolicy(environment);
@@ -91,9 +92,9 @@ export function decideApprovalsExpired(state: SessionState, environment: Environ
 }
 
 /**
- * A user's message arrived: waiting calls are denied if the policy says so, so that the next half-step reads the
- * message. A question to the parent ends in any case, since the message may be the answer that the parent does not
- * give. `id`: the id of the first answer.
+ * The records that end waiting calls because a user's message arrived. If the policy says `deny`, all waiting calls are
+ * denied, so that the next half-step reads the message. Questions to the parent always end, because the message may be
+ * the answer that the parent does not give. `id`: the pending id of the first result.
  */
 export function denyForInput(state: SessionState, id: number, environment: Environment): readonly SessionRecord[] {
   if (state.approvals === undefined || state.approvals.waiting.length === 0) return NO_RECORDS;

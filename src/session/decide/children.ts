@@ -18,9 +18,9 @@ import { exitDecision } from './supervision.ts';
 const CHILD_SUFFIX_CHARACTERS = 8;
 
 /**
- * Spawns a child: the parent's link to the child and the child's birth are one batch (A6). A model's call is answered
- * with a tool result, a program's with an effect. A refusal creates nothing. Spawning again with the same key returns
- * the existing child, which takes up its task again if the request says so.
+ * Spawns a child. The parent's link to the child and the child's first record are one batch (A6). A model's call gets
+ * the reply as its result, a program gets it by an effect. A refusal creates nothing. Spawning again with the same key
+ * returns the existing child, which takes up its task again if the request says so.
  */
 export function decideSpawn(state: SessionState, request: SpawnRequest, environment: Environment): Decision {
   const known = request.key === undefined ? undefined : state.childKeys.get(request.key);
@@ -44,8 +44,8 @@ export function decideSpawn(state: SessionState, request: SpawnRequest, environm
   }
   const spawned = callId === undefined ? undefined : childOfCall(state, callId);
   if (spawned !== undefined) {
-    // The call is repeated after a crash, and its child exists. If an enricher names sub-agents, the answer waits for
-    // the name.
+    // The call is repeated after a crash, and its child exists already. If an enricher names sub-agents, the call's
+    // result waits for the name.
     const answer = environment.agent.enrichers?.melete === undefined ? spawnAnswer(state, spawned) : undefined;
     return answer === undefined ? NOTHING : { records: [], effects: [answer] };
   }
@@ -82,11 +82,11 @@ function spawn(
     readonly child: string;
     readonly granted: readonly string[] | undefined;
     /**
-     * True if the child may get another name before its first half-step. The answer to the spawn call waits for that
+     * True if the child may get another name before its first half-step. The result of the spawn call waits for that
      * name.
      */
     readonly unnamed: boolean;
-    /** True if the child waits for a place. */
+    /** True if the child is queued. */
     readonly queued: boolean;
   },
 ): Decision {
@@ -132,8 +132,8 @@ function spawn(
 }
 
 /**
- * A child's grants: the tools asked for, limited to the parent's tools (F77). Names are compared without case, and each
- * is granted once (§7.2). Undefined: all tools of the child's agent.
+ * A child's grants: the requested tools that the parent itself may use (F77). Names are compared without case, and each
+ * is granted once (§7.2). `granted` undefined: all tools of the child's agent.
  */
 function grantsOf(
   state: SessionState,
@@ -198,7 +198,7 @@ function spawnProblem(
   return state.budget === undefined || request.callId === undefined ? undefined : budgetError(state, environment);
 }
 
-/** The nickname asked for, or `agent-N`, unique among the siblings (§7.5, Δ29). */
+/** The requested nickname, or `agent-N`; unique among the siblings (§7.5, Δ29). */
 function nameOf(state: SessionState, request: SpawnRequest): { readonly name: string } | { readonly error: string } {
   const taken = state.childNames;
   if (request.name !== undefined) return checkNickname(request.name, taken);
@@ -217,7 +217,8 @@ function answerOrRefuse(callId: string | undefined, error: ConfigError | LimitEr
 }
 
 /**
- * A child's first transition. The child is complete, its task is in the log once, and an entry starts it (§7.3, Δ28).
+ * A child's first transition (§7.3, Δ28). The log has the task once, as the child's first message, and the accepted
+ * entry stands for that message and starts the first turn.
  */
 export function decideBirth(state: SessionState, seed: ChildSeed): Decision {
   if (state.agent !== undefined) throw new Error(`session ${seed.id} exists already`);
@@ -275,7 +276,7 @@ export function decideMarkGoal(state: SessionState, input: Extract<Input, { type
   };
 }
 
-/** A child's text enters the mailbox unchanged. The envelope attributes it (F71). */
+/** A child's text enters the parent's mailbox unchanged. The entry's source names the child (F71). */
 export function decideSubagentSaid(state: SessionState, input: Extract<Input, { type: 'subagentSaid' }>): Decision {
   const child = state.children.get(input.child);
   if (child === undefined || child.replies === 'handle') return NOTHING;
@@ -291,7 +292,7 @@ export function decideSubagentSaid(state: SessionState, input: Extract<Input, { 
   };
 }
 
-/** The parent's side of a child's end: the children that have waited longest take the free places, in the same batch. */
+/** Handles a child's end in its parent. The children that were queued first may start, in the same batch. */
 export function decideChildExit(
   state: SessionState,
   input: Extract<Input, { type: 'childExited' }>,
@@ -314,7 +315,9 @@ export function decideChildExit(
   return { records, effects };
 }
 
-/** The parent addressed this child with `@name` (§7.6): with the answer that the child waits for, or with a message. */
+/**
+ * The parent addressed this child by `@name` (§7.6). The text answers a question that waits for it, or is a message.
+ */
 export function decideParentSaid(state: SessionState, content: string, environment: Environment): Decision {
   const answer = answerOfParent(state, content, environment);
   if (answer !== undefined) return answer;

@@ -1,9 +1,9 @@
 /**
- * The gates of a claim (contract §4.1, §4.2): each cause that keeps a wake-up from claiming a half-step, and the
- * decision made instead of the claim. Pure.
+ * The gates of a claim (contract §4.1, §4.2). A gate is a reason why a wake-up does not claim a half-step, with the
+ * decision that is made instead. Pure.
  *
- * The contract fixes the order of the gates. The first gate that decides ends the wake-up. Gates that look at the
- * session come first, because entries need not be selected before those gates are open.
+ * The contract fixes the order of the gates. The first gate that returns a decision ends the wake-up. Gates that look
+ * only at the session come first, because no entries need to be selected for them.
  */
 import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
 import { budgetErrorShape, refuseTurn } from '../rules/budget.ts';
@@ -23,7 +23,7 @@ import { rollbackRecords } from './rollback.ts';
 import { continueSuspended, exitWithout, gatherResults } from './run-loop.ts';
 import { failureToParent } from './supervision.ts';
 
-/** The decision made instead of the claim; undefined if the gate is open. */
+/** The decision that replaces the claim; undefined if the gate is open. */
 type Exit = Decision | undefined;
 
 /** One gate: the rule it follows, and the reason for its position in the order. */
@@ -33,16 +33,16 @@ interface Gate<Subject extends readonly unknown[]> {
   readonly gate: (...subject: Subject) => Exit;
 }
 
-/** Gates that look at the session. Neither list is frozen, for the same reason as `NO_RECORDS`. */
+/** Gates that look only at the session. Neither list of gates is frozen; `NO_RECORDS` has the reason. */
 export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Environment]>[] = [
   {
     rule: 'R14, Z1',
-    reason: 'A summary that has ended is settled at any message boundary, also of a session that is paused or blocked.',
+    reason: 'An ended summary takes effect at any message boundary, even if the session is paused or blocked.',
     gate: (state, environment) => (remembers(environment) ? decideMemory(state, environment) : undefined),
   },
   {
     rule: 'F35',
-    reason: 'A refused request blocked the session before rollback was on: its messages leave, and the block ends.',
+    reason: 'A refused request blocked the session before rollback was enabled. Its messages leave and the block ends.',
     gate: unblock,
   },
   {
@@ -52,7 +52,7 @@ export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Env
   },
   {
     rule: 'G35',
-    reason: 'The child waits for a place among the working children of its parent. Only its name is made early.',
+    reason: 'The child is queued, because its parent has as many working children as it may. It is only named early.',
     gate: (state, environment) => (state.queued ? nameEarly(state, environment) : undefined),
   },
   {
@@ -62,7 +62,7 @@ export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Env
   },
   {
     rule: 'L1',
-    reason: 'The session is not admitted. Only a name is made early, because the parent waits for it.',
+    reason: 'The session is not admitted. A child is only named early, because its parent waits for the name.',
     gate: (state, environment) => (environment.admits ? undefined : nameEarly(state, environment)),
   },
   {
@@ -73,22 +73,22 @@ export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Env
   },
   {
     rule: 'Δ13',
-    reason: 'An entry that cannot be promoted is set aside before anything is selected: it must not stop the others.',
+    reason: 'An entry that cannot be promoted is set aside before the selection, so that it does not stop the others.',
     gate: setAside,
   },
   {
     rule: 'history §4.2',
-    reason: 'A suspended run continues only for a message of the user, and its pending calls run first.',
+    reason: 'Only a user message makes a suspended run continue. Its pending calls run first.',
     gate: (state) => (state.suspended === undefined ? undefined : continueSuspended(state)),
   },
   {
     rule: 'history §10.1',
-    reason: 'A failed turn leaves the history when the next one starts: first the edit, then the claim over the rest.',
+    reason: 'A failed turn leaves the history when the next turn starts. The claim must come after that edit.',
     gate: rollBack,
   },
 ];
 
-/** Gates that look at the entries the half-step would promote. */
+/** Gates that also look at the entries that the half-step would promote. */
 export const SELECTION_GATES: readonly Gate<[state: SessionState, selection: Selection, environment: Environment]>[] = [
   {
     rule: 'history §4.2',
@@ -97,7 +97,7 @@ export const SELECTION_GATES: readonly Gate<[state: SessionState, selection: Sel
   },
   {
     rule: 'Δ32',
-    reason: 'A child that has marked its goal makes no further model call. The limits below do not fail its turn.',
+    reason: 'A child that marked its goal completed makes no further model call, so no later limit fails its turn.',
     gate: (state, selection, environment) =>
       state.turn?.marked === true ? closeRound(state, selection, environment, 'completed') : undefined,
   },
@@ -108,23 +108,23 @@ export const SELECTION_GATES: readonly Gate<[state: SessionState, selection: Sel
   },
   {
     rule: 'budget',
-    reason: 'The tokens of the session, or of one above it, are used up: no enricher or summary may add to them.',
+    reason: 'The token budget of the session or of an ancestor is used up, so no enricher or summary may run either.',
     gate: limitTokens,
   },
   {
     rule: 'Δ5, E1',
-    reason: "A user's turn is prepared before it is claimed: what the enrichers find belongs to its first request.",
+    reason: "A user's turn is prepared before it is claimed, because its first request shows what the enrichers find.",
     gate: prepare,
   },
   {
     rule: 'Δ20, K1',
-    reason: 'A compression that is due takes the place of the half-step, and the half-step follows it.',
+    reason: 'A compression that is due comes first, and the half-step follows it.',
     gate: (state, selection, environment) =>
       environment.agent.compression === undefined ? undefined : decideCompaction(state, selection, environment),
   },
   {
     rule: 'Z1',
-    reason: 'The request would exceed the budget, so it waits for the summary of what leaves the window.',
+    reason: 'The request would exceed the budget, so it waits for the summary of messages that leave the window.',
     gate: (state, selection, environment) =>
       remembers(environment) ? awaitSummary(state, incomingTokens(selection), environment) : undefined,
   },
@@ -168,7 +168,8 @@ function poisonedEntries(state: SessionState): readonly RecordOf<'poisoned'>[] |
 }
 
 function promotionError(entry: MailboxEntry): ErrorShape | undefined {
-  // Only provenance can make a promotion fail. Users' messages and tool results were checked when they were accepted.
+  // Only a wrong source can make a promotion fail. Users' messages and tool results were checked when they were
+  // accepted.
   if (entry.type === 'user_message' || (entry.type === 'tool_response' && entry.toolUseId !== undefined))
     return undefined;
   try {
@@ -214,7 +215,7 @@ function prepare(state: SessionState, selection: Selection, { agent }: Environme
   return decidePreparation(state, selection, agent.enrichers);
 }
 
-/** Promotes the round's responses and goes idle without a model call. Other waiting entries get a separate turn. */
+/** Promotes the round's responses and ends the turn without a model call. Other waiting entries get a separate turn. */
 function closeRound(
   state: SessionState,
   selection: Selection,

@@ -1,13 +1,12 @@
 /**
- * Compression of a conversation by a half-step: when a compression begins, and what follows its answer or failure. Also
- * recovers a call whose prompt was too long. A compression is a model call that differs only in its request; its answer
- * is one record. Pure.
+ * Compression of a conversation: when it begins, and what follows its answer or failure. A compression is a half-step
+ * whose request asks for a summary; its answer is one record. Also recovers a call whose prompt was too long. Pure.
  *
  *  K1 a compression begins only where every call has its result: in idle, between rounds, or in place of a call that
  *     was refused;
- *  K2 a compression that ends without a summary leaves the conversation as it was, except for the results of the round,
- *     which were due;
- *  K3 a compression is followed by the half-step that was about to begin, or by the call that was too long.
+ *  K2 a compression that ends without a summary leaves the conversation as it was, except that the results of the round
+ *     were promoted;
+ *  K3 after a compression comes the half-step that was about to begin, or the call whose prompt was too long.
  */
 import { PULLED_BACK_MAX } from '../../base/bounds.ts';
 import { CONTEXT_OVERFLOW, describeValue, type ErrorShape } from '../../base/errors.ts';
@@ -38,12 +37,12 @@ import type { CompactionCall, CurrentCall, OverflowRecovery, SessionState } from
 /** Stop reasons of a complete summary. */
 const WHOLE_STOPS: ReadonlySet<string> = new Set(['end_turn', 'stop_sequence']);
 
-/** The immediate answer of `compress`. `started`: a compression began, and its outcome is reported when it ends. */
+/** The immediate reply of `compress`. `started`: the half-step of the compression, whose outcome is reported later. */
 export type CompressAnswer =
   | { readonly started: number }
   | { readonly compressed: false; readonly reason: 'disabled' | 'busy' | 'not_needed' };
 
-/** The claim becomes a compression if one is due; `undefined`: the claim continues unchanged. */
+/** Begins a compression instead of the claim, if one is due; `undefined`: the claim continues unchanged. */
 export function decideCompaction(
   state: SessionState,
   selection: Selection,
@@ -56,8 +55,8 @@ export function decideCompaction(
 }
 
 /**
- * Compresses an idle session on demand, if its conversation exceeds the bounds of the settings or, if forced, the lower
- * bounds.
+ * Compresses an idle session on demand, if its conversation reaches the thresholds of the settings. A forced
+ * compression has lower thresholds.
  */
 export function decideCompress(
   state: SessionState,
@@ -83,8 +82,7 @@ function answered(value: CompressAnswer): Decision {
 }
 
 /**
- * The records and the call of a compression, or `undefined` if there is nothing to sum up, or if summing up is not
- * possible.
+ * The records and the call of a compression; `undefined` if nothing can be summed up now.
  */
 function begin(
   state: SessionState,
@@ -110,7 +108,7 @@ function begin(
   return { records, effects: [callOrEvaluate(state, environment, halfStep, epoch)] };
 }
 
-/** Handles the answer of a compression: a summary, or the reason why the answer is not a summary. */
+/** Handles the answer of a compression. If the answer is not a usable summary, the compression fails. */
 export function decideSummary(
   state: SessionState,
   current: CurrentCall & { readonly compaction: CompactionCall },
@@ -129,8 +127,7 @@ export function decideSummary(
   });
   const { summary, topics } = readSummary(answerText(content));
   if (summary === '') return compactionFailure(state, 'the summary is blank', environment, usage);
-  // The agent's compression was switched off after this compression began. Leaving the conversation as it is loses
-  // nothing.
+  // Without facts, the agent's compression was switched off meanwhile. The conversation then stays as it is.
   const { through, tail } = current.compaction;
   const plan = facts === undefined ? undefined : planCompaction(state, facts, { through, tail });
   if (plan === undefined) return compactionFailure(state, 'nothing is left to sum up', environment, usage);
@@ -159,7 +156,7 @@ export function decideSummary(
   return { records: [compacted], effects: [afterSummary(state, current, environment)] };
 }
 
-/** Why an answer is no summary, or `undefined`. An incomplete summary would lose the content it leaves out. */
+/** Why an answer is not a usable summary, or `undefined`. A cut summary would lose the content that it leaves out. */
 function problemOf(content: unknown, stop: string): string | undefined {
   const blocks: readonly unknown[] = Array.isArray(content) ? content : [];
   for (const block of blocks) {
@@ -169,7 +166,7 @@ function problemOf(content: unknown, stop: string): string | undefined {
   return WHOLE_STOPS.has(stop) ? undefined : `the summary ended with ${stop}`;
 }
 
-/** The session continues with waiting entries, or with the call that was too long, in the new epoch. */
+/** The effect with which the session continues in the new epoch: waiting entries, or the call that was too long. */
 function afterSummary(
   state: SessionState,
   { compaction }: CurrentCall & { readonly compaction: CompactionCall },
@@ -182,9 +179,8 @@ function afterSummary(
 }
 
 /**
- * A compression failed, and the conversation stays as it was. If it was to recover a call whose prompt was too long,
- * more messages are taken back and the compression is tried once more. If that fails too, the call fails with its
- * original error.
+ * A compression failed, and the conversation stays as it was. If the compression was to recover a call whose prompt was
+ * too long, it is tried once more with a shorter request. If that fails too, the call fails with its original error.
  */
 export function compactionFailure(
   state: SessionState,
@@ -208,15 +204,17 @@ function failedRecord(halfStep: number, reason: string, usage?: Usage): SessionR
 }
 
 /**
- * Gives up a compression in progress on request. The records that follow end the state to which the session returns.
+ * The record that gives up a compression on request. It returns the session to its earlier state, which the records
+ * after it end.
  */
 export function compactionInterrupted(halfStep: number): SessionRecord {
   return failedRecord(halfStep, INTERRUPTED);
 }
 
 /**
- * The turn that was about to begin when a compression, or the wait of a half-step, was interrupted. That turn is
- * cancelled as if the interrupt had come during its own half-step. Undefined if no waiting entry is a user's.
+ * The records of the turn that was about to begin when a compression, or a half-step's wait for a summary, was
+ * interrupted. The turn is cancelled as if the interrupt had come during its half-step. Empty if no such turn was due,
+ * or if the turn would have taken an entry that is no user's message.
  */
 export function claimCutShort(state: SessionState): readonly SessionRecord[] {
   const isWaiting = state.state === 'idle' && isPreparing(state.memory);
@@ -230,9 +228,8 @@ export function claimCutShort(state: SessionState): readonly SessionRecord[] {
 }
 
 /**
- * Recovers a call whose prompt was too long (`data.reason`), once for each call. The newest messages are taken back,
- * the rest is summed up, and the call is repeated. `undefined`: the failure is a different one, or nothing can be done
- * about it.
+ * Recovers a call whose prompt was too long (`data.reason`), once for each call. All messages but the newest are summed
+ * up, and the call is repeated. `undefined`: the call failed for another reason, or no message can be summed up.
  */
 export function decideOverflow(state: SessionState, error: ErrorShape, environment: Environment): Decision | undefined {
   const { current } = state;
@@ -257,7 +254,7 @@ function beginOverflow(
   return tail === undefined ? undefined : begin(state, facts, environment, { entries: [], tail, overflow });
 }
 
-/** The number of history messages taken back on the second attempt. */
+/** The number of newest history messages that the second attempt leaves out of the summary request. */
 function pulledBack(size: number): number {
   return Math.min(Math.max(Math.floor(size / 2), 4), Math.min(size - 2, PULLED_BACK_MAX));
 }

@@ -1,9 +1,10 @@
 /**
- * `decide` determines what happens. It reads a state and an input, and returns records (what to remember) and effects
- * (what to do). It changes nothing, waits for nothing, and knows only the time it is given.
+ * `decide` determines what happens. It reads a state and an input, and returns records (facts to remember) and effects
+ * (work to do). It changes nothing, waits for nothing, and knows only the time it is given.
  *
- * Each input is decided by itself. If an input leads to another input of the same session, the decision has an `again`
- * effect, and `turn.ts` runs both in one batch. So the contract's orders (release, then effect C) stay visible as data.
+ * Each input is decided separately. If an input leads to another input of the same session, the decision has an `again`
+ * effect, and `turn.ts` runs both in one batch. So the order that the contract requires (first release the half-step,
+ * then look for waiting work) is visible as data.
  */
 
 import { decideBudget, decideChildSpent, decideJoinBudget } from '../rules/budget.ts';
@@ -42,7 +43,7 @@ import { decideStartTask, decideSwitch, decideUndo } from './tasks.ts';
 import { decideDispatch, decideToolFinished } from './tools.ts';
 import { decideVerdict } from './verdict.ts';
 
-/** Decides one input. Never throws, whatever the input holds, because a refusal is an effect. */
+/** Decides one input. A refusal is an effect, so no input makes it throw. It throws only for broken invariants. */
 export function decide(state: SessionState, input: Input, environment: Environment): Decision {
   switch (input.type) {
     case 'create':

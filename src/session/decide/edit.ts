@@ -1,10 +1,9 @@
 /**
- * An operation on the history as an input of its session: its record, and its consequences for a round of tools in
- * progress. Pure.
+ * An operation on the history (an edit): its record, and its consequences for a round of tools in progress. Pure.
  *
- * Nothing is edited during a model call in flight: the answer belongs to the request that was sent. While tools run, an
- * edit may remove their calls. The removed calls are cancelled, and a round without remaining calls ends its turn (S4,
- * A7). The same applies to calls that are held or wait for a person; see `edited-calls.ts`.
+ * The history is not edited during a model call in flight, because the answer belongs to the request that was sent.
+ * While tools run, an edit may remove their calls. Removed calls are cancelled, and if no call of the round remains,
+ * the turn ends (S4, A7). The same applies to calls that are held or wait for a person; see `edited-calls.ts`.
  */
 import { errorShape, KeyReusedError, LimitError, SessionBusyError, TroupeError } from '../../base/errors.ts';
 import type { EditPlan, EditRecord } from '../history/edit-draft.ts';
@@ -18,10 +17,10 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { exitDecision } from './supervision.ts';
 
-/** The answer to a call whose assistant message was removed. */
+/** The reason for cancelling a call whose assistant message was removed. */
 const CALL_GONE = 'the call was taken out of the history';
 
-/** One operation: its outcome as a `result`, or `refused`. */
+/** Runs one operation. The caller gets its outcome as the effect `result`, or `refused`. */
 export function decideEdit(
   state: SessionState,
   input: Extract<Input, { type: 'edit' }>,
@@ -34,7 +33,7 @@ export function decideEdit(
     return refused(new KeyReusedError(`key ${JSON.stringify(key)} was used for another operation`, { data: { key } }));
   }
   if (state.state === 'awaiting') {
-    return refused(new SessionBusyError('the history is not edited while a model call is out'));
+    return refused(new SessionBusyError('the history cannot be edited while a model call is in flight'));
   }
   let plan: EditPlan;
   try {
@@ -60,7 +59,9 @@ export function decideEdit(
   };
 }
 
-/** Why the images that an edit brings cannot join those that stay in the window; undefined if they can (R61). */
+/**
+ * Why the images that an edit adds do not fit beside the images that stay in the window; undefined if they do (R61).
+ */
 function imagesAfter(
   state: SessionState,
   { record, transients = [] }: EditPlan,
@@ -81,7 +82,7 @@ function mayGoOn(state: SessionState): boolean {
   return state.state === 'executing' || state.suspended !== undefined || state.blocked !== undefined;
 }
 
-/** The consequences of an edit for running calls, for waiting results, and for a task that was to start a turn. */
+/** The consequences of an edit for running calls, for waiting results, and for a task whose turn has not begun. */
 function afterEdit(state: SessionState, record: EditRecord): Decision {
   const records: SessionRecord[] = [];
   const effects: Effect[] = [];
@@ -96,7 +97,7 @@ function afterEdit(state: SessionState, record: EditRecord): Decision {
     if (type === 'tool_response' && toolUseId !== undefined && over.has(toolUseId)) {
       records.push({ type: 'dropped', id, reason: CALL_GONE });
     } else if (seed !== undefined && removed.has(seed)) {
-      // The task is gone: a half-step for it would have no content.
+      // The task's message is removed, so a half-step for the task would have no content.
       records.push({ type: 'dropped', id, reason: 'its message was taken out of the history' });
       ends = true;
     }
@@ -140,7 +141,7 @@ function answeredCalls(record: EditRecord): readonly string[] {
   return (record.added ?? []).flatMap(({ message }) => (message.role === 'tool' ? [wireId(message.toolCallId)] : []));
 }
 
-/** True if no result of the round is still due to the model, or if nothing is left to send. */
+/** True if the model has no result of the round left to read, or if no message is left to send. */
 function isRoundOver(
   state: SessionState,
   record: EditRecord,

@@ -1,4 +1,4 @@
-/** Ends a running turn without another model call, and leaves a legal log. Pure. */
+/** Ends a running turn without another model call. Every call gets a response, so that the log stays legal. Pure. */
 import type { ErrorShape } from '../../base/errors.ts';
 import { isWaitingForApproval } from '../rules/run-loop.ts';
 import { outcomeUnknown } from '../rules/tool-texts.ts';
@@ -11,10 +11,9 @@ import type { CurrentCall, SessionState } from '../state/state.ts';
 import { compactionInterrupted } from './compression.ts';
 
 /**
- * Gives up a call in flight, or closes an open round with a failed response for each call still running (I5).
- * `firstId`: the next free pending id. `notice`: the content of those responses; a call that may have taken effect is
- * also answered "outcome unknown", as after a crash. `error`: the error with which the turn failed; missing: it was
- * cancelled.
+ * Gives up a model call in flight, or closes an open round with a failed response for each open tool call (I5).
+ * `firstId`: the next free pending id. `notice`: the content of those responses; a call that may have taken effect also
+ * gets "outcome unknown", as after a crash. `error`: the error with which the turn failed; missing: it was cancelled.
  */
 export function endRound(
   state: SessionState,
@@ -66,8 +65,8 @@ function mayHaveHappened(state: SessionState, { id, name }: OpenCall, { agent }:
 }
 
 /**
- * Gives up the compression first. Then ends the state to which the compression would have returned: a round with all
- * results, a call, or nothing.
+ * The records that give up a compression, and then end the state to which it returns: a round with all results, or a
+ * model call. If the compression began in idle, nothing else has to end.
  */
 function endCompaction(current: CurrentCall, error: ErrorShape | undefined): readonly SessionRecord[] {
   const given = compactionInterrupted(current.halfStep);

@@ -1,6 +1,6 @@
 /**
- * Changes other than goals and skills that enrichers make to a session: its name, and the memories shown to its model.
- * Pure.
+ * Changes that enrichers make to a session, except goals and skills: its name, and the memories (messages from earlier
+ * conversations) shown to its model. Pure.
  */
 import { SESSION_NAME_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { ContentError, LimitError } from '../../base/errors.ts';
@@ -25,7 +25,7 @@ export function decideRename(state: SessionState, given: string): Decision {
   return { records: state.name === name ? NO_RECORDS : [{ type: 'named', name }], effects: [result] };
 }
 
-/** Puts a memory into the mailbox, unless the model sees it already or is about to (Δ44). */
+/** Puts a memory into the mailbox, unless it is already in the window or in the mailbox (Δ44). */
 export function decideSurface(
   state: SessionState,
   { id, content }: Extract<Input, { type: 'surface' }>,

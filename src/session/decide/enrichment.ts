@@ -1,14 +1,13 @@
 /**
- * The preparation of a user's turn (contract §8 with Δ5, Δ35): when a preparation begins, what follows its end, and how
- * it is given up. Changes that enrichers make while it runs (goals, skills, memories, a name) reach the session as any
- * other input. Pure.
+ * The preparation of a user's turn by enrichers (contract §8 with Δ5, Δ35): when it begins, what follows its end, and
+ * how it is given up. Changes that enrichers make meanwhile (goals, skills, memories, a name) reach the session like
+ * any other input. Pure.
  *
- *  E1 a session has at most one preparation in progress, and claims nothing in idle meanwhile (R12): arriving entries
- *     wait;
- *  E2 the turn continues no matter how the preparation ends, except for refused credentials: then the turn fails as it
- *     would have without one;
- *  E3 a turn is prepared once: an entry that was prepared and waits, because of a pause or for admission, is not
- *     prepared again.
+ *  E1 a session has at most one preparation in progress, and claims no turn meanwhile (R12): arriving entries wait;
+ *  E2 the turn continues no matter how the preparation ends, except after refused credentials: then the turn fails, as
+ *     it would have without a preparation;
+ *  E3 a turn is prepared once: a prepared entry that still waits, because of a pause or for admission, is not prepared
+ *     again.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import { promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
@@ -20,7 +19,8 @@ import type { Enrichment, SessionState } from '../state/state.ts';
 import { exitDecision } from './supervision.ts';
 
 /**
- * Replaces the claim in idle if the turn of a user's message must be prepared; `undefined`: the entries are claimed.
+ * Begins a preparation instead of the claim, if the turn of a user's message must be prepared; `undefined`: it need
+ * not.
  */
 export function decidePreparation(
   state: SessionState,
@@ -43,8 +43,8 @@ export function decidePreparation(
 }
 
 /**
- * A sub-agent is named when its first turn is admitted. A sub-agent that a model spawned does not wait for admission:
- * its parent waits for the name, and may hold the admission that the sub-agent would wait for.
+ * Names a sub-agent that is not admitted yet, if a model spawned it. Its parent waits for the name, and may itself hold
+ * the admission for which the sub-agent waits. Other sub-agents are named when their first turn is admitted.
  */
 export function decideEarlyNaming(state: SessionState, { agent }: Environment): Decision {
   if (state.spawnCallId === undefined || agent.enrichers?.namer === undefined) return NOTHING;
@@ -62,7 +62,7 @@ function beginNaming(state: SessionState, riders: readonly MailboxEntry[]): Deci
   };
 }
 
-/** Reports to the parent that the naming has ended, with or without a new name. */
+/** The effect that notifies the parent of the end of the naming, with or without a new name. */
 function readyChild(state: SessionState): Effect {
   return { type: 'sendToParent', input: { type: 'childReady', child: state.id } };
 }
@@ -85,11 +85,12 @@ export function decideEnriched(
     ...(error === undefined ? {} : { error }),
   };
   if (stage === 'naming') {
-    // A sub-agent that was named before its admission waits behind sessions that have waited longer for theirs.
+    // A sub-agent that a model spawned may have been named before its admission. It must not overtake sessions that
+    // have waited longer for theirs.
     const isPlaced = state.spawnCallId === undefined;
     return { records: [prepared], effects: isPlaced ? [readyChild(state), WAKE] : [readyChild(state)] };
   }
-  // The turn can do without recalled memories: it continues as if there had been nothing to recall.
+  // A failed search does not fail the turn: it continues as if there had been nothing to recall.
   if (stage === 'recalling') return { records: [prepared], effects: [WAKE] };
   if (error !== undefined) return failed(state, prepared, error);
   if (goalsChanged && environment.agent.enrichers?.mneme !== undefined) {
@@ -104,7 +105,7 @@ export function decideEnriched(
 
 function failed(state: SessionState, prepared: SessionRecord, error: ErrorShape): Decision {
   if (error.code === 'model_authentication') {
-    // A child that waits for a place has begun no turn: only its name was made.
+    // A queued child has begun no turn: it was only being named.
     const turn = state.queued ? undefined : usersTurn(state);
     const bounced = bouncedEntries(turn?.bounced ?? []);
     const note: SessionRecord = { type: 'noted', content: `Authentication failed: ${error.message}` };
@@ -120,8 +121,8 @@ function failed(state: SessionState, prepared: SessionRecord, error: ErrorShape)
 }
 
 /**
- * Claims the turn that is being prepared, without its half-step, because the record that ends the turn follows. Replies
- * of sub-agents that would have joined the turn wait for a later turn, which is answered.
+ * The claim of the turn that was being prepared, without a model call, because the caller adds the record that ends the
+ * turn. Replies of sub-agents are left out: they wait for a later turn, which the model answers.
  */
 function usersTurn(
   state: SessionState,
@@ -140,7 +141,7 @@ function usersTurn(
 /** Gives up the preparation in progress. Its results so far stay, and its entry counts as unprepared. */
 export function withPreparationGivenUp(state: SessionState, decision: Decision): Decision {
   const { enrichment } = state;
-  // A sub-agent's task precedes anything else that reaches it, and so does its name.
+  // A sub-agent's task comes before any other message, so its naming is not given up for a message.
   if (enrichment === undefined || enrichment.stage === 'naming') return decision;
   const { run } = enrichment;
   return {
@@ -175,15 +176,15 @@ export function interruptPreparation(
 }
 
 /**
- * A crash interrupted the preparation: its stage begins again under the next number. A sub-agent keeps its current
- * name.
+ * A crash interrupted the preparation: its stage begins again with the next run number. A sub-agent that was being
+ * named keeps its current name.
  */
 export function recoverPreparation(state: SessionState, enrichment: Enrichment, { agent }: Environment): Decision {
   const run = state.nextMuseRun;
   const { stage, entry } = enrichment;
   if (stage === 'naming') {
-    // A crash may have lost the claim that followed, although its model call was made. If the name changed now, the
-    // repeated call would not have the same bytes.
+    // The crash may have lost a later claim whose model call was already made. If the name changed now, the repeated
+    // call would not have the same bytes.
     return { records: [{ type: 'prepared', run: enrichment.run, entry }], effects: [readyChild(state), WAKE] };
   }
   const isOff = stage === 'preparing' ? agent.enrichers?.melete === undefined : agent.enrichers?.mneme === undefined;

@@ -1,9 +1,10 @@
 /**
- * The models of an agent that has several: when a session moves to the next one, and when it returns to the first. Pure.
+ * The models of an agent that has several: when a session moves to the next model, and when it returns to the first.
+ * Pure.
  *
- * A move is durable: the record of a new epoch, in which the request is rendered for the other model. The half-step
- * continues with it, and its attempts begin to count again. A session tries each model once in a half-step: behind the
- * last one the half-step fails, and the next turn begins with the first model again.
+ * A move is durable: it is the record of a new epoch, in which requests are rendered for the other model. The half-step
+ * continues with that model, and the attempts are counted from one again. A half-step tries each model at most once.
+ * After the last model the half-step fails, and the next turn begins with the first model.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Usage } from '../../base/messages.ts';
@@ -15,13 +16,13 @@ import { callInNewEpoch } from './call-in-new-epoch.ts';
 
 const NOT_FOUND = 404;
 
-/** The reason of a move after an answer that refuses the request. */
+/** The reason of a move after an answer in which the model refused. */
 export const REFUSAL = 'refusal';
 
 /**
- * The half-step moves to the agent's next model. Undefined if there is none, or if the call asks for a summary, which
- * has a fallback of its kind. `because`: the code of the failure, or `REFUSAL`. `toOther`: only to a model of another
- * provider. `usage`: the tokens of an answer that is not used.
+ * The half-step moves to the agent's next model. Undefined if there is none, or if the call asks for a summary:
+ * `compactionFailure` handles such calls. `because`: the code of the failure, or `REFUSAL`. `toOther`: only to a model
+ * of another provider. `usage`: the tokens of an answer that is not used.
  */
 export function moveOn(
   state: SessionState,
@@ -34,6 +35,7 @@ export function moveOn(
   const next = nextModel(environment, toOther || because === 'model_authentication');
   if (current === undefined || current.compaction !== undefined || next === undefined) return undefined;
   const again = callInNewEpoch(state, current, environment, newEpoch(next, because), {
+    code: because,
     fallsBack: true,
     ...(usage === undefined ? {} : { usage }),
   });
@@ -41,14 +43,15 @@ export function moveOn(
   return { records: again.records, effects: [report, ...again.effects] };
 }
 
-/** True if another model may answer where this one failed: the request itself is not at fault. */
+/** True if another model may succeed, because the fault is not in the request. */
 export function mayMoveOn(error: ErrorShape): boolean {
   return error.retryable === true || error.code === 'model_authentication' || isModelGone(error);
 }
 
 /**
- * The half-step moves on without the retries of its model, if that model is known to be away for too long. A pause holds
- * for all models of a provider, so only a model of another one is asked then.
+ * Moves the half-step to another model without retries, if its model will be unavailable for too long. The provider
+ * pauses all its models together, so the other model must have another provider. On the return to the first model, a
+ * failure also moves the half-step at once.
  */
 export function moveAtOnce(state: SessionState, error: ErrorShape, environment: Environment): Decision | undefined {
   const { models } = environment.agent;
@@ -59,7 +62,7 @@ export function moveAtOnce(state: SessionState, error: ErrorShape, environment: 
   return isAway ? moveOn(state, error.code, environment, { toOther: true }) : undefined;
 }
 
-/** The facts with the agent's first model, if a session that begins a turn returns to it. */
+/** The facts with the agent's first model, if the session begins a turn and returns to that model; else undefined. */
 export function returning(
   state: SessionState,
   { models }: EpochFacts,
@@ -72,7 +75,7 @@ export function returning(
   return fallback.hasFailed === true || awayMs >= models.returnAfterMs ? models.at(0) : undefined;
 }
 
-/** True if the API knows no such model, so that asking again would get the same answer. */
+/** True if the API does not know the model, so that a retry would fail in the same way. */
 export function isModelGone(error: ErrorShape): boolean {
   return error.code === 'model_invalid_request' && error.data?.['status'] === NOT_FOUND;
 }

@@ -1,4 +1,4 @@
-/** Forks: the marker in the shared log, and the birth of the session that continues from it. Pure. */
+/** Forks: the marker in the shared log, and the first record of the session that continues from it. Pure. */
 import { FORK_DEPTH_MAX, FORKS_SHARED_MAX } from '../../base/bounds.ts';
 import { errorShape, InvalidArgumentError, InvalidNameError } from '../../base/errors.ts';
 import { SESSION_ID_CHARACTERS_MAX } from '../../base/ids.ts';
@@ -12,9 +12,9 @@ import type { ForkOrigin, SessionState } from '../state/state.ts';
 type Forked = Extract<SessionRecord, { type: 'forked' }>;
 
 /**
- * Makes a fork. This session's log gets a marker. The fork's own log refers to this log up to the marker. If too many
- * forks share this log, or the chain of forks is too long, the fork's log begins with a copy instead. Answers with the
- * fork's id.
+ * Makes a fork. This session's log gets a marker, and the fork's own log refers to this log up to the marker. If too
+ * many forks share this log, or the chain of forks is too long, the fork's log begins with a copy instead. The result
+ * is the fork's id.
  */
 export function decideFork(
   state: SessionState,
@@ -44,12 +44,12 @@ export function decideFork(
   };
 }
 
-/** A record that gives a fork of this session its own copy of its beginning. */
+/** The first record of a fork that has its own copy of the messages, instead of sharing this log. */
 export function copiedFork(state: SessionState, at?: number): Forked {
   return { ...forkedRecord(state, { depth: 0, at }), seed: forkSeed(state, at) };
 }
 
-/** A session begins as a fork. Its beginning is already in its state, or is in the record. */
+/** Begins a session as a fork. The fork's first messages are already in its state, or in the record. */
 export function decideForked(state: SessionState, record: Forked): Decision {
   if (state.createdAt > 0) return refuse(takenName(state.id));
   return { records: [record], effects: [{ type: 'result', value: { id: state.id } }] };
@@ -94,5 +94,5 @@ function nameProblem(id: string, environment: Environment): InvalidNameError | u
 }
 
 function takenName(id: string): InvalidNameError {
-  return new InvalidNameError(`there is a session ${JSON.stringify(id)} already: a fork is a new one`);
+  return new InvalidNameError(`there is a session ${JSON.stringify(id)} already: give the fork another id`);
 }

@@ -1,6 +1,6 @@
 /**
- * Changes of goals (contract §1.4, §11.5): they are checked and remembered, and an entry that joins the next half-step
- * announces them to the model. Pure.
+ * Checks and records changes of goals (contract §1.4, §11.5). A mailbox entry announces each change to the model and
+ * joins the next half-step. Pure.
  */
 import { GOAL_DESCRIPTION_CHARACTERS_MAX, GOALS_ACTIVE_MAX, PINS_MAX } from '../../base/bounds.ts';
 import { ConfigError, ContentError, LimitError, type TroupeError } from '../../base/errors.ts';
@@ -15,7 +15,10 @@ import type { Environment } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** A change of goals. It is answered with the goal in its new form, or with the number of links made. */
+/**
+ * Decides a change of goals. The result is the changed goal; for `attach`, the number of links between messages and
+ * goals.
+ */
 export function decideGoal(state: SessionState, change: GoalChange, environment: Environment): Decision {
   const refusal = refusalOf(state, change, environment);
   if (refusal !== undefined) return refuse(refusal);
@@ -81,15 +84,16 @@ function attach(state: SessionState, change: Extract<GoalChange, { action: 'atta
   };
 }
 
-/** The goal with an id that was checked before. */
+/** The goal with this id, whose existence `refusalOf` has checked. */
 function openGoal(book: GoalBook, id: number): GoalNode {
   const goal = goalOf(book, id);
-  if (goal === undefined) throw new Error(`goal ${id} was checked and is not there`);
+  if (goal === undefined) throw new Error(`goal ${id} was checked but does not exist`);
   return goal;
 }
 
 /**
- * The entry that announces the change to the model. As a background entry, it joins the next half-step and starts none.
+ * The entry that announces the change to the model. It is a background entry: it joins the next half-step and starts
+ * none.
  */
 function entry(state: SessionState, goal: number, content: string): SessionRecord {
   return {
@@ -146,7 +150,7 @@ function parentProblem(book: GoalBook, id: number): TroupeError | undefined {
   return undefined;
 }
 
-/** Either every link is made, or one error lists every problem. */
+/** Why messages cannot be attached to goals: one error that lists all problems; undefined if there is none. */
 function attachProblem(
   state: SessionState,
   book: GoalBook,

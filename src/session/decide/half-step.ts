@@ -16,8 +16,8 @@ import { SELECTION_GATES, SESSION_GATES } from './claim-gates.ts';
 import { returning } from './fallback.ts';
 
 /**
- * Effect C and every wake-up: claims the next half-step if every gate is open and an active entry waits. An unnecessary
- * wake-up returns `NOTHING`, so no caller has to know whether there is work.
+ * Claims the next half-step, if every gate is open and an active entry waits. Every wake-up of a session runs this
+ * (effect C of the contract). An unnecessary wake-up returns `NOTHING`, so no caller has to know whether there is work.
  */
 export function decideClaim(state: SessionState, environment: Environment): Decision {
   for (const { gate } of SESSION_GATES) {
@@ -35,8 +35,8 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
 }
 
 /**
- * The round is complete without an active entry to promote, because an edit put its responses into the log. The model
- * must still get these results, so the half-step runs without a rider. In idle there is nothing to do.
+ * The selection for a complete round without an active entry to promote. An edit put the round's responses into the
+ * log, and the model must still get them. Undefined in idle, where there is nothing to do.
  */
 function emptySelection(state: SessionState): Selection | undefined {
   if (state.state !== 'executing') return undefined;
@@ -62,25 +62,25 @@ function claim(state: SessionState, selection: Selection, environment: Environme
 }
 
 /**
- * Appended when a request would otherwise end with assistant text that an embedder added: a request must end with a
- * user message.
+ * The message that is added if a request would otherwise end with assistant text that an embedder added. A request must
+ * end with a user message.
  */
 const GO_ON: readonly SessionRecord[] = [{ type: 'noted', content: 'Go on.' }];
 
-/** True if the selection contains no user's text, and the history ends with assistant text that an embedder added. */
+/** True if the selection adds no user message, and the history ends with assistant text that an embedder added. */
 function needsWord(state: SessionState, { background, steers, riders }: Selection): boolean {
   if (asksProvider(state)) return false;
   if (background.length > 0 || steers.length > 0 || riders.some((entry) => entry.seed === undefined)) return false;
   let index = state.messages.length - 1;
   for (let message = state.messages[index]; message !== undefined; message = state.messages[index]) {
-    // A request cannot end with a message that is sent at another position, or not sent at all.
+    // These messages are skipped, because a request sends them at another position or not at all.
     const isSilent = message.type === 'tool_response' || message.prompt === true;
     if (!isSilent && (message.type !== 'user_message' || !isBlank(message.content))) break;
     index -= 1;
   }
   const last = state.messages[index];
   if (last?.type !== 'agent_message') return false;
-  // The message that asks for a correction may have been removed.
+  // With a correction, the message that asks for it may have been removed by an edit.
   return last.history !== undefined || state.turn?.corrections !== undefined;
 }
 
@@ -106,17 +106,18 @@ function openingRecords(state: SessionState, selection: Selection, environment: 
   return records;
 }
 
-/** The facts with which the half-step is requested: a new turn may ask for another form. */
+/** The facts for the half-step's request. A new turn may ask for another form of answer than the turn before. */
 function factsOf(state: SessionState, { riders }: Selection, { agent }: Environment): EpochFacts {
   const isNew = state.turn === undefined && riders[0]?.output !== undefined;
   const form = isNew ? riders[0]?.output : formInForce(state);
-  // The facts may be those of the turn that has just ended in this batch.
+  // `agent` may have the facts of a turn that has ended in this batch.
   return agent.factsFor?.(form) ?? agent;
 }
 
 /**
- * False for a conversation that is compressed automatically: it is not cut unless the last compression failed. Nor is
- * it cut while the provider's calls wait, since they would be left behind.
+ * True if messages may leave the window without a summary. A conversation that is compressed automatically is cut only
+ * if the last compression failed. While calls of the provider wait, no conversation is cut, because these calls would
+ * be left behind.
  */
 function mayEvict(state: SessionState, compression: CompressionFacts | undefined): boolean {
   if (asksProvider(state)) return false;
@@ -141,7 +142,7 @@ export function decideSystem(state: SessionState, input: Extract<Input, { type: 
   };
 }
 
-/** The system function threw: the half-step fails as a model call would. */
+/** The system prompt's function threw: the half-step fails as after a failed model call. */
 export function decideSystemFailure(
   state: SessionState,
   input: Extract<Input, { type: 'systemFailed' }>,
@@ -153,7 +154,8 @@ export function decideSystemFailure(
 
 /**
  * True if a half-step waits for the system text of this epoch. An interrupted claim may have requested a second
- * evaluation. Once the epoch has its text, that one is too late: it would change the text and call the model twice.
+ * evaluation. Once the epoch has its text, the second result is dropped: it would change the text and call the model
+ * twice.
  */
 function awaitsSystem(state: SessionState, epoch: number): boolean {
   return state.current !== undefined && state.epoch === epoch && state.system?.epoch !== epoch;

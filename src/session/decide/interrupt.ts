@@ -14,9 +14,9 @@ import { exitWithout, resumeSuspended } from './run-loop.ts';
 import { exitDecision, neverBegun } from './supervision.ts';
 
 /**
- * Cancels the model call, the running tools and the working children. An idle session sets no interrupt flag and
- * acknowledges nothing, but its working children are still interrupted (Δ22 d). The turn ends as cancelled; the user's
- * message stays.
+ * Cancels the model call, the running tools and the working children. The turn ends as cancelled, and the user's
+ * message stays. For an idle session nothing is recorded and the result is `false`, but its working children are still
+ * interrupted (Δ22 d).
  */
 export function decideInterrupt(state: SessionState, reason: string | undefined, environment: Environment): Decision {
   const children = interruptChildren(state, reason, environment);
@@ -28,8 +28,8 @@ export function decideInterrupt(state: SessionState, reason: string | undefined,
     return { records, effects: [...exit.effects, ...children, { type: 'result', value: true }, WAKE] };
   }
   if (state.state === 'idle') {
-    // A child that waits for its restart, for a place or to be admitted counts as working, although nothing runs. What it
-    // waits to begin is cancelled: taken up, it would wait again.
+    // A child that waits for its restart, for a place or to be admitted counts as working, although nothing runs. The
+    // entries for which it waits are cancelled: promoted afterwards, they would make it wait again.
     const isPending = state.restartAt !== undefined || waitsToBegin(state);
     if (!isPending) return { records: [], effects: [...children, { type: 'result', value: hasWorkingChild(state) }] };
     const records = [...neverBegun(state, 'all', 'cancelled'), ...exit.records];
@@ -47,8 +47,8 @@ function hasWorkingChild({ childrenAtWork, childQueue }: SessionState): boolean 
 }
 
 /**
- * Children that wait to begin are cancelled in this batch: the ends of the working ones, which follow it, would start
- * them.
+ * The effects that interrupt the children. Children that wait to begin are cancelled in this batch. Otherwise the ends
+ * of the working children, which come later, would start them.
  */
 function interruptChildren(
   state: SessionState,
@@ -71,9 +71,9 @@ function interruptChildren(
 }
 
 /**
- * The records and effects that end a running turn as cancelled, without another model call. A call in flight is given
- * up. An open round is closed with a failed response for each call still running (I5).
- * `firstId`: the next free pending id.
+ * The records and effects that end a running turn as cancelled, without another model call. A model call in flight is
+ * given up. An open round is closed with a failed response for each open tool call (I5). `firstId`: the next free
+ * pending id.
  */
 export function interruptRecords(
   state: SessionState,
@@ -89,7 +89,7 @@ function interruptedRecord(reason: string | undefined): SessionRecord {
   return { type: 'interrupted', ...(reason === undefined ? {} : { reason }) };
 }
 
-/** Withdraws a user's entry that was not promoted yet. Other entries are left alone (§3.6, Δ7). */
+/** Withdraws a user's entry that was not promoted yet. Entries of other types cannot be recalled (§3.6, Δ7). */
 export function decideRecall(state: SessionState, pendingId: number): Decision {
   const entry = state.mailbox.find((waiting) => waiting.id === pendingId);
   if (entry === undefined || entry.type !== 'user_message' || entry.seed !== undefined) {
@@ -103,13 +103,13 @@ export function decideRecall(state: SessionState, pendingId: number): Decision {
   return state.enrichment?.entry === pendingId ? withPreparationGivenUp(state, recalled) : recalled;
 }
 
-/** No half-step starts until `resume`. Running work continues, and its results wait. */
+/** Pauses the session: no half-step starts until `resume`. Running work continues, and its results wait. */
 export function decidePause(state: SessionState): Decision {
   if (state.paused) return NOTHING;
   return { records: [{ type: 'paused' }], effects: [] };
 }
 
-/** Lifts a pause, and the block after a failed authentication (Δ12). A suspended run continues. */
+/** Lifts a pause or a block (Δ12). A suspended run continues. */
 export function decideResume(state: SessionState, environment: Environment): Decision {
   if (state.suspended !== undefined) return resumeSuspended(state, environment);
   if (!state.paused && state.blocked === undefined) return NOTHING;

@@ -1,12 +1,13 @@
 /**
  * Decides when messages that are about to leave the window are summed up, and what follows (contract §6.4, §6.5,
- * §6.5b). Pure. An enricher's model writes the summary while the session continues. The result waits for a message
- * boundary.
+ * §6.5b). A run of the enricher Mneme writes the summary while the session continues. The result waits for a message
+ * boundary. Pure.
  *
- *  Z1 only messages of a run that ended well leave the window; a half-step whose request would exceed the budget waits
- *     for the run. The batch eviction takes over only if the run failed, or if no complete part can be removed;
- *  Z2 one run at a time (M1): whether another one is due is checked when it has ended;
- *  Z3 a run is dropped if its messages have changed since.
+ *  Z1 messages leave the window only after their summary succeeded; a half-step whose request would exceed the budget
+ *     waits for the run. Messages leave without a summary (`rules/eviction.ts`) only if the run failed, or if no
+ *     complete part can be removed;
+ *  Z2 one run at a time (M1): after a run has ended, it is checked whether another run is due;
+ *  Z3 the result of a run is dropped if its messages have changed since the run began.
  */
 import { SUMMARY_ATTEMPTS_MAX } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
@@ -22,7 +23,7 @@ import type { SessionState } from '../state/state.ts';
 /** A run in the form of its record. */
 type Begun = Omit<SummaryRun, 'isAwaited' | 'ended' | 'run'>;
 
-/** Settles a run that has ended, or begins one that is due; `undefined`: there is nothing to do for memory now. */
+/** Applies the result of an ended run, or begins a run that is due; `undefined`: there is nothing to do now. */
 export function decideMemory(state: SessionState, environment: Environment): Decision | undefined {
   const run = state.memory?.summarising;
   if (run !== undefined) {
@@ -39,8 +40,8 @@ export function decideMemory(state: SessionState, environment: Environment): Dec
 
 /**
  * Makes a half-step wait if its request would exceed the budget: for the run in progress, or for a run that begins
- * here. `undefined`: the request is within the budget, or no summary can bring it there. `incomingTokens`: the tokens
- * that the half-step is about to promote.
+ * here. `undefined`: the request is within the budget, or no summary can make it fit. `incomingTokens`: the tokens that
+ * the half-step is about to promote.
  */
 export function awaitSummary(
   state: SessionState,
@@ -68,7 +69,7 @@ function mayBegin(state: SessionState, { admits }: Environment): boolean {
   return admits && !state.paused && state.blocked === undefined && state.agent !== undefined;
 }
 
-/** A run for the oldest messages; undefined if none may leave, or if they have just been tried. */
+/** A run for the oldest messages; undefined if none may leave, or if the same run has just failed. */
 function messagesDue(state: SessionState, environment: Environment, next: number | undefined): Begun | undefined {
   const { messages, memory } = state;
   if (memory?.failedAt === state.nextMessageSeq) return undefined;
@@ -81,7 +82,7 @@ function messagesDue(state: SessionState, environment: Environment, next: number
   return { level: 1, from, to, attempt: 1, leaving: leavingBelow(state, zone.boundary) };
 }
 
-/** A run for snapshots of messages, once there are enough of them. */
+/** A run that sums up snapshots of messages, once there are enough of them; otherwise undefined. */
 function snapshotsDue({ memory }: SessionState, { settings }: Environment): Begun | undefined {
   if (memory === undefined) return undefined;
   const snapshots = uncovered(memory.snapshots);
@@ -100,7 +101,7 @@ function begin(state: SessionState, begun: Begun): Decision {
   };
 }
 
-/** The messages that an eviction below a boundary removes. */
+/** The number and tokens of the messages that leave the window if it begins at `boundary`. */
 function leavingBelow({ messages }: SessionState, boundary: number): Leaving {
   const named = messages.findIndex((message) => message.seq === boundary);
   const first = named === -1 ? messages.findIndex((message) => message.seq >= boundary) : named;
@@ -108,7 +109,7 @@ function leavingBelow({ messages }: SessionState, boundary: number): Leaving {
   return { boundary, count: gone.length, tokens: gone.reduce((sum, message) => sum + message.tokens, 0) };
 }
 
-/** A run has ended. A failed run is tried again; any other waits for the message boundary, which may be now. */
+/** A run has ended. A failed run is tried again, if worth it. Any other result waits for a message boundary. */
 export function decideSummarised(state: SessionState, input: Extract<Input, { type: 'summarised' }>): Decision {
   const current = state.memory?.summarising;
   if (current?.run !== input.run || current.ended !== undefined) {
@@ -129,7 +130,7 @@ function isWorthRepeating({ code }: ErrorShape, attempt: number): boolean {
   return attempt < SUMMARY_ATTEMPTS_MAX && code !== 'model_authentication' && code !== 'timeout';
 }
 
-/** The same run, begun again under another number. */
+/** The same run, begun again with another number. */
 function repeated(current: SummaryRun, run: number, attempt: number): Decision {
   const { isAwaited, ended: _ended, ...same } = current;
   const records: SessionRecord[] = [{ type: 'summaryBegun', ...same, run, attempt }];
@@ -137,7 +138,7 @@ function repeated(current: SummaryRun, run: number, attempt: number): Decision {
   return { records, effects: [{ type: 'startEnricher', enricher: 'mneme', run }] };
 }
 
-/** At a message boundary: the result of the run is remembered, and its messages leave. */
+/** At a message boundary: the result of the run becomes a snapshot, and the summed-up messages leave the window. */
 function settle(state: SessionState, run: SummaryRun, environment: Environment): Decision {
   const { ended, leaving, level } = run;
   if (ended === undefined) return NOTHING;

@@ -1,7 +1,7 @@
 /**
- * The naming of a sub-agent that was spawned without a name (contract §7.3, §7.5), before its first half-step. Melete
- * chooses a name, and the parent allows it, as only the parent knows the siblings. If anything fails, the child keeps
- * the `agent-N` from its birth. Pure.
+ * Names a sub-agent that was spawned without a name, before its first half-step (contract §7.3, §7.5). An enricher
+ * chooses a name, and the parent checks it, because only the parent knows the siblings. If anything fails, the child
+ * keeps its first name, `agent-N`. Pure.
  */
 import { ConfigError, InvalidNameError } from '../../base/errors.ts';
 import { checkNickname } from '../../base/ids.ts';
@@ -11,7 +11,7 @@ import { type Decision, NO_RECORDS, NOTHING, refuse } from '../state/decision.ts
 import type { Effect, Input } from '../state/inputs.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** Handles a nickname chosen for this child: the parent is asked in the same batch whether it allows the name. */
+/** Handles a nickname that was chosen for this child. The parent checks the name in the same batch. */
 export function decideNickname(state: SessionState, nickname: string): Decision {
   if (state.enrichment?.stage !== 'naming') return refuse(new ConfigError('A sub-agent is named once, as it begins'));
   return {
@@ -21,8 +21,8 @@ export function decideNickname(state: SessionState, nickname: string): Decision 
 }
 
 /**
- * The parent's side: the name must be unique among the siblings. If it equals the child's current name, nothing
- * changes.
+ * Checks a child's name, in the parent: it must be unique among the siblings. Nothing changes if it is the child's
+ * current name.
  */
 export function decideChildName(state: SessionState, input: Extract<Input, { type: 'nameChild' }>): Decision {
   const { child, nickname } = input;
@@ -41,19 +41,21 @@ export function decideChildName(state: SessionState, input: Extract<Input, { typ
   };
 }
 
-/** The child's side, in the same batch: its name, and the line of its prompt that gives its identity. */
+/** Records the child's new name, in the same batch, with the part of its prompt that states the name. */
 export function decideNamed(name: string): Decision {
   return { records: [{ type: 'named', name, prompt: childPrompt(name) }], effects: [] };
 }
 
-/** A child's naming has ended, no matter how: the call that spawned it is answered now, with its name. */
+/**
+ * A child's naming has ended, with or without success. The call that spawned the child gets its result, with the name.
+ */
 export function decideChildReady(state: SessionState, child: string): Decision {
   const link = state.children.get(child);
   const answer = link === undefined ? undefined : spawnAnswer(state, link);
   return answer === undefined ? NOTHING : { records: NO_RECORDS, effects: [answer] };
 }
 
-/** A child ended before it was named: the call that spawned it is answered nevertheless. */
+/** The result of the spawn call of a child that ended before it was named; empty if no call waits for one. */
 export function answerForEnded(state: SessionState, link: ChildLink): readonly Effect[] {
   const answer = spawnAnswer(state, link);
   return answer === undefined ? NO_RECORDS : [answer];

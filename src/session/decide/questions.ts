@@ -1,10 +1,12 @@
 /**
- * Questions of the model: to a person, and of a child to its parent; and of an MCP server in a call of its tool. The call
- * waits as one that needs an approval does (`approval.ts`). The answer is the call's result. A server's call continues
- * with the answer as the same call, with the same key, so that its effect decides what a crash does to it. Pure.
+ * Questions: of a model to a person, of a child to its parent, and of an MCP server during a call of its tool. The call
+ * that asks waits like a call that needs an approval (`approval.ts`).
  *
- * The form of an answer comes from the record of the question, so that a restart with another agent judges the answer in
- * the same way. An answer that does not fit changes nothing.
+ * The answer to a model's question is the result of the call. After a server's question the same call continues with
+ * the answer. It keeps its key, so that after a crash it is treated by the effect of its tool, like any call.
+ *
+ * The form of an answer comes from the record of the question, so that a restart with another agent judges the answer
+ * in the same way. An answer that does not fit its form changes nothing. Pure.
  */
 import { ELICITATIONS_MAX } from '../../base/bounds.ts';
 import { ContentError, describeValue, InvalidArgumentError, LimitError } from '../../base/errors.ts';
@@ -26,7 +28,7 @@ import type { SessionState } from '../state/state.ts';
 import { contentBytes } from '../state/tokens.ts';
 import { startCall } from './tools.ts';
 
-/** The call begins to wait for its answer. A question to the parent is delivered to the parent in the same batch. */
+/** A call begins to wait for the answer to its question. A question to the parent reaches it in the same batch. */
 export function decideAsk(state: SessionState, input: Extract<Input, { type: 'ask' }>): Decision {
   const { type: _type, callId, ...question } = input;
   const call = state.openCalls.get(callId);
@@ -69,7 +71,7 @@ function toParent(state: SessionState, question: AskedOfModel, issues?: readonly
   return { type: 'sendToParent', input };
 }
 
-/** A child's question enters the mailbox. That of a child whose replies go to its handle is the program's to answer. */
+/** A child's question enters the parent's mailbox. If the child's replies go to its handle, the program must answer. */
 export function decideChildAsked(state: SessionState, input: Extract<Input, { type: 'childAsked' }>): Decision {
   const child = state.children.get(input.child);
   if (child === undefined || child.replies === 'handle') return NOTHING;
@@ -82,9 +84,9 @@ export function decideChildAsked(state: SessionState, input: Extract<Input, { ty
 }
 
 /**
- * A person or a program answers a question, or declines. The answer is the result of the call; if its server asked, the
- * call continues with either. Repeated, it gets the same reply as the first; an answer that is late or contradicts the
- * first is answered `false`.
+ * A person or a program answers a question, or declines. The answer or the refusal is the result of the call; if an MCP
+ * server asked, the call continues with it instead. A repeated answer gets the reply of the first one. An answer that
+ * is late or contradicts the first gets the reply `false`.
  */
 export function decideReply(
   state: SessionState,
@@ -150,8 +152,8 @@ function replyToDecided(
 }
 
 /**
- * The parent addressed this child with `@name`, and the child waits for its answer: the text answers the oldest question
- * to it. Undefined: none waits. A text that does not fit is returned to the parent, a bounded number of times.
+ * The parent's text, addressed to this child by `@name`, answers the child's oldest question to the parent. Undefined
+ * if no such question waits. If the text does not fit, the parent is asked again, a bounded number of times.
  */
 export function answerOfParent(state: SessionState, text: string, environment: Environment): Decision | undefined {
   const question = state.approvals?.questions?.find(({ asked }) => asked === 'parent');
@@ -172,7 +174,7 @@ export function answerOfParent(state: SessionState, text: string, environment: E
   return { records: denials([{ call, content: unansweredText(why) }], state.nextPendingId), effects: [WAKE] };
 }
 
-/** The parent will not answer any more: the questions to it end, so that the child continues without. */
+/** The parent will not answer any more. The questions to it end, so that the child continues without answers. */
 export function decideParentEnded(state: SessionState): Decision {
   if (state.replies === 'handle') return NOTHING;
   const ended = waitingCalls(state).filter(({ asked }) => asked === 'parent');
@@ -183,7 +185,7 @@ export function decideParentEnded(state: SessionState): Decision {
 
 type Judged = { readonly content: string; readonly value: Json } | { readonly issues: readonly AnswerIssue[] };
 
-/** The result that an answer gives its call, or why the answer does not fit. */
+/** The result of the call for this answer, or the reasons why the answer does not fit. */
 function judge({ form }: AskedQuestion, value: Json, environment: Environment): Judged {
   if (form === undefined) {
     if (typeof value === 'string' && !isBlank(value)) return { content: value, value };
@@ -224,7 +226,7 @@ function misfitError(
   );
 }
 
-/** The outermost JSON object in a text, which may also address the child and have prose around the object. */
+/** The outermost JSON object in a text that may have prose around it, such as the child's name; undefined: none. */
 function objectIn(text: string): Json | undefined {
   const from = text.indexOf('{');
   const to = text.lastIndexOf('}');

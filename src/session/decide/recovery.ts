@@ -1,6 +1,6 @@
 /**
- * Reconciliation when a session is opened again (Δ4, A10, decision of the effect classes). Recovery is not a mode but
- * one input on the same state, after which the half-step continues from its position. Pure.
+ * Recovery: continues the work that a crash or an end of the process interrupted (Δ4, A10). It is not a mode but one
+ * input, after which the half-step continues from its position. Pure.
  */
 import { errorShape, TroupeError } from '../../base/errors.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
@@ -19,11 +19,11 @@ import { startCall } from './tools.ts';
 
 /**
  * Recovery by state.
- * - `awaiting`: the model call was lost. It is made again with the same bytes, and nothing is promoted. A pending retry
- *   waits for the rest of its time.
- * - `executing`: each open call is treated by its effect class. `pure` and `keyed` run again, `probe` asks the tool,
- *   `once` is answered "outcome unknown".
- * - `idle`: waiting entries are routed.
+ * - `awaiting`: the model call was lost. It is made again with the same bytes, and no entry is promoted. A pending
+ *   retry waits for the rest of its time.
+ * - `executing`: each open call is treated by the effect of its tool. `pure` and `keyed` calls run again, a `probe`
+ *   call asks the tool, a `once` call is answered with "outcome unknown".
+ * - `idle`: a preparation begins again, a restart waits for the rest of its time, and waiting entries start a turn.
  */
 export function decideRecovery(state: SessionState, environment: Environment): Decision {
   const turn = recoverTurn(state, environment);
@@ -70,8 +70,8 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
 }
 
 /**
- * The remaining time of a wait. It is computed from wall time, which alone outlives a process. A clock that was set
- * back must not extend the wait (F59).
+ * The remaining ms of a wait. They are computed from wall time, because no other clock outlives the process. A clock
+ * that was set back must not extend the wait (F59).
  */
 function leftOf(dueAt: number, waitMs: number | undefined, { now }: Environment): number {
   return Math.min(Math.max(0, dueAt - now), waitMs ?? Number.POSITIVE_INFINITY);

@@ -1,11 +1,11 @@
 /**
- * A message that takes the place of an earlier one: the user edited it, or wants another answer to it. The earlier
- * message and everything after it leave the history, and the new one is accepted, in one transition: a crash leaves both
- * or neither. Pure.
+ * A message that replaces an earlier one, because the user edited it or wants another answer. The earlier message and
+ * everything after it leave the history, and the new message is accepted. Both happen in one transition, so a crash
+ * cannot separate them. Pure.
  *
- * A message that still waits is recalled, and nothing is interrupted. Otherwise the session is interrupted first, since
- * the answer in flight belongs to a message that leaves. Everything that may refuse the new message is checked before
- * anything is removed.
+ * If the earlier message still waits, it is recalled, and nothing is interrupted. Otherwise the session is interrupted
+ * first, because the answer in flight belongs to a message that leaves. Every reason to refuse the new message is
+ * checked before anything is removed.
  */
 import { InvalidArgumentError, TroupeError } from '../../base/errors.ts';
 import { planEdit } from '../history/edit-plan.ts';
@@ -22,7 +22,9 @@ type Send = Extract<Input, { type: 'send' }>;
 
 const REASON = 'the message that it answers was replaced';
 
-/** See the head of the file. `refusalOf`: why a state cannot accept the new message; undefined if it can. */
+/**
+ * See the head of the file. `refusalOf`: why the session in a given state cannot accept the new message, or undefined.
+ */
 export function decideReplacing(
   state: SessionState,
   input: Send & { readonly replaces: ReplacedMessage },
@@ -62,13 +64,13 @@ export function decideReplacing(
   return followedBy(decideInterrupt(state, REASON, environment), next);
 }
 
-/** The entry that waits; undefined if the message is not in the mailbox. */
+/** The waiting entry of the earlier message; undefined if the message is not in the mailbox. */
 function waitingEntry({ mailbox }: SessionState, replaces: ReplacedMessage): MailboxEntry | undefined {
   if (!('key' in replaces)) return undefined;
   return mailbox.find(({ type, seed, key }) => type === 'user_message' && seed === undefined && key === replaces.key);
 }
 
-/** The id of the user's message in the history; undefined if the conversation does not have it now. */
+/** The history id of the earlier message; undefined if the conversation does not have the message now. */
 function idOf({ messages }: SessionState, replaces: ReplacedMessage): string | undefined {
   const found = messages.findLast(
     (message) =>
@@ -84,8 +86,8 @@ function withoutEntry(state: SessionState, gone: MailboxEntry): SessionState {
 }
 
 /**
- * A decision that is followed by another input. Its own result answers no request, and nothing is claimed before the
- * input that follows.
+ * A decision that is followed by another input. The decision's own `result` is dropped, because no request waits for
+ * it. Its wake-up is dropped too, so that no half-step is claimed before the next input.
  */
 function followedBy({ records, effects }: Decision, next: Effect): Decision {
   const kept = effects.filter((effect) => effect.type !== 'result' && effect !== WAKE);

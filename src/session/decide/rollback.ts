@@ -1,6 +1,6 @@
 /**
- * Deferred rollback: a failed turn stays visible, and leaves the history when the next turn starts. Without
- * `settings.recovery.rollbackFailed` a failed turn's message stays for good. Pure.
+ * Rollback of a failed turn: its messages stay visible until the next turn starts, and then leave the history. Without
+ * `settings.recovery.rollbackFailed` they stay for good. Pure.
  */
 
 import { isRealUserMessage } from '../rules/run-loop.ts';
@@ -9,10 +9,11 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
 /**
- * The records that remove what the last failed turn left, from the user's last own message on. There are no such
- * records if no turn failed, if there is nothing to remove, or if another attempt may succeed. In the process in which
- * the turn failed, only a request that the provider refused is rolled back, since the same history would be refused
- * again. For a session that was read from its log, every failed turn is.
+ * The records that remove the messages of the last failed turn, from the user's last own message on. Empty if no turn
+ * failed, if there is nothing to remove, or if another attempt may succeed.
+ *
+ * In the process in which the turn failed, it is rolled back only if the provider refused the request, because the same
+ * history would be refused again. After a restart of the process every failed turn is rolled back.
  */
 export function rollbackRecords(state: SessionState, environment: Environment): readonly SessionRecord[] {
   const { failure } = state;

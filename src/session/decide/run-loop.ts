@@ -1,9 +1,10 @@
 /**
- * Message boundaries: which verdicts an answer needs before its calls start, and what follows from them. Also handles a
- * suspended run and how it continues (contract of the conversation handle, run loop). Pure.
+ * Message boundaries: which verdicts an answer needs before its calls start, and what follows from them. Also suspended
+ * runs (a run is the half-steps of a turn), and how they continue (contract of the conversation handle, run loop).
+ * Pure.
  *
- * An answer is held if a verdict may be needed: of listeners, of a step limit, or of a person who must allow calls. A
- * boundary that needs no verdict from outside is passed in the same batch; any other verdict is requested after the
+ * An answer is held if listeners, a step limit or a person may have to decide before it continues. If no function
+ * outside has to be asked, the boundary is passed in the same batch. Otherwise the verdict is requested after the
  * flush.
  */
 
@@ -25,18 +26,17 @@ import { endRound } from './end-round.ts';
 import { asksForPlace, needsPlace } from './revival.ts';
 import { exitDecision, failureToParent } from './supervision.ts';
 
-/** Runs the decision at a boundary: after an answer that was just held, or at a boundary that recovery finds. */
+/** Makes the session decide at its boundary: after an answer was held, or when recovery finds a held answer. */
 export const AT_BOUNDARY: Effect = Object.freeze({ type: 'again', input: Object.freeze({ type: 'boundary' }) });
 const PROCEED: BoundaryVerdict = Object.freeze({ approve: NO_RECORDS });
 
-/** Whether an answer is held: its calls wait, or the turn's end waits, for the verdict at its boundary. */
+/** True if an answer is held: its calls, or the end of the turn, must wait for the verdict at the boundary. */
 export function isHeldAnswer(environment: Environment, hasCalls: boolean): boolean {
   return environment.isGated === true || (hasCalls && environment.agent.holdsCalls === true);
 }
 
 /**
- * A round is complete and the session waits for listeners: its results become messages, and the listeners get them
- * before the model.
+ * Holds the session at the end of a round. The results become messages, and listeners get them before the model does.
  */
 export function gatherResults(selection: Selection): Decision {
   const entries = selection.responses.map((entry) => entry.id);
@@ -44,8 +44,8 @@ export function gatherResults(selection: Selection): Decision {
 }
 
 /**
- * At a boundary: verdicts are requested if any are needed; otherwise the boundary is passed at once. `verdict`: the
- * verdicts that have arrived.
+ * At a boundary: the verdict is requested if one is needed; otherwise the boundary is passed at once. `verdict`: the
+ * verdict, once it has arrived.
  */
 export function decideBoundary(
   state: SessionState,
@@ -67,7 +67,7 @@ export function decideBoundary(
   return { records: [], effects: [{ type: 'consult', on: 'boundary', at, halfStep, notifiesListeners, asksApproval }] };
 }
 
-/** A listener or a predicate threw: the turn fails, stored messages stay, and none of its calls has started. */
+/** A listener or a predicate threw: the turn fails, its messages stay, and none of the held calls starts. */
 function failAtBoundary(state: SessionState, error: ErrorShape, environment: Environment): Decision {
   const ended = endRound(state, environment, {
     firstId: state.nextPendingId,
@@ -93,7 +93,10 @@ function pass(state: SessionState, held: Held, verdict: BoundaryVerdict, environ
   return { records: [{ type: 'proceeded' }, ...exit.records], effects: [...exit.effects, WAKE] };
 }
 
-/** A structured answer ends the turn, or is corrected in the next half-step, or fails the turn after the last correction. */
+/**
+ * A structured answer that fits ends the turn. Otherwise the model must correct it, or the turn fails after the last
+ * correction.
+ */
 function judgeHeld(state: SessionState, held: Held, environment: Environment): Decision {
   const { answer } = environment.agent;
   if (answer === undefined) {
@@ -136,7 +139,7 @@ function takeAnswer(state: SessionState, value: Json, call: OpenCall | undefined
 
 const NOT_BESIDE_ANSWER = 'Not executed: the same message gave the final answer.';
 
-/** The results of an answer's calls: that of the call which gives the answer, and a notice for every other call. */
+/** The results of an answer's calls: `result` for the call that gives the answer, and a notice for every other call. */
 function resultsOf(
   state: SessionState,
   answering: OpenCall,
@@ -151,8 +154,8 @@ function resultsOf(
 }
 
 /**
- * True if the step limit is reached. It is checked when the answer is stored, and only for an answer with calls: a
- * final text at the limit is a normal end.
+ * True if the step limit is reached. The limit is checked only at an answer with calls, because a final text at the
+ * limit is a normal end.
  */
 function isOverLimit(state: SessionState, held: Held, { agent }: Environment): boolean {
   if (agent.maxSteps === undefined || held.at !== 'answer' || held.next !== 'tools') return false;
@@ -178,14 +181,14 @@ function startCalls(held: Held, verdict: BoundaryVerdict, state: SessionState, e
   }
   return {
     records: [approve.length === 0 ? { type: 'proceeded' } : { type: 'proceeded', approve }],
-    // An edit may have answered every call since. The model must still get the results.
+    // An edit may have answered every call meanwhile. The model must still get the results.
     effects: [state.openCalls.size === 0 ? WAKE : { type: 'again', input: { type: 'dispatch', refused } }],
   };
 }
 
 /**
- * The run stops here. Everything stored stays, and no further call starts; with `fill` in the settings each of these
- * calls is answered with a placeholder. A child ends with its run.
+ * Suspends the run. All messages stay, and no further call starts. If `settings.repair.onInterrupt` is `fill`, each
+ * open call is answered with a placeholder. A child ends with its run.
  */
 function suspend(
   state: SessionState,
@@ -217,8 +220,8 @@ function stepLimitError({ agent }: Environment): LimitError {
 }
 
 /**
- * A child that goes idle with nothing waiting has finished: its last text is its reply, sent once. `output`: the
- * structured reply, of which `text` is the text.
+ * Ends a child that becomes idle without a waiting entry. Its last text is its reply. `output`: the structured reply,
+ * whose text is `text`.
  */
 export function exitOnIdle(state: SessionState, text: string, output?: Json): Decision {
   if (state.parent === undefined || hasEnded(state) || hasActive(state)) return NOTHING;
@@ -228,7 +231,7 @@ export function exitOnIdle(state: SessionState, text: string, output?: Json): De
 
 /**
  * Ends an idle child whose last waiting entries left without a turn, because they were recalled or set aside. Only
- * these entries kept the child from finishing (it may be paused). Nothing else would ever end it, and its parent waits.
+ * these entries kept the child from finishing, so nothing else would ever end it, and its parent would wait forever.
  * `gone`: ids of the entries that left.
  */
 export function exitWithout(state: SessionState, gone: readonly number[]): Decision {
@@ -243,8 +246,9 @@ export function exitWithout(state: SessionState, gone: readonly number[]): Decis
 }
 
 /**
- * Only a user's message wakes a suspended session, or `resume` once a child has its place. Pending calls run first, and
- * the message joins the half-step that takes their results. If no call is left, the message gets a normal turn.
+ * Continues a suspended run if a user's message waits, or if `resume` was called and a child has its place. No other
+ * entry wakes the session. The pending calls run first, and the message joins the half-step that promotes their results.
+ * If no call is left, the message gets a normal turn.
  */
 export function continueSuspended(state: SessionState): Decision {
   if (state.revived === 'resumed') return continueRun(state);
@@ -261,7 +265,7 @@ function continueRun(state: SessionState): Decision {
 }
 
 /**
- * `resume()` of a suspended run: the run continues from its position. `resume` also lifts a pause or a block. A child
+ * `resume()` of a suspended run: the run continues from its position. A pause or a block is lifted as well. A child
  * whose run ended it waits for a place first.
  */
 export function resumeSuspended(state: SessionState, environment: Environment): Decision {
@@ -273,7 +277,7 @@ export function resumeSuspended(state: SessionState, environment: Environment): 
   // A child with a message to work on waits already.
   if (state.queued) return { records: resumed, effects: [] };
   if (!environment.admits) {
-    const error = new LimitError('the run cannot go on now: its agent is missing, or too many sessions run', {
+    const error = new LimitError('the run cannot continue now: its agent is missing, or too many sessions run', {
       retryable: true,
       data: { limit: 'liveSessions' },
     });

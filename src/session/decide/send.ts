@@ -13,16 +13,17 @@ import { interruptRecords } from './interrupt.ts';
 import { decideReplacing } from './replace.ts';
 
 /**
- * The effect of each delivery policy on arrival, by whether the session is busy. `selectEntries` has the effect at
- * selection. Busy: not idle, or an active entry already waits.
+ * Accepts a message. The table shows what each delivery policy does on arrival, in an idle and in a busy session; a
+ * session is busy if it is not idle, or if an active entry waits. `selectEntries` applies the policies at the
+ * selection.
  *
  * | policy | idle | busy |
  * | --- | --- | --- |
  * | ride | starts a turn | waits; the oldest waiting entry joins the next half-step, one per half-step |
- * | steer | starts a turn | waits; all steers join the next half-step together, before the rider |
+ * | steer | starts a turn | waits; all `steer` entries join the next half-step together, before a `ride` entry |
  * | turn | starts a turn | waits until idle, then has a separate turn |
- * | interrupt | starts a turn | cancels what is in flight, then has a separate turn before all waiting entries |
- * | merge | starts a turn | waits; all waiting merges become one message |
+ * | interrupt | starts a turn | cancels work in flight, then has a separate turn before all waiting entries |
+ * | merge | starts a turn | waits; all waiting `merge` entries become one message |
  * | latest | starts a turn | drops the waiting `latest` entries and waits in their place |
  * | reject | starts a turn | refused with `SessionBusyError` |
  */
@@ -102,7 +103,7 @@ function accept(state: SessionState, entry: Entry, environment: Environment): De
     return { records: [record, ...interrupted.records], effects: [...interrupted.effects, accepted, WAKE] };
   }
   const decision = { records: [record, ...denied], effects: [accepted, WAKE] };
-  // The entry whose turn is being prepared returns to waiting, behind this entry.
+  // The entry whose turn is being prepared waits again, behind this entry.
   const isOvertaken = entry.deliver === 'interrupt' && state.enrichment !== undefined;
   return isOvertaken ? withPreparationGivenUp(state, decision) : decision;
 }

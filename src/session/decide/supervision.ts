@@ -1,7 +1,7 @@
 /**
- * How a child ends, and the meaning of a failure (contract §7.8, Δ11; supervision in OTP's terms).
- * `actors/supervision/family-supervisor.ts` decides which child is restarted, and how often at most. This file holds
- * the effects of those decisions on a session. Pure.
+ * The end of a child, and what follows a failure (contract §7.8, Δ11; supervision in OTP's terms).
+ * `actors/supervision/family-supervisor.ts` decides which child is restarted, and how often at most. This file carries
+ * out those decisions in a session. Pure.
  */
 import { defined } from '../../base/defined.ts';
 import type { ErrorShape } from '../../base/errors.ts';
@@ -37,8 +37,9 @@ export function neverBegun(state: SessionState, entries: 'all' | 'task', reason:
 }
 
 /**
- * After a failed turn a child's supervisor decides, or the failure is reported; then the session takes up waiting work.
- * A supervised child takes up nothing before its supervisor has decided: a restart would cancel the message just begun.
+ * Handles a failed turn. If the parent supervises this child, its supervisor decides. Otherwise the failure is
+ * reported, and the session takes waiting work. A supervised child takes no work before the decision, because a restart
+ * would cancel that work.
  */
 export function failureToParent(state: SessionState, error: ErrorShape, environment: Environment): Decision {
   const isSupervised = state.parent !== undefined && state.exit === undefined && environment.isSupervised?.() === true;
@@ -46,8 +47,9 @@ export function failureToParent(state: SessionState, error: ErrorShape, environm
 }
 
 /**
- * The end of a failed child. It is reported to the parent's model (Δ11) if `reports` is true, and always as the child's
- * exit. Then the child continues.
+ * Ends a failed child. The failure is always reported to the parent as the child's exit, and with `reports` also to the
+ * parent's model (Δ11). The child may still take waiting work afterwards. For a session without a parent, only the
+ * latter is done.
  */
 export function reportFailure(state: SessionState, error: ErrorShape, reports: boolean): Decision {
   if (state.parent === undefined) return { records: [], effects: [WAKE] };
@@ -59,8 +61,8 @@ export function reportFailure(state: SessionState, error: ErrorShape, reports: b
 }
 
 /**
- * A child restarts: running work ends, the child leaves behind what it knew, and its task comes first and starts a
- * turn.
+ * Restarts a child: running work ends, earlier messages leave the window, and the task becomes the first message and
+ * starts a turn.
  */
 export function decideRestart(state: SessionState, reason: string, environment: Environment): Decision {
   if (state.goal === undefined || state.goal.completed || state.exit !== undefined) {
@@ -77,8 +79,8 @@ export function decideRestart(state: SessionState, reason: string, environment: 
     };
   }
   const seed = state.nextMessageSeq;
-  // A waiting task entry stands for a message that the restart leaves behind, so a later half-step for the entry would
-  // have no content.
+  // A waiting task entry stands for a message that leaves the window with the restart. A later half-step for that entry
+  // would have no content.
   const stale = state.mailbox.filter((entry) => entry.seed !== undefined);
   return {
     records: [
@@ -94,7 +96,10 @@ export function decideRestart(state: SessionState, reason: string, environment: 
   };
 }
 
-/** A transient fault: the restart waits, durably, and does not count (the supervisor's back-off). */
+/**
+ * After a transient fault the restart waits (the supervisor's back-off). The wait is durable, and no restart is
+ * counted.
+ */
 export function decideRestartLater(
   input: Extract<Input, { type: 'restartLater' }>,
   environment: Environment,
@@ -107,8 +112,8 @@ export function decideRestartLater(
 }
 
 /**
- * A child's failure becomes its parent's: the running turn fails; an idle parent gets a note, and the failure is passed
- * to its own parent.
+ * A child's failure becomes the failure of this session, its parent. A running turn fails. An idle session gets a note.
+ * The failure is then passed to the session's own parent.
  */
 export function decideEscalation(
   state: SessionState,

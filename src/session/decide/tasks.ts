@@ -1,4 +1,4 @@
-/** Starting, undoing and switching tasks. Pure. A failure is an answer, and writes nothing. */
+/** Starts, undoes and switches tasks (branches of a conversation). A failure is returned and writes nothing. Pure. */
 
 import { TASK_BRANCHES_MAX } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
@@ -13,7 +13,7 @@ export type TaskMove =
   | { readonly success: true; readonly taskId: number }
   | { readonly success: false; readonly message: string };
 
-/** Begins a task below the active task. During a turn: below the task that will be active when the turn ends. */
+/** Begins a task below the active task. During a turn it begins below the task that will be active after the turn. */
 export function decideStartTask(state: SessionState, title: string | undefined): Decision {
   const id = state.tasks.current + 1;
   const short = title === undefined ? '' : shortTitle(title);
@@ -54,7 +54,7 @@ function activate(state: SessionState, id: number, cause: 'undo' | 'switch'): De
   const activated = { type: 'taskActivated', id, cause } as const;
   const left = taskLeftBehind(state, id);
   if (left === undefined) return { records: [activated], effects: [{ type: 'result', value }] };
-  // A child's task that was to start a turn is gone, as after an edit: a half-step for it would have no content.
+  // The branch does not show the message of the child's task, so a half-step for that task would have no content.
   const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
   return {
     records: [activated, { type: 'dropped', id: left.id, reason: 'its message is of another branch' }, ...exit.records],
@@ -62,7 +62,7 @@ function activate(state: SessionState, id: number, cause: 'undo' | 'switch'): De
   };
 }
 
-/** The entry that waits to start a turn for its message, if the branch of `id` does not show that message. */
+/** The waiting entry of a child's task, if the branch of `id` does not show the task's message; otherwise undefined. */
 function taskLeftBehind({ mailbox, messages, tasks, turn }: SessionState, id: number): MailboxEntry | undefined {
   // During a turn no task becomes active (B4), and the entry that started the turn is already promoted.
   if (turn !== undefined) return undefined;

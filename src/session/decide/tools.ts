@@ -11,7 +11,7 @@ import type { OpenCall } from '../state/messages.ts';
 import type { Entry } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** The base in which a key holds a time: letters and digits. */
+/** The base of the number for the time in a key: digits and letters. */
 const TIME_RADIX = 36;
 
 /** Starts every open call, in order. Refused and unknown calls are answered at once with a failure. */
@@ -30,7 +30,7 @@ export function decideDispatch(
   return { records: [], effects };
 }
 
-/** The effect that runs a call, or answers it if no such tool is granted (F060). */
+/** The effect that runs a call, or answers it with a failure if the session has no such tool (F060). */
 export function startCall(
   state: SessionState,
   call: OpenCall,
@@ -54,9 +54,9 @@ export function startCall(
 }
 
 /**
- * Idempotency key of a call: the session, the seq of the call's message, and the time at which the session was created.
- * Stable across crashes. Without the time, a session that was deleted and created again, or one of the same name in
- * another store, would give a service the key of an earlier call.
+ * Idempotency key of a call: the session's id, the seq of the call's message, and the time at which the session was
+ * created. The key is stable across crashes. Without the time, two sessions of the same name would give a service the
+ * same keys: a session that was deleted and created again, or the session of another store.
  */
 export function callKey(
   { id, createdAt }: Pick<SessionState, 'id' | 'createdAt'>,
@@ -70,8 +70,8 @@ function failCall(callId: string, content: string): Effect {
 }
 
 /**
- * A result becomes one mailbox entry. A result whose call already has a response is dropped (R20, A5). One whose images
- * the session's window cannot take is answered as failed, with the reason.
+ * A result becomes one mailbox entry. A result whose call already has a response is dropped (R20, A5). If its images do
+ * not fit into the session's window, the call is answered as failed, with the reason.
  */
 export function decideToolFinished(
   state: SessionState,

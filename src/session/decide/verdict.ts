@@ -1,8 +1,8 @@
 /**
  * Verdicts of an embedder's functions: of listeners and approval predicates at a message boundary, of guardrails before
- * a model call and after its answer. These functions run outside the session. Each is asked with the effect `consult`,
- * and its verdict comes as this input. An answer is stored only after its guardrails have passed it. If a crash loses
- * an answer, no caller has seen it, and the call is repeated. Pure.
+ * a model call and after its answer. These functions run outside the session. The effect `consult` asks them, and the
+ * input `verdict` brings the verdict. An answer is stored only after its guardrails have passed it. If a crash loses an
+ * answer before that, no caller has seen it, and the call is repeated. Pure.
  *
  * A person's decision about a call is not a verdict (see `approval.ts`).
  */
@@ -37,7 +37,9 @@ export function decideVerdict(
     : judgeAnswer(state, input.answer, input.verdict, environment);
 }
 
-/** The changes by the guardrails before the call are one edit. The call follows in the epoch that the edit opened. */
+/**
+ * Applies the verdict of the guardrails before a call. Their changes are one edit, which opens an epoch for the call.
+ */
 function judgeRequest(
   state: SessionState,
   halfStep: number,
@@ -56,7 +58,10 @@ function judgeRequest(
   };
 }
 
-/** The answer continues as it came from the model, or as the guardrails changed it. */
+/**
+ * Applies the verdict of the guardrails after a call: the answer is stored as it came, as they changed it, or not at
+ * all.
+ */
 function judgeAnswer(
   state: SessionState,
   answer: AnsweredInput,
@@ -70,8 +75,8 @@ function judgeAnswer(
   if (verdict.type === 'pass') return { records: [], effects: [{ type: 'again', input: passed }] };
   const { blocks: _blocks, ...message } = verdict.value;
   const [first] = loggedForm(message as HistoryMessage);
-  // The model's own thoughts stay with the rest of its answer: the model may require them (R20). Other vendors refuse a
-  // thought before another text or call than the one that followed it.
+  // The model's own thoughts stay with its answer, because the model may require them (R20). Thoughts of other vendors'
+  // models are dropped: those vendors refuse a thought whose following text or call was changed.
   const answered: readonly unknown[] = Array.isArray(answer.content) ? answer.content : [];
   const thoughts = answered.filter((block) => isRecord(block) && isThought(block) && block['origin'] === undefined);
   const content = [...thoughts, ...(first.blocks ?? [])];

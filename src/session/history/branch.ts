@@ -1,14 +1,15 @@
 /**
- * The messages that the active branch shows: those of the tasks on its chain, and those without a task, except messages
- * that a compaction of that chain archived. All others are hidden: they stay in memory and reappear with their branch.
- * Changes the given state in place, as `apply` does; otherwise pure.
+ * The messages that the active branch shows: messages of the tasks from the active one up to the root (the chain), and
+ * messages without a task. Messages that a compression on that chain archived are not shown. All others are hidden:
+ * they stay in memory and reappear with their branch. Changes the given state in place, as `apply` does; otherwise
+ * pure.
  *
  * Invariants:
  *  V1 `messages` and `hidden` have no message in common, and each is in the order of the conversation;
  *  V2 all parts of an answer are in the same list;
- *  V3 `tokens` and `promptCount` are those of `messages` (S6), so hidden messages reach no model;
- *  V4 the ids of hidden calls stay in `callIds`: if a model repeated such an id, it would exist twice when the branch
- *     reappears (R05).
+ *  V3 `tokens` and `promptCount` count only `messages` (S6); requests have no hidden messages;
+ *  V4 the ids of hidden calls stay in `callIds`. Otherwise a model could repeat such an id, and the id would exist
+ *     twice when the branch reappears (R05).
  */
 import { HIDDEN_MESSAGES_MAX } from '../../base/bounds.ts';
 import type { LoggedMessage } from '../state/messages.ts';
@@ -18,21 +19,21 @@ import { chainOf, taskOf } from './tasks.ts';
 
 /** The outcome of a change of branch. */
 export interface BranchChange {
-  /** Messages that returned. */
+  /** Messages that returned to the conversation. */
   readonly shown: readonly LoggedMessage[];
-  /** Messages that left the branch. */
+  /** Messages that left the conversation. */
   readonly hidden: readonly LoggedMessage[];
 }
 
-/** Two parts of a conversation, each in its order. */
+/** The messages that a branch shows and those that it hides, each in the order of the conversation. */
 export interface BranchShown {
   readonly shown: readonly LoggedMessage[];
   readonly hidden: readonly LoggedMessage[];
 }
 
 /**
- * Moves messages between `messages` and `hidden` until `messages` holds exactly those the active branch shows. Linear
- * in both.
+ * Moves messages between `messages` and `hidden`, so that `messages` has exactly those that the active branch shows.
+ * The time is linear in both, apart from sorting.
  */
 export function showBranch(state: SessionState): BranchChange {
   if (state.keepsAll) return { shown: [], hidden: [] };
@@ -48,7 +49,7 @@ export function showBranch(state: SessionState): BranchChange {
   return { shown: returning, hidden: leaving };
 }
 
-/** The messages the active branch shows and those it hides, even for a state that keeps all messages in one list. */
+/** The messages that the active branch shows and those it hides, even if the state keeps all messages in one list. */
 export function branchShown(state: SessionState): BranchShown {
   if (!state.keepsAll) return { shown: state.messages, hidden: state.hidden };
   const [shown, hidden] = divide(everyMessage(state), visibility(state));
@@ -61,8 +62,8 @@ export function everyMessage(state: SessionState): readonly LoggedMessage[] {
 }
 
 /**
- * Messages in the order of their numbers, for reading page by page. The shortened form of a result is left out, since
- * the whole result is listed.
+ * Messages in the order of their seqs, for reading page by page. Shortened results are left out, because the whole
+ * results are listed.
  */
 export function bySeq(messages: readonly LoggedMessage[]): readonly LoggedMessage[] {
   let last = 0;
@@ -89,7 +90,7 @@ function visibility(state: SessionState): (message: LoggedMessage) => boolean {
   };
 }
 
-/** The shown messages, and the others. The later parts of an answer follow its first part. */
+/** The shown messages, and the others. Later parts of an answer go into the list of its first part. */
 function divide(
   messages: readonly LoggedMessage[],
   isShown: (message: LoggedMessage) => boolean,
@@ -105,8 +106,8 @@ function divide(
 }
 
 /**
- * Two lists in the order of the conversation, merged. Equal positions belong to one answer, whose parts are all in the
- * same list.
+ * Merges two lists in the order of the conversation. Messages with equal positions are parts of one answer and come
+ * from the same list, so the stable sort keeps their order.
  */
 function inPlace(some: readonly LoggedMessage[], others: readonly LoggedMessage[]): LoggedMessage[] {
   return [...some, ...others].sort((a, b) => placeOf(a) - placeOf(b));
@@ -117,7 +118,7 @@ function count(state: SessionState, message: LoggedMessage, sign: 1 | -1): void 
   if (message.prompt === true) state.promptCount += sign;
 }
 
-/** Keeps the hidden messages within their bound; never removes a part of an answer without the others. */
+/** Removes the oldest hidden messages beyond the bound. All parts of an answer are removed together. */
 function forgetOldest(state: SessionState): void {
   const { hidden } = state;
   let gone = hidden.length - HIDDEN_MESSAGES_MAX;

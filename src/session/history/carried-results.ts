@@ -1,6 +1,6 @@
 /**
- * Takes results out of a user's message, which carries them in the Messages API. In the history each result is a
- * separate `tool` message. Pure.
+ * Takes results of calls out of users' messages. In the Messages API a user's message carries them; in the history each
+ * result is a separate `tool` message. Pure.
  */
 import type { HistoryDraft } from '../../base/history-message.ts';
 import type { ContentBlock } from '../../base/messages.ts';
@@ -9,7 +9,8 @@ import type { HistoryEntry } from './history-form.ts';
 import { callsOf } from './repair.ts';
 
 /**
- * The messages with every carried result taken out of its carrier. The rest of a carrier follows as a user's message.
+ * The messages, with every result taken out of its user message. The rest of such a message follows as a user's
+ * message. `known`: the history so far, which has the names of the calls.
  */
 export function expandResults(
   drafts: readonly HistoryDraft[],
@@ -50,6 +51,6 @@ function expanded(draft: HistoryDraft, names: ReadonlyMap<string, string>): read
   });
   if (others.length > 0) messages.push({ ...fields, role: 'user', content: others });
   const [first, ...rest] = messages;
-  // If the carrier had an id, the first of the new messages gets it.
+  // The first of the new messages gets the original id.
   return first === undefined ? [] : [id === undefined ? first : { ...first, id }, ...rest];
 }

@@ -1,6 +1,7 @@
 /**
- * The index card: an injected message before a user's turn that lists the archived chunks. There is at most one. It is
- * replaced only when the number of chunks has changed, so that requests stay prefixes of each other in between. Pure.
+ * The index card: an injected message before a user's turn that lists the archives of the session (chunks). There is at
+ * most one. It is replaced only when the number of archives has changed, so that until then each request begins with
+ * the one before. Pure.
  */
 
 import type { Selection } from '../rules/mailbox.ts';
@@ -23,8 +24,7 @@ export function chunkCard(
   if (!isUserTurn) return undefined;
   const cards = state.messages.filter(isCard);
   if (lastCount(cards) === count) return undefined;
-  // The model's later thoughts follow the old card, so removing the card changes the history to which those thoughts
-  // are bound.
+  // Later thoughts of the model are bound to the history before them, which includes the old card.
   if (cards.length > 0 && !mayRewrite(state, facts)) return undefined;
   return {
     type: 'edited',
@@ -50,12 +50,14 @@ function isCard({ history }: LoggedMessage): boolean {
   return history?.chunkIndex === true;
 }
 
-/** The number of chunks on the newest card; 0 without one. */
+/** The number of archives on the newest card; 0 if there is no card. */
 function lastCount(cards: readonly LoggedMessage[]): number {
   return cards.at(-1)?.history?.chunkCount ?? 0;
 }
 
-/** One line per chunk. Chunks whose topics are unknown or no longer in memory are listed by name only. */
+/**
+ * The text of the card, with one line per archive. The oldest archives, no longer in memory, share one line of names.
+ */
 function cardText(state: SessionState, count: number): string {
   const notes = state.compression?.notes ?? [];
   const lines = ['[Archived parts of this conversation; the summary above covers them.]'];
@@ -69,7 +71,7 @@ function cardText(state: SessionState, count: number): string {
   return lines.join('\n');
 }
 
-/** The name of a chunk in summaries and on the index card. */
+/** The name of an archive in summaries and on the index card. */
 export function chunkName(number: number): string {
   return `CHUNK-${number}`;
 }

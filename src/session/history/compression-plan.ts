@@ -1,6 +1,6 @@
 /**
- * Whether a conversation is due for compression, and which messages a compression would archive, keep and shorten. The
- * functions only read a state. Pure.
+ * Decides whether a conversation is due for compression, and which messages a compression archives, keeps and shortens.
+ * Pure: the functions only read a state.
  */
 import { CHUNK_TOPICS_CHARACTERS_MAX, KEPT_RESULT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { cutText } from '../../base/json.ts';
@@ -14,19 +14,19 @@ import { historySize, MessageGroups } from './recents.ts';
 /** The effect of a compression on the window. */
 export interface CompactionPlan {
   readonly archived: readonly SeqRange[];
-  /** Seq of the first message kept. */
+  /** Seq of the first kept message. */
   readonly kept: number;
   readonly cut: readonly { readonly seq: number; readonly content: string | readonly ContentBlock[] }[];
-  /** The archive that this compression makes; undefined if all messages were injected or summed up before. */
+  /** The archive that this compression makes; undefined if all its messages are injected ones or earlier summaries. */
   readonly chunk: Omit<ArchivedChunk, 'number' | 'topics'> | undefined;
 }
 
-/** Tokens an estimate adds for each message, for the structure around its text. */
+/** Tokens that an estimate adds for each message, for the structure around its text. */
 const MESSAGE_TOKENS = 4;
-/** A compression for tokens alone saves at least this share of them. */
+/** A compression that is due only for its tokens must save at least this share of them. */
 const SAVING_MIN = 0.1;
 
-/** Whether compression begins here by itself. It does not begin soon after a failed compression. */
+/** True if an automatic compression is due. None is due soon after a failed compression. */
 export function isDue(state: SessionState, facts: CompressionFacts): boolean {
   const { compression } = state;
   if (compression !== undefined && state.nextMessageSeq < compression.restsUntil) return false;
@@ -34,9 +34,9 @@ export function isDue(state: SessionState, facts: CompressionFacts): boolean {
 }
 
 /**
- * Whether the bounds of the settings are reached, no matter if a compression failed recently. If the kept messages
- * alone may exceed a bound, some messages must have come since the last compression. Otherwise it would be repeated at
- * each half-step.
+ * True if the conversation reaches a threshold of the settings, even soon after a failed compression. If the kept
+ * messages alone may reach a threshold, there must also be `keepRecent` new messages since the last compression.
+ * Otherwise the compression would be repeated at each half-step.
  */
 export function reachesBounds(state: SessionState, facts: CompressionFacts): boolean {
   const size = historySize(state.messages);
@@ -48,7 +48,7 @@ export function reachesBounds(state: SessionState, facts: CompressionFacts): boo
   return tokens >= facts.tokens && tokens - facts.targetTokens >= tokens * SAVING_MIN;
 }
 
-/** Whether a forced compression is worth its model call. */
+/** True if a forced compression is worth its model call. */
 export function isWorthForcing(state: SessionState, facts: CompressionFacts): boolean {
   const size = historySize(state.messages);
   return size > facts.idleMinMessages && conversationTokens(state, size) >= facts.idleMinTokens;
@@ -59,7 +59,7 @@ function conversationTokens(state: SessionState, size: number): number {
   return Math.max(reportedTokens(state), state.tokens + size * MESSAGE_TOKENS);
 }
 
-/** Before the first answer of an epoch there is no count, because an earlier count belongs to a different request. */
+/** The API's last count in this epoch; 0 before the first answer, because earlier counts belong to other requests. */
 function reportedTokens(state: SessionState): number {
   if (state.sealedSeq === 0) return 0;
   const usage = state.messages.findLast((message) => message.usage !== undefined)?.usage;
@@ -67,8 +67,9 @@ function reportedTokens(state: SessionState): number {
 }
 
 /**
- * Whether the history before the last answer may change. It may not change while a model that binds its thoughts must
- * still get the thoughts of that answer back, together with the results of its calls (R20, R21).
+ * True if the history before the last answer may change. It may not change if the model binds its thoughts to the
+ * history, and the last answer has both thoughts and calls. The model must then get these thoughts back with the
+ * results of the calls (R20, R21).
  */
 export function mayRewrite(state: SessionState, facts: CompressionFacts): boolean {
   if (!facts.bindsThinking) return true;
@@ -77,8 +78,8 @@ export function mayRewrite(state: SessionState, facts: CompressionFacts): boolea
 }
 
 /**
- * The messages a compression archives and keeps, or `undefined` if there is nothing to sum up but an earlier summary.
- * `through`: messages after this seq stay. `tail`: messages from this seq on stay.
+ * The messages that a compression archives, keeps and shortens; `undefined` if there are no messages to sum up except
+ * earlier summaries. `through`: messages after this seq stay. `tail`: messages from this seq on stay.
  */
 export function planCompaction(
   state: SessionState,
@@ -106,8 +107,8 @@ export function planCompaction(
 }
 
 /**
- * The index from which on all messages stay: messages that were taken back, and messages added while the summary was
- * written.
+ * The index from which on all messages stay: messages that the summary request left out (`tail`), and messages that
+ * were added while the summary was written (`through`).
  */
 function endOf(
   messages: readonly LoggedMessage[],
@@ -125,15 +126,15 @@ export function isSummary(message: LoggedMessage): boolean {
 }
 
 /**
- * True for a message that is neither a person's nor the model's: a note, a delivery, an index card, or a message that
- * an embedder marked as injected.
+ * True for a message that neither a person nor the model wrote: a note of the runtime, a phantom pair (an entry shown
+ * as a call with its result), an index card, or a message that an embedder marked as injected.
  */
 function isInjected(message: LoggedMessage): boolean {
   if (message.history !== undefined) return message.history.systemInjected === true;
   return message.type === 'system_message' || message.phantom === true;
 }
 
-/** Seqs as ranges, ascending. */
+/** The seqs of these messages as ranges, ascending. */
 function rangesOf(messages: readonly LoggedMessage[]): readonly SeqRange[] {
   const seqs = messages.map((message) => message.seq).sort((a, b) => a - b);
   const ranges: [number, number][] = [];
@@ -145,14 +146,14 @@ function rangesOf(messages: readonly LoggedMessage[]): readonly SeqRange[] {
   return ranges;
 }
 
-/** A test of membership in ranges. */
+/** A function that tests whether a seq is in one of the ranges. */
 export function inRanges(ranges: readonly SeqRange[]): (seq: number) => boolean {
   return (seq) => ranges.some(([from, to]) => seq >= from && seq <= to);
 }
 
 /**
- * The long results among the kept messages, shortened. A result without a following answer stays whole: the model has
- * not read it.
+ * The long results among the kept messages, in shortened form. A result after the last answer stays whole, because the
+ * model has not read it yet.
  */
 function cutResults(messages: readonly LoggedMessage[], kept: ReadonlySet<number>, end: number): CompactionPlan['cut'] {
   const lastAnswer = messages.findLastIndex((message) => message.blocks !== undefined);
@@ -165,7 +166,7 @@ function cutResults(messages: readonly LoggedMessage[], kept: ReadonlySet<number
   return cut;
 }
 
-/** A result's content shortened, or `undefined` if it is short enough. */
+/** The shortened content of a result; `undefined` if the content is short enough. */
 function shortened(content: LoggedMessage['content']): string | readonly ContentBlock[] | undefined {
   if (typeof content === 'string') return shortenedText(content);
   let isCut = false;
@@ -192,7 +193,7 @@ function shortenedText(text: string): string | undefined {
 
 const TOPICS = /<topics>([\s\S]*?)<\/topics>/i;
 
-/** A reply of the summarising model: the summary, and the topics from its `<topics>` element. */
+/** Splits an answer of the summarising model into the summary and the topics of its `<topics>` element. */
 export function readSummary(text: string): { readonly summary: string; readonly topics: string | undefined } {
   const match = TOPICS.exec(text);
   const summary = (match === null ? text : text.replace(match[0], '')).trim();

@@ -1,6 +1,6 @@
 /**
- * An edit while it is planned: the logged and transient messages that it removes, changes or adds. Reads a state and
- * never changes it. The result is one record, or no record if nothing would change.
+ * An edit of a history while it is planned: the logged and transient messages that it removes, changes or adds. It
+ * reads a state and never changes it. The result is one record, or no record if nothing would change.
  */
 import { HISTORY_MESSAGES_MAX, TRANSIENT_MESSAGES_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
@@ -28,13 +28,13 @@ export interface EditPlan {
 /** A message with its position in the log. */
 export interface NamedMessage {
   readonly message: HistoryMessage;
-  /** The message's handle without the session's incarnation, which only the shard knows and adds. */
+  /** The message's handle without session and incarnation, which the shard adds. */
   readonly handle: { readonly id: string; readonly seq: number };
 }
 
 const NONE: readonly TransientMessage[] = [];
 
-/** See the head of the file. Used within one call and dropped. */
+/** See the head of the file. It is used for one operation and dropped. */
 export class EditDraft {
   readonly state: SessionState;
   readonly now: number;
@@ -67,7 +67,7 @@ export class EditDraft {
     this.#nextSeq = state.nextMessageSeq;
   }
 
-  /** Removes one message but not the results of its calls. */
+  /** Removes one message. Results of its calls stay. */
   remove(entry: HistoryEntry): void {
     this.#ids.delete(entry.message.id);
     if (isTransient(entry)) this.#setTransients(this.#transients.filter((each) => each.message !== entry.message));
@@ -97,7 +97,8 @@ export class EditDraft {
   }
 
   /**
-   * Adds a message, at the end or behind the logged message `after` (0: before all). Throws for an id that is taken.
+   * Adds a message, at the end or directly after the logged message `after` (0: before all). Throws
+   * `InvalidArgumentError` for an id that is taken.
    */
   add(draft: HistoryDraft, after?: number): NamedMessage {
     const named = this.#named(draft);
@@ -105,7 +106,7 @@ export class EditDraft {
     return named;
   }
 
-  /** Adds a message that is not stored, behind the last one. */
+  /** Adds a transient message, which is not stored, at the end. */
   addTransient(draft: HistoryDraft): NamedMessage {
     if (this.#transients.length >= TRANSIENT_MESSAGES_MAX) {
       throw new LimitError(`a session has at most ${TRANSIENT_MESSAGES_MAX} transient messages`, {
@@ -123,12 +124,12 @@ export class EditDraft {
     return { message, handle: { id, seq: 0 } };
   }
 
-  /** Removes every message, transient ones too. */
+  /** Removes every message, including transient ones. */
   clear(): void {
     for (const entry of this.entries) this.remove(entry);
   }
 
-  /** The edit as a plan. With `notifies` false, callbacks for new messages are not notified. */
+  /** The plan of the edit. `notifies`: whether callbacks for new messages are called; default false. */
   plan(
     operation: string,
     value: unknown,
@@ -167,7 +168,7 @@ export class EditDraft {
     return { message, handle: { id, seq } };
   }
 
-  /** Reserves the ids that messages bring, so that none of them is generated for an earlier message. */
+  /** Reserves the ids that given messages have, so that none of these ids is generated for another message. */
   reserve(drafts: readonly HistoryDraft[]): void {
     const given = new Set<string>();
     for (const { id } of drafts) {
@@ -217,7 +218,7 @@ function complete(draft: HistoryDraft, id: string, now: number): HistoryMessage 
   return { ...draft, id, createdAt: draft.createdAt ?? now } as HistoryMessage;
 }
 
-/** The message as the log stores it: a stored message is not transient, even if it claims to be. */
+/** The message as the log stores it, without the field `transient`. */
 function stored(message: HistoryMessage): HistoryMessage {
   if (message.transient === undefined) return message;
   const { transient: _transient, ...rest } = message;

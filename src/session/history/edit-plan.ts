@@ -1,6 +1,6 @@
 /**
- * Plans each operation on a history: which messages leave, change and are added. Pure: a request and a state in, a plan
- * out. Throws `InvalidArgumentError`, `LimitError` or `SessionBusyError`; nothing has changed in that case.
+ * Plans each operation on a history: which messages leave, change and are added. Pure: it makes a plan from a request
+ * and a state. Throws `InvalidArgumentError`, `LimitError` or `SessionBusyError`; then nothing has changed.
  */
 import { EXTENSION_EVENT_BYTES_MAX, EXTENSION_EVENTS_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, SessionBusyError } from '../../base/errors.ts';
@@ -91,7 +91,7 @@ function planAdd(draft: EditDraft, request: Request<'add' | 'append'>): EditPlan
   draft.reserve(drafts);
   const isKept = message['transient'] !== true;
   if (!isKept && drafts.some(({ role }) => role !== 'user')) {
-    // A message of another role would be a part of the prompt, or would make a request end with the model's text.
+    // A system message would change the prompt. An assistant message would make a request end with the model's text.
     throw new InvalidArgumentError('invalid_argument', `only a user message can be transient, got ${message.role}`);
   }
   const named = drafts.map((each) => (isKept ? draft.add(each) : draft.addTransient(each)));
@@ -101,8 +101,8 @@ function planAdd(draft: EditDraft, request: Request<'add' | 'append'>): EditPlan
 }
 
 /**
- * A new user message removes calls that have no result. Calls that run, or whose results wait in the mailbox, stay,
- * because their answers are on the way.
+ * Removes the last message if its calls have no results, because a new user message follows. The message stays if one
+ * of its calls is open, or if a result waits in the mailbox.
  */
 function dropDangling(draft: EditDraft): void {
   const last = draft.entries.at(-1);
@@ -118,7 +118,8 @@ function isBeingAnswered(state: SessionState, toolUseId: string | undefined): bo
 }
 
 /**
- * True if the call is being answered by a run that continues. The calls of a suspended run wait for a decision instead.
+ * True if the call will be answered without further input: it is open, or its result waits, and the run is not
+ * suspended.
  */
 function isRunning(state: SessionState, toolUseId: string | undefined): boolean {
   return state.suspended === undefined && isBeingAnswered(state, toolUseId);
@@ -134,7 +135,7 @@ function planReplace(
     messages.filter((message) => message['transient'] !== true),
     [],
   );
-  // Only the calls and their results matter here: ids are given later, and these objects are not kept.
+  // The drafts lack ids and times. That does not matter here, because only calls and results are compared.
   const looked = drafts as readonly HistoryDraft[] as readonly HistoryMessage[];
   const kept = operation === 'seed' ? pruneOrphans(looked, { enabled: prunes }) : looked;
   draft.reserve(kept);
@@ -200,13 +201,13 @@ function planMutation(draft: EditDraft, { id, message, epoch }: Request<'mutateL
   return draft.plan('mutateLastMatching', undefined);
 }
 
-/** Removes everything from an index on; -1: nothing. */
+/** Removes all messages from an index on; -1: none. */
 function planTruncation(draft: EditDraft, operation: string, index: number): EditPlan {
   if (index !== -1) removeAll(draft, draft.entries.slice(index));
   return draft.plan(operation, undefined);
 }
 
-/** Fields of a result that already have a meaning. */
+/** Fields of a result that have a meaning already, so that no metadata may have these names. */
 const RESULT_FIELDS: ReadonlySet<string> = new Set([
   ...['id', 'role', 'content', 'createdAt', 'taskId', 'toolCallId', 'name', 'error', 'errorType', 'transient'],
 ]);
@@ -234,7 +235,7 @@ function planSettlement(draft: EditDraft, trails: Readonly<Record<string, Json>>
   return draft.plan('settleInterrupted', undefined);
 }
 
-/** Returns false if the event was too large and is not kept. */
+/** The plan's value is false if the event is too large and is not kept. */
 function planExtensionEvent(draft: EditDraft, event: Json): EditPlan {
   if (Buffer.byteLength(JSON.stringify(event)) > EXTENSION_EVENT_BYTES_MAX) return { value: false };
   const newest = draft.entries.at(-1);
@@ -251,7 +252,8 @@ function indexOf(entries: readonly HistoryEntry[], id: string): number {
 }
 
 /**
- * Throws if the history has changed since the messages were found in it. Appended messages do not count as a change.
+ * Throws `SessionBusyError` if the history has changed since `epoch`, in which the messages were found. Appended
+ * messages do not count as a change.
  */
 function checkUnmoved(state: SessionState, epoch: number): void {
   if (state.epoch !== epoch) throw moved();

@@ -1,14 +1,14 @@
 /**
- * Edits of the history that remove or change calls which have not started. Such calls are held at a message boundary,
- * wait for a person, or belong to a suspended run. Changes the given state in place, as `apply` does; otherwise pure.
+ * The consequences of an edit that removes or changes calls that have not started. Such calls are held at a message
+ * boundary, wait for a person, or belong to a suspended run. Changes the given state in place, as `apply` does;
+ * otherwise pure.
  *
  * Invariants:
- *  E1 a call whose message leaves is gone with everything that waited for it: its approval ends, and `approve` answers
- *     false;
- *  E2 a call runs only in the form a person was asked about. A call that waits for a person is gone when its name or
- *     input changes. A held call whose form changes needs a person if a predicate judged the earlier form.
- *     A call whose server asks has begun, and continues with the input it began with;
- *  E3 any other call that has not started runs in the form the history now has;
+ *  E1 a call whose message leaves is removed, and so is its wait for an approval: `approve` then returns false;
+ *  E2 a call runs only in the form about which a person was asked. A call that waits for a person is removed if its
+ *     name or input changes. A held call that changes needs a person's approval if a predicate selects the calls to
+ *     approve. A call whose MCP server asks a question has begun, and continues with its original input;
+ *  E3 any other call that has not started runs in its new form;
  *  E4 a suspended run without remaining calls, or without any message, is no longer suspended.
  */
 import type { EventBody } from '../../events/event.ts';
@@ -23,7 +23,7 @@ type ChangedCall = Pick<OpenCall, 'id' | 'name' | 'input'>;
 
 const NONE: readonly never[] = [];
 
-/** Calls that have not started and that this edit changes, in their new form. Call this before the edit is applied. */
+/** The calls that have not started and that this edit changes, in their new form. Must be called before `applyEdit`. */
 export function changedCalls(state: SessionState, record: Edited): readonly ChangedCall[] {
   if (state.openCalls.size === 0 || record.updated === undefined) return NONE;
   const waiting = state.approvals?.waiting ?? NONE;
@@ -41,15 +41,15 @@ export function changedCalls(state: SessionState, record: Edited): readonly Chan
   return changed;
 }
 
-/** The changed calls that are gone: a person was asked about their earlier form (E2). */
+/** Ids of the changed calls that must be removed, because a person was asked about their earlier form (E2). */
 export function revokedCalls(state: SessionState, changed: readonly ChangedCall[]): readonly string[] {
   const waiting = state.approvals?.waiting ?? NONE;
   return changed.flatMap(({ id }) => (waiting.includes(id) ? [id] : []));
 }
 
 /**
- * The consequences of an edit that was just applied, for calls that have not started (E1 to E3). `publish` publishes a
- * changed state.
+ * Carries out the consequences of an applied edit for calls that have not started (E1 to E3). `publish` publishes an
+ * event for a changed state.
  */
 export function settleCalls(
   state: SessionState,
@@ -60,7 +60,7 @@ export function settleCalls(
   for (const { id, name, input } of changed) {
     const open = state.openCalls.get(id);
     if (open === undefined) continue;
-    // The timeout and the fault belonged to the old input.
+    // The timeout, and the reason for refusing the call, belonged to the old input.
     const { timeoutMs: _timeoutMs, ...rest } = open;
     state.openCalls.set(id, { ...rest, name, input });
     const { held, suspended } = state;
@@ -81,7 +81,7 @@ export function settleCalls(
 }
 
 /**
- * Ends the suspension of a suspended session if nothing of it is left (E4); true if it ended. `pending`: the number of
+ * Ends the suspension of a run if it has no calls or no messages left (E4). True if it ended. `pending`: the number of
  * calls that were open before.
  */
 export function settleSuspension(state: SessionState, pending: number): boolean {
@@ -91,7 +91,7 @@ export function settleSuspension(state: SessionState, pending: number): boolean 
   return true;
 }
 
-/** Calls of a suspended run that a change of branch hid. They stay unanswered in their branch. */
+/** Closes the calls of a suspended run that a change of branch hid. They stay unanswered in their branch. */
 export function forgetHidden(state: SessionState, hidden: readonly LoggedMessage[]): void {
   for (const { type, toolUseId } of hidden) {
     if (type === 'tool_call' && toolUseId !== undefined) state.openCalls.delete(toolUseId);

@@ -1,6 +1,6 @@
 /**
- * `repair.onInterrupt: 'fill'`: the calls of a run that stops are answered with placeholders, as none of them will run.
- * Pure.
+ * Answers the open calls of a run that is suspended with placeholders, because none of them will run. Only with the
+ * setting `repair.onInterrupt: 'fill'`. Pure.
  */
 import type { Environment } from '../state/inputs.ts';
 import type { SessionState } from '../state/state.ts';
@@ -9,9 +9,9 @@ import { wireId } from './logged-form.ts';
 import { callsOf, interruptedResult } from './repair.ts';
 
 /**
- * The edit that answers every open call right behind its assistant message, in call order, and the ids of the calls.
- * Undefined if no call is open. Only for a session in which no open call has started. Callbacks are not notified, since
- * these messages come from no participant.
+ * The edit that answers every open call directly after its assistant message, in call order, and the ids of the calls.
+ * Undefined if no call is open. No open call of the session may have started. Callbacks for new messages are not
+ * called, because no participant wrote these messages.
  */
 export function fillOpenCalls(
   state: SessionState,
@@ -19,11 +19,11 @@ export function fillOpenCalls(
 ): { readonly record: EditRecord; readonly ids: readonly string[] } | undefined {
   if (state.openCalls.size === 0) return undefined;
   const { now, transients } = environment;
-  // The bound does not apply to these texts, because they do not come from an embedder.
+  // The bound on message bytes is for messages from an embedder, not for these texts.
   const draft = new EditDraft(state, { now, messageBytesMax: Number.POSITIVE_INFINITY, transients });
   const ids: string[] = [];
   for (const entry of draft.entries) {
-    // Placeholders for the last message are added at the end: nothing before them changes, and no epoch opens.
+    // Placeholders for the last message are added at the end, so that no epoch opens.
     const after = entry === draft.entries.at(-1) ? undefined : entry.seq;
     for (const call of callsOf(entry.message)) {
       const id = wireId(call.callId);

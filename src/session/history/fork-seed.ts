@@ -1,10 +1,11 @@
 /**
- * The beginning of a fork: the conversation of another session at one point, without its activity. Pure.
+ * The state in which a fork begins (its seed): the conversation of another session up to one message, without running
+ * work. Pure.
  *
- * A fork copies the messages, shown and hidden, with tasks, compactions, epoch and system text, and the agent with its
+ * A fork copies the messages, shown and hidden, with tasks, compressions, epoch and system text, and the agent with its
  * grants. It also copies the counters whose numbers appear in messages, so that a number means the same in both
- * sessions. It does not copy the mailbox, receipts, keys, children and running calls. A call that is open at the cut is
- * answered with the notice for a call without a result.
+ * sessions. It does not copy the mailbox, receipts, keys, children and running calls. In requests of the fork, a call
+ * without a result gets the notice for a missing result.
  */
 
 import { defined } from '../../base/defined.ts';
@@ -19,9 +20,9 @@ import { branchShown, everyMessage } from './branch.ts';
 import { tasksOfAll, tasksOfBeginning } from './tasks.ts';
 
 /**
- * The beginning of a fork of this state. `at`: seq of its last message. A cut inside a round (an answer with the
- * results of its calls) moves to the round's end. Half of a round is not a conversation. Throws `InvalidArgumentError`
- * (`message_not_found`) if the conversation has no such message now.
+ * The seed of a fork of this state. `at`: seq of the fork's last message. A conversation cannot end inside a round (an
+ * answer with the results of its calls), so a cut there moves to the end of the round. Throws
+ * `InvalidArgumentError` (`message_not_found`) if the conversation has no such message now.
  */
 export function forkSeed(state: SessionState, at?: number): ForkSeed {
   const { shown: all, hidden } = branchShown(state);
@@ -35,10 +36,11 @@ export function forkSeed(state: SessionState, at?: number): ForkSeed {
   >;
   return {
     ...same,
-    // The fork has its own goals, so the goals text before the parent's window is not before the fork's window (R21).
+    // The text with goals before the parent's window is not before the fork's window, because the fork has its own
+    // goals. So thoughts of the parent cannot be sent by the fork (R21).
     thoughtFloor: state.prefix === undefined ? state.thoughtFloor : state.nextMessageSeq,
-    // The answered part stays frozen, so that the fork's requests begin with bytes that a model has already read. An
-    // answer at its end was in no request that ended there.
+    // The answered part stays frozen, so that the fork's requests begin with bytes that a model has already read. After
+    // a cut, that part ends before the last answer, because no request ended with that answer.
     sealedSeq: Math.min(state.sealedSeq, isWhole ? last : endOfRequest(messages)),
     // The cut may separate calls of the provider from their results.
     ...defined({ awaitedUses: awaitedAtEnd(messages) }),
@@ -53,14 +55,14 @@ export function forkSeed(state: SessionState, at?: number): ForkSeed {
   };
 }
 
-/** Makes an empty state begin with a seed. */
+/** Copies a seed into an empty state. */
 export function plantSeed(state: SessionState, seed: ForkSeed): void {
   const { messages, hidden, goal, memory, tasks, compactions, ...same } = seed;
   Object.assign(state, same);
   state.memory = memory;
   state.messages = messages.slice();
   state.hidden = hidden.slice();
-  // If a session is folded for reading all its messages, every branch is shown from its first message on.
+  // A state that is folded only to read all messages has those of all branches in `messages`.
   if (state.keepsAll) [state.messages, state.hidden] = [everyMessage(state).slice(), []];
   state.goal = goal === undefined ? undefined : { ...goal };
   state.tasks = restoreTasks(tasks);
@@ -103,7 +105,7 @@ function cutBehind(messages: readonly LoggedMessage[], at: number): number {
   return last + 1;
 }
 
-/** Index of the first message of the answer that contains a message, or that contains the call of a result. */
+/** Index of the first message of the answer that a message belongs to; for a result, of the answer with its call. */
 function firstOfRound(messages: readonly LoggedMessage[], index: number): number {
   const message = messages[index];
   let first = index;
@@ -116,8 +118,8 @@ function firstOfRound(messages: readonly LoggedMessage[], index: number): number
 }
 
 /**
- * Hidden messages from before the cut. A system prompt comes first no matter when it was written, so it does not count
- * as the cut.
+ * The hidden messages with seqs up to the last message before the cut. A system prompt does not count as that message,
+ * because it comes first no matter when it was written.
  */
 function hiddenUntil(hidden: readonly LoggedMessage[], messages: readonly LoggedMessage[]): readonly LoggedMessage[] {
   const last = highestSeq(messages.filter((message) => message.prompt !== true));

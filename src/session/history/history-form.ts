@@ -1,7 +1,7 @@
 /**
- * The window of a session in the history form, which `session.history` reads. The messages of one answer become one
- * assistant message, each result becomes one `tool` message, in the order of the conversation. Pure. It never exposes
- * objects of the state.
+ * The window of a session in the form that `session.history` shows. The logged messages of one answer become one
+ * assistant message, and each result becomes one `tool` message, in the order of the conversation. Pure. The result
+ * shares no objects that could change with the state.
  */
 import { defined } from '../../base/defined.ts';
 import type { Draft } from '../../base/draft.ts';
@@ -12,12 +12,12 @@ import type { SessionState } from '../state/state.ts';
 import { REASONING_FORMAT } from './logged-form.ts';
 import { taskOf } from './tasks.ts';
 
-/** A message of the history with the logged messages it consists of. */
+/** A message of the history, with the logged messages of which it consists. */
 export interface HistoryEntry {
   readonly message: HistoryMessage;
   /** Seq of the first logged message. It identifies the entry in records. */
   readonly seq: number;
-  /** All its logged messages, in order. */
+  /** All logged messages of the entry, in order. */
   readonly logged: readonly LoggedMessage[];
 }
 
@@ -50,7 +50,7 @@ export function historyMessage(
   return historyForm(logged, taskAt(state, logged[0]));
 }
 
-/** The id of a logged message: the given one, or one made of its number. */
+/** The history id of a logged message: the id it was given, or `m<seq>`. */
 export function messageId(message: LoggedMessage): string {
   const given = message.history?.id;
   return typeof given === 'string' && given !== '' ? given : `m${message.seq}`;
@@ -61,7 +61,7 @@ function taskAt(state: SessionState, message: LoggedMessage): number | undefined
   return taskOf(state.tasks, message);
 }
 
-/** One history message of the logged messages of one answer, or of one other message. */
+/** The history message for the logged messages of one answer, or for one other logged message. */
 function historyForm(logged: readonly [LoggedMessage, ...LoggedMessage[]], taskId: number | undefined): HistoryMessage {
   const [first] = logged;
   const base: Draft<{ id: string; createdAt: number | string; taskId?: number }> = {
@@ -93,7 +93,7 @@ function historyForm(logged: readonly [LoggedMessage, ...LoggedMessage[]], taskI
 
 type Base = Pick<HistoryMessage, 'id' | 'createdAt' | 'taskId'>;
 
-/** A delivery is shown as the call that represents it in requests. */
+/** The call of a phantom pair, which shows a mailbox entry to the model, as an injected assistant message. */
 function deliveryOf(call: LoggedMessage, base: Base): AssistantMessage {
   const toolCalls = [callOf(call.toolUseId ?? '', call.toolName ?? '', call.input)];
   return { ...base, role: 'assistant', content: '', toolCalls, systemInjected: true };

@@ -1,4 +1,4 @@
-/** Runs queries of a history by name, so that another thread can ask the thread that owns the history. Pure. */
+/** Runs queries of a history by name, so that other threads can send queries to the thread of the session. Pure. */
 import type { HistoryMessage } from '../../base/history-message.ts';
 import type { TransientMessage } from '../state/edit-request.ts';
 import type { SessionState } from '../state/state.ts';
@@ -27,7 +27,7 @@ export type QueryName =
   | 'subagentInstructionMessage'
   | 'estimateTokens';
 
-/** The messages, with the epoch that shows whether they were changed since. */
+/** The messages, with the session's epoch. A different epoch later shows that messages were changed. */
 export interface HistorySnapshot {
   readonly epoch: number;
   readonly messages: readonly HistoryMessage[];

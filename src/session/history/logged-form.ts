@@ -1,6 +1,6 @@
 /**
- * The logged form of a history message. This is one logged message or, for an assistant message, one for the text and
- * one for each call. The content of requests is made here, only from the fields that may be sent. Pure.
+ * The logged form of a history message: one logged message, or for an assistant message one for the text and one for
+ * each call. Requests are rendered from the logged form, which is made only of fields that may be sent. Pure.
  */
 
 import { withoutOrigin } from '../../base/block-origin.ts';
@@ -17,7 +17,8 @@ import { withoutHoles } from './to-api.ts';
 export const REASONING_FORMAT = 'anthropic';
 
 /**
- * The logged messages of one history message, in order. The first one keeps the message itself. There is at least one.
+ * The logged messages of one history message, in order; at least one. The first one has the history message itself
+ * (`history`).
  */
 export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...MessageDraft[]] {
   switch (message.role) {
@@ -49,8 +50,8 @@ export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...
 }
 
 /**
- * An update or an import may leave a result in a user's message. The result answers no call of the preceding message
- * (R04), so it is not sent.
+ * The content of a user's message without results of calls. An update or an import may leave a result there. Such a
+ * result is not sent, because it answers no call of the message before (R04).
  */
 function userContent(content: string | readonly ContentBlock[]): string | readonly ContentBlock[] {
   if (typeof content === 'string' || content.every((block) => block.type !== 'tool_result'))
@@ -103,9 +104,9 @@ function assistantParts(message: AssistantMessage): readonly [MessageDraft, ...M
 }
 
 /**
- * The blocks of an assistant message in the API's order: text, calls; or the blocks it brings. Reasoning given by an
- * embedder is kept in the message and not sent, because the model may not accept its signature. An unaccepted signature
- * would make the API refuse every later request (R21). The same is true of the origin of blocks.
+ * The blocks of an assistant message that are sent: its own `blocks`, or its text and then its calls. Reasoning and
+ * origins that an embedder gave stay in the history message and are not sent. The API would refuse every later request
+ * if it did not accept the signature of the reasoning (R21).
  */
 function assistantBlocks(message: AssistantMessage): readonly ContentBlock[] {
   if (message.blocks !== undefined) return message.blocks.filter((block) => !isThought(block)).flatMap(withoutOrigin);
@@ -123,7 +124,7 @@ function assistantBlocks(message: AssistantMessage): readonly ContentBlock[] {
   return blocks;
 }
 
-/** The input for a call's arguments. Empty arguments mean an empty input, and unreadable ones are sent as empty. */
+/** The input of a call, parsed from its arguments. Empty and unreadable arguments give an empty input. */
 function inputOf(text: string): unknown {
   if (text.trim() === '') return {};
   try {
@@ -137,7 +138,7 @@ function inputOf(text: string): unknown {
 
 const ID_CHARACTERS_MAX = 128;
 
-/** A call id in the form the API accepts (R07). Calls and results with the same id get the same result. */
+/** A call id in the form that the API accepts (R07). A call and its result keep equal ids. */
 export function wireId(callId: string): string {
   const legal = callId.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, ID_CHARACTERS_MAX);
   return legal === '' ? '_' : legal;
@@ -155,7 +156,7 @@ export function placeOf(message: LoggedMessage): number {
   return message.place ?? message.seq;
 }
 
-/** The number in an id of our own form; 0 for any other id. */
+/** The number in an id of the runtime's own form, `m<n>`; 0 for any other id. */
 export function ownSeq(id: string): number {
   const match = OWN_ID.exec(id);
   return match === null ? 0 : Number(match[1]);

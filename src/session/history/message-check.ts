@@ -46,7 +46,7 @@ export function checkMessage(value: unknown, name = 'message'): HistoryDraft {
   }
 }
 
-/** Throws unless `id` can be the id of a message. */
+/** Returns `id` if it can be the id of a message; throws `InvalidArgumentError` otherwise. */
 export function checkId(id: unknown, name = 'id'): string {
   if (typeof id === 'string' && id !== '' && id.length <= KEY_CHARACTERS_MAX) return id;
   throw wrong(name, `a string of 1 to ${KEY_CHARACTERS_MAX} characters`, id);
@@ -87,7 +87,9 @@ function checkAssistant(draft: HistoryDraft, name: string): HistoryDraft {
   };
 }
 
-/** Blocks describe an answer completely: its calls are those among the blocks. */
+/**
+ * The calls among the blocks of an answer. They replace `toolCalls`, because the blocks describe the answer completely.
+ */
 function callsOf(blocks: readonly unknown[]): readonly Record<string, unknown>[] {
   return blocks.flatMap((block) =>
     isRecord(block) && block['type'] === 'tool_use'

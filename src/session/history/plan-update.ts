@@ -1,4 +1,4 @@
-/** Changes of one message in its position, and their consequences for the results of its calls. Pure. */
+/** Plans the change of one message at its position, and the removal of results whose calls it no longer has. Pure. */
 import { InvalidArgumentError } from '../../base/errors.ts';
 import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts';
 import type { Json } from '../../base/json.ts';
@@ -18,7 +18,7 @@ const FIELDS: Readonly<Record<HistoryMessage['role'], ReadonlySet<string>>> = {
   ]),
   tool: new Set(['content', 'name', 'error', 'errorType']),
 };
-/** Fields whose content is also in the `blocks` of an answer. If one changes, the blocks no longer match. */
+/** Fields whose content is also in the `blocks` of an answer. If such a field changes, the blocks are dropped. */
 const SAID_BY_BLOCKS: ReadonlySet<string> = new Set(['content', 'toolCalls', 'reasoning']);
 
 /** Plans an update of the message with an id, or of the result of a call. Throws `InvalidArgumentError`. */
@@ -61,8 +61,9 @@ function targetOf(draft: EditDraft, { id, toolCallId }: Extract<EditRequest, { o
 }
 
 /**
- * Replaces a message by another and removes the results of calls it no longer has. Nothing is written if nothing
- * differs. Returns the new message. Throws `InvalidArgumentError` if the new message cannot be stored.
+ * Replaces a message by another, and removes the results of calls that the new message does not have. Nothing is
+ * written if both are equal. Returns the new message. Throws `InvalidArgumentError` or `ContentError` if it cannot be
+ * stored.
  */
 export function replaceMessage(draft: EditDraft, target: HistoryEntry, next: HistoryDraft): HistoryMessage {
   const { message } = target;

@@ -1,9 +1,9 @@
-/** Queries of a history: pure readings of its messages, in their order. */
+/** Queries of a history. They only read its messages, which are given in order. Pure. */
 import type { AssistantMessage, HistoryCall, HistoryMessage } from '../../base/history-message.ts';
 import { isRecord } from '../../base/json.ts';
 import { answeredIds, callsOf } from './repair.ts';
 
-/** Ids of calls without a result anywhere, in order. An id that two messages share appears twice. */
+/** Ids of calls that have no result anywhere, in order. An id of two calls appears twice. */
 export function orphanedToolCallIds(messages: readonly HistoryMessage[]): readonly string[] {
   const answered = answeredIds(messages);
   return messages.flatMap((message) =>
@@ -11,7 +11,7 @@ export function orphanedToolCallIds(messages: readonly HistoryMessage[]): readon
   );
 }
 
-/** The last assistant message, and those of its calls that have no result after it. */
+/** The last assistant message, and its calls that have no result after it. */
 export function pendingToolCalls(
   messages: readonly HistoryMessage[],
 ): readonly [assistant: AssistantMessage | null, calls: readonly HistoryCall[]] {
@@ -42,17 +42,17 @@ export function hasPendingToolCalls(messages: readonly HistoryMessage[]): boolea
   return callsOf(messages.at(-1)).length > 0;
 }
 
-/** The date in the newest session context message; null if there is none. */
+/** The `sessionDate` of the newest message with `sessionContext`; null if there is none. */
 export function lastSessionContextDate(messages: readonly HistoryMessage[]): string | null {
   return messages.findLast((message) => message.sessionContext === true)?.sessionDate ?? null;
 }
 
-/** The number of chunks in the newest chunk index; 0 if there is none. */
+/** The number of archives (chunks) on the newest index card; 0 if there is none. */
 export function lastInjectedChunkCount(messages: readonly HistoryMessage[]): number {
   return messages.findLast((message) => message.chunkIndex === true)?.chunkCount ?? 0;
 }
 
-/** True for a user's own message: neither injected nor a carrier of results. */
+/** True for a user's own message: it was not injected, and has no results of calls. */
 export function isRealUserMessage(message: HistoryMessage): boolean {
   if (message.role !== 'user' || message.systemInjected === true) return false;
   return typeof message.content === 'string' || !message.content.some((block) => block.type === 'tool_result');
@@ -102,7 +102,7 @@ function costOf(content: unknown): number {
 const FIRST_PRINTABLE = 0x20;
 const LAST_PRINTABLE = 0x7e;
 
-/** Four printable ASCII characters count as one token, and so do one and a half other characters; by code points. */
+/** Estimated tokens of a text: one for four printable ASCII characters, one for one and a half other code points. */
 function textCost(text: string): number {
   let plain = 0;
   let other = 0;
@@ -111,6 +111,6 @@ function textCost(text: string): number {
     if (code >= FIRST_PRINTABLE && code <= LAST_PRINTABLE) plain += 1;
     else other += 1;
   }
-  // Computed in twelfths of a token, so that the sum is exact.
+  // The sum is in twelfths of a token, so that it is exact.
   return Math.ceil((plain * 3 + other * 8) / 12);
 }

@@ -1,6 +1,7 @@
 /**
- * Selects the messages that a compression keeps as they are. A call and its results are one group wherever they are in
- * the history, and so are the parts of one answer, a paused one included. A group is kept or archived whole. Pure.
+ * Selects the messages that a compression keeps unchanged. A call and its results form one group, wherever they are in
+ * the history. The parts of one answer also form a group, with the later parts of a paused answer. A group is kept or
+ * archived whole. Pure.
  */
 
 import { continuesAnswer } from '../rules/answer.ts';
@@ -28,8 +29,8 @@ export class MessageGroups {
   }
 
   /**
-   * Indexes of the kept messages: everything from index `end` on, and the groups that reach beyond `end`. Before `end`,
-   * the newest groups are kept until they contain `count` messages of the history. System messages are not counted.
+   * Indexes of the kept messages. All messages from index `end` on are kept, with their whole groups. Before `end`, the
+   * newest groups are kept until they contain `count` messages of the history. System messages are not counted.
    */
   recent(count: number, end: number): ReadonlySet<number> {
     const kept = new Set<number>();
@@ -48,13 +49,13 @@ export class MessageGroups {
   }
 
   /**
-   * The index at which the last `count` messages of the history, or a few more, begin: no group is on both sides.
-   * Undefined if that would be all messages.
+   * The index at which the last `count` messages of the history begin. A few more are included, so that no group is on
+   * both sides of the index. Undefined if that would be all messages.
    */
   tailStart(count: number): number | undefined {
     const first = this.#messages.findIndex((message) => message.prompt !== true);
     let counted = 0;
-    /** The lowest start of any group that has a member behind the current position. */
+    /** The lowest index of any group that has a member at or after the current index. */
     let reach = this.#messages.length;
     for (let index = this.#messages.length - 1; index > first; index -= 1) {
       if (isCounted(this.#messages[index])) counted += 1;
@@ -65,12 +66,12 @@ export class MessageGroups {
   }
 }
 
-/** True if the logged message begins a message of the history: further parts of an answer belong to its first part. */
+/** True if the logged message begins a message of the history. Later parts of an answer do not. */
 function isCounted(message: LoggedMessage | undefined): boolean {
   return message !== undefined && message.inAnswer !== true;
 }
 
-/** The number of history messages among logged ones; system messages are counted. */
+/** The number of history messages that these logged messages form, system messages included. */
 export function historySize(messages: readonly LoggedMessage[]): number {
   let size = 0;
   for (const message of messages) if (message.inAnswer !== true) size += 1;
@@ -80,7 +81,9 @@ export function historySize(messages: readonly LoggedMessage[]): number {
 function leadersOf(messages: readonly LoggedMessage[]): readonly number[] {
   const leaders: number[] = [];
   const byCall = new Map<string, number>();
-  /** The leader of the last answer: results may stand between it and an answer that continues it. */
+  /**
+   * The leader (first message of the group) of the last answer. Results may come before an answer that continues it.
+   */
   let answer = 0;
   for (const [index, message] of messages.entries()) {
     const isJoined = message.inAnswer === true || continuesAnswer(messages[index - 1], message);

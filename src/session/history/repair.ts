@@ -1,10 +1,10 @@
 /**
- * Calls without a result, and results without a call: finding them in a history, and two ways to repair it. Pure: the
- * given list is never changed, and is returned itself if there is nothing to do.
+ * Finds calls without a result and results without a call in a history, and repairs it in one of two ways. Pure: the
+ * given list is never changed, and is returned itself if there is nothing to repair.
  */
 import type { AssistantMessage, HistoryCall, HistoryMessage, ToolMessage } from '../../base/history-message.ts';
 
-/** Replaces a result that never came. */
+/** The text in place of a result that never came. */
 export const INTERRUPTED_RESULT = 'Tool call interrupted before completion.';
 
 /** Calls of a message; none for any role but assistant. */
@@ -19,7 +19,7 @@ export function answeredIds(messages: readonly HistoryMessage[]): ReadonlySet<st
   return ids;
 }
 
-/** The result that says a call was interrupted, with the given id. */
+/** The result, with the given id, which says that a call was interrupted. */
 export function interruptedResult(call: HistoryCall, id: string, createdAt: number | string): ToolMessage {
   return {
     id,
@@ -34,8 +34,9 @@ export function interruptedResult(call: HistoryCall, id: string, createdAt: numb
 }
 
 /**
- * Every call without a result anywhere gets one that says it was interrupted, right after its assistant message, in
- * call order. Also returns the filled ids, in that order. With `enabled` false the list is returned unchanged.
+ * Gives every call without a result a placeholder, which says that the call was interrupted. The placeholders follow
+ * the assistant message, in call order. Also returns the ids of these calls, in that order. With `enabled` false the
+ * list is returned unchanged.
  */
 export function fillOrphans(
   messages: readonly HistoryMessage[],
@@ -66,10 +67,9 @@ function freeId(taken: ReadonlySet<string>, wanted: string): string {
 }
 
 /**
- * Removes exchanges that were cut off in the middle of a history. It removes results that belong to no call. It also
- * removes assistant messages with a call that has no result anywhere, together with all their results. The last
- * assistant message stays while only results follow it, since it can be resumed. With `enabled` false the list is
- * returned unchanged.
+ * Removes incomplete rounds from a history: results that belong to no call, and assistant messages with a call that has
+ * no result anywhere, together with all their results. The last assistant message stays if only results follow it,
+ * because its run can continue. With `enabled` false the list is returned unchanged.
  */
 export function pruneOrphans(
   messages: readonly HistoryMessage[],

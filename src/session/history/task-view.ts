@@ -1,4 +1,4 @@
-/** The public form of a session's tasks. Pure. It never exposes objects of the state. */
+/** The public form of a session's tasks. Pure. It shares no objects with the state. */
 import { textOf } from '../../base/messages.ts';
 import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionState } from '../state/state.ts';
@@ -15,11 +15,11 @@ export interface TaskSummary {
    * branch.
    */
   readonly status: 'current' | 'past' | 'undone';
-  /** True if more than one task was begun below this one. */
+  /** True if more than one task was begun below this task. */
   readonly hasBranches: boolean;
-  /** When the task began; null if that is no longer remembered. */
+  /** When the task began; null if the time is no longer remembered. */
   readonly startedAt: number | null;
-  /** When the next task began; null for the newest. */
+  /** When the next task began; null for the newest task, or if the time is no longer remembered. */
   readonly endedAt: number | null;
 }
 

@@ -3,12 +3,12 @@
  * parent active, so the next task is a sibling of the undone task. Changes the given state in place, as `apply` does;
  * otherwise pure.
  *
- * Owns: each task's parent, the active task, and the messages from which on each was active. Does not own: the
- * messages; `branch.ts` determines which of them are shown. Invariants:
+ * Owns: each task's parent, the active task, and the messages from which on each task was active (its starts). Does not
+ * own: the messages; `branch.ts` determines which of them are shown. Invariants:
  *  B1 ids count from 1 and are never given twice; 0 is the root, before any task;
- *  B2 a task's parent is fixed when it begins: the preceding task, unless `parents` says otherwise;
- *  B3 a message belongs to the task of the last start at or below its seq, unless the message itself names a task. So
- *     no message stores its task, and a turn adds three numbers;
+ *  B2 a task's parent is fixed when the task begins: the task with the preceding id, unless `parents` says otherwise;
+ *  B3 a message belongs to the task of the last start at or below the message's seq, unless the message itself names a
+ *     task. So messages need not store their task, and a turn adds only three numbers;
  *  B4 during a turn no task becomes active: a request made during a turn is kept in `wished` and carried out when the
  *     turn has ended.
  */
@@ -20,7 +20,7 @@ import type { Tasks, Wish } from '../state/tasks.ts';
 /** The number of values in one start. */
 const STRIDE = 3;
 
-/** A turn begins. Its task is new, or was just begun for this turn. `seq`: the seq of the next message. */
+/** Begins a task for a turn, unless one was already begun for it. `seq`: seq of the next message. `at`: epoch ms. */
 export function beginTurnTask(tasks: Tasks, seq: number, at: number): void {
   if (tasks.isFresh) {
     tasks.isFresh = false;
@@ -33,7 +33,7 @@ export function beginTurnTask(tasks: Tasks, seq: number, at: number): void {
   tasks.starts.push(seq, task, at);
 }
 
-/** Gives the next id to a task below `parent`. It is not active yet. */
+/** Adds a task below `parent`, with the next id. The task is not active yet. */
 export function addTask(tasks: Tasks, task: number, parent: number, title: string | undefined): void {
   if (task !== tasks.current + 1) throw new Error(`B1: task ${task} behind task ${tasks.current}`);
   tasks.current = task;
@@ -53,7 +53,10 @@ export function enterTask(tasks: Tasks, wish: Wish, seq: number, at: number): vo
   tasks.starts.push(seq, wish.task, wish.cause === 'start' ? at : 0);
 }
 
-/** Messages that name their tasks enter a session that had no tasks. These tasks form one line. */
+/**
+ * Takes over the tasks that added messages name, if the session had no tasks. Each of these tasks is the parent of the
+ * next. `highest`: the highest of their ids.
+ */
 export function adoptTasks(tasks: Tasks, highest: number, seq: number, at: number): void {
   if (tasks.current > 0 || highest < 1) return;
   tasks.current = highest;
@@ -66,24 +69,24 @@ export function nextActive(tasks: Tasks): number {
   return tasks.wished?.task ?? tasks.active;
 }
 
-/** The parent of a task; 0 for the first, and for the root itself. */
+/** The parent of a task; 0 for the first task, and for the root itself. */
 export function parentOf(tasks: Tasks, task: number): number {
   return task <= 0 ? 0 : (tasks.parents.get(task) ?? task - 1);
 }
 
-/** The tasks from one up to the root, both included. */
+/** The tasks from a given task up to the root, both included. */
 export interface Chain {
   has(task: number): boolean;
 }
 
 /**
- * The chain of a task. The cost depends on the number of branches, not of tasks, because an imported history may name
- * any number of tasks. A parent has a lower id than its child (B2). A map that violates this, perhaps with a circle,
- * ends the walk.
+ * The chain of a task. The cost depends on the number of branches, not on the number of tasks, because an imported
+ * history may name any number of tasks. A parent has a lower id than its child (B2). The walk ends at a parent that
+ * does not, so that a cycle cannot make it endless.
  */
 export function chainOf(tasks: Tasks, task: number): Chain {
   const branches = [...tasks.parents.keys()].sort((a, b) => a - b);
-  /** First and last task of each unbroken line, the newest line first. */
+  /** The chain as lines of consecutive ids: the first and the last id of each line, the newest line first. */
   const lines: (readonly [number, number])[] = [];
   let last = task;
   for (let index = branches.length - 1; index >= 0 && last > 0; index -= 1) {
@@ -118,7 +121,7 @@ export function childrenOf(tasks: Tasks, task: number): readonly number[] {
   return found.sort((a, b) => a - b);
 }
 
-/** The task a message belongs to; undefined: none, so every branch shows it. */
+/** The task that a message belongs to; undefined if it belongs to none, so that every branch shows it. */
 export function taskOf(tasks: Tasks, message: LoggedMessage): number | undefined {
   const given = message.history?.taskId;
   if (given !== undefined) return given;
@@ -135,7 +138,7 @@ export function taskOf(tasks: Tasks, message: LoggedMessage): number | undefined
   return low === 0 ? undefined : starts[(low - 1) * STRIDE + 1];
 }
 
-/** The times at which tasks began, epoch ms, by id, as far back as remembered. */
+/** The times (epoch ms) at which tasks began, by task id, as far as they are remembered. */
 export function startTimes(tasks: Tasks): ReadonlyMap<number, number> {
   const times = new Map<number, number>();
   const { starts } = tasks;
@@ -147,8 +150,8 @@ export function startTimes(tasks: Tasks): ReadonlyMap<number, number> {
 }
 
 /**
- * Forgets the starts that no message in memory belongs to, except for the newest, when there are many more starts than
- * messages.
+ * Forgets starts to which no message in memory belongs, except the newest starts. Does nothing unless there are many
+ * more starts than messages.
  */
 export function trimStarts(tasks: Tasks, lists: readonly (readonly LoggedMessage[])[]): void {
   const { starts } = tasks;
@@ -172,16 +175,15 @@ export function areStartsMany(tasks: Tasks, messages: number): boolean {
   return tasks.starts.length > STRIDE * 2 * (messages + TASK_STARTS_SPARE);
 }
 
-/** A copy of the tasks without the request of the running turn. Shares nothing with the original. */
+/** A copy of the tasks without the waiting request (`wished`). It shares nothing with the original. */
 export function tasksOfAll(tasks: Tasks): Tasks {
   return { ...copyTasks(tasks), wished: undefined };
 }
 
 /**
- * The tasks of a conversation's first messages, all of which are shown: tasks begun later never existed. The active
- * task is the newest one that a message belongs to, so that the messages are its branch. The last message is determined
- * by position, not by seq, because a system prompt or a filled-in result may stand far before messages with lower seqs.
- * `nextSeq`: seq of the message that follows the first messages.
+ * The tasks for a fork that begins with only the first messages of a conversation. Tasks that began later are left out.
+ * The active task is the newest task of these messages, so that its branch shows all of them. System prompts, which
+ * belong to no task, do not count. `nextSeq`: seq of the fork's next message.
  */
 export function tasksOfBeginning(tasks: Tasks, messages: readonly LoggedMessage[], nextSeq: number): Tasks {
   let last = 0;
@@ -198,7 +200,7 @@ export function tasksOfBeginning(tasks: Tasks, messages: readonly LoggedMessage[
     starts.push(...tasks.starts.slice(index, index + STRIDE));
     current = Math.max(current, tasks.starts[index + 1] ?? 0);
   }
-  // The next messages are also on this branch, even if no new turn begins (B3).
+  // The fork's next messages must belong to this branch too, even if no new turn begins (B3).
   if (active !== (starts.at(-2) ?? 0)) starts.push(nextSeq, active, 0);
   const isKnown = ([task]: readonly [number, unknown]): boolean => task <= current;
   return {
@@ -226,7 +228,7 @@ const TITLE_CHARACTERS_MAX = 60;
 
 const ELLIPSIS = '...';
 
-/** The stored form of a title: blanks are joined, and at most 60 characters (code points) are kept. */
+/** The stored form of a title: white space is joined, and at most 60 code points are kept. */
 export function shortTitle(text: string): string {
   const characters = [...text.replace(/\s+/g, ' ').trim()];
   if (characters.length <= TITLE_CHARACTERS_MAX) return characters.join('');

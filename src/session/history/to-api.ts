@@ -1,8 +1,8 @@
 /**
- * Converts a history to the messages that are sent to a model. Messages outside the given tasks are left out, and only
- * the fields that are sent are kept. Each call has exactly one result. Answers get an empty `reasoningContent` if the
- * provider requires the reasoning of earlier answers. Pure. The same history gives the same bytes, which prompt caches
- * rely on.
+ * Converts a history to messages in a general form for a model's API (`history.toApi`). Messages outside the given
+ * tasks are left out, and so are fields that are not sent. Each call gets exactly one result. Answers get an empty
+ * `reasoningContent` if the provider requires the reasoning of earlier answers. The same history gives the same bytes,
+ * on which prompt caches rely. Pure, except for `withReasoningPad`.
  */
 import type { HistoryCall, HistoryMessage, ReasoningPart, ToolMessage } from '../../base/history-message.ts';
 import type { ContentBlock } from '../../base/messages.ts';
@@ -37,7 +37,7 @@ const IMAGE_GONE = '[image no longer available]';
 export function toApi(messages: readonly HistoryMessage[], options: ToApiOptions = {}): readonly ApiMessage[] {
   const { taskChain } = options;
   const chain = taskChain === undefined || taskChain === null ? undefined : new Set(taskChain);
-  // Task 0 is a normal task. A message without a task belongs to all.
+  // Task 0 is a normal task here. A message without a task belongs to all tasks.
   const onChain =
     chain === undefined
       ? messages
@@ -59,8 +59,8 @@ function paired(messages: readonly HistoryMessage[]): readonly ApiMessage[] {
 }
 
 /**
- * Results of the calls of the message at `index`. The results that directly follow it come first, in their order. Each
- * remaining call gets a later result or a notice.
+ * The results for the calls of the message at `index`. First come the results that directly follow the message, in
+ * their order. Each other call gets a later result, or a notice if there is none.
  */
 function resultsOf(
   messages: readonly HistoryMessage[],
@@ -112,7 +112,7 @@ function stripped(message: HistoryMessage): ApiMessage {
   return { role: 'tool', content, toolCallId, name, ...(typeof error === 'string' ? { error } : {}) };
 }
 
-/** A content without the images whose data was removed; a notice if nothing else is left. */
+/** A content without the images whose data was removed; a notice if no other block is left. */
 export function withoutHoles(content: string | readonly ContentBlock[]): string | readonly ContentBlock[] {
   if (typeof content === 'string' || !content.some(isHole)) return content;
   const kept = content.filter((block) => !isHole(block));
@@ -127,8 +127,9 @@ function isHole(block: ContentBlock): boolean {
 }
 
 /**
- * Adds an empty `reasoningContent` to assistant messages that have none, if `force` is set or any assistant message has
- * one (an empty text counts, null does not). Otherwise the list itself is returned. Messages are never changed.
+ * Adds an empty `reasoningContent` to assistant messages without that field, if `force` is set or any assistant message
+ * has the field. An empty text counts, null does not. Otherwise the list itself is returned. The given messages are
+ * never changed.
  */
 export function padReasoning<M extends { readonly role: string; readonly reasoningContent?: string | null }>(
   messages: readonly M[],
@@ -146,7 +147,7 @@ export function padReasoning<M extends { readonly role: string; readonly reasoni
 
 const PAD_SIGNS: readonly string[] = ['thinking', 'must be passed back', 'must be provided'];
 
-/** True for an error by which a provider refuses a request because its assistant messages lack reasoning. */
+/** True for the error of a provider that refused a request because assistant messages lack their reasoning. */
 export function wantsReasoningPad(error: unknown): boolean {
   if (!(error instanceof Error) || Reflect.get(error, 'status') !== 400) return false;
   const text = error.message.toLowerCase();
@@ -154,8 +155,8 @@ export function wantsReasoningPad(error: unknown): boolean {
 }
 
 /**
- * Makes a call, and repeats it with padding if the first was refused for missing reasoning. For providers that accept
- * `reasoningContent`. Rejects with the last attempt's error.
+ * Makes a call, and repeats it with padding if the first attempt was refused for missing reasoning. For providers that
+ * accept `reasoningContent`. Rejects with the error of the last attempt.
  */
 export async function withReasoningPad<T>(call: (forceReasoningPad: boolean) => Promise<T>): Promise<T> {
   try {

@@ -1,4 +1,4 @@
-/** Transient messages among those of the log: in the visible history, and in requests. Pure. */
+/** Merges transient messages, which are never logged, into the visible history and into requests. Pure. */
 
 import type { TransientMessage } from '../state/edit-request.ts';
 import type { LoggedMessage } from '../state/messages.ts';
@@ -22,7 +22,7 @@ export function visibleEntries(
   return merged(entries, places, ({ message }): HistoryEntry[] => [{ message, seq: 0, logged: [] }]);
 }
 
-/** The messages a request contains: those of the log, with the transient ones in their positions. */
+/** The messages of a request: logged messages, with the transient messages at their positions. */
 export function messagesShown(state: SessionState, transients: readonly TransientMessage[]): readonly LoggedMessage[] {
   const places = placesOf(
     transients,
@@ -33,7 +33,7 @@ export function messagesShown(state: SessionState, transients: readonly Transien
   );
 }
 
-/** For each transient message, the number of other messages before it: those up to its anchor that are still there. */
+/** The transient messages by the number of other messages before them, which are the present ones up to the anchor. */
 function placesOf(
   transients: readonly TransientMessage[],
   seqs: readonly number[],

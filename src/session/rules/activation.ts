@@ -1,11 +1,11 @@
 /**
- * Skills and workflows of a session (contract §6.3, §8). No flag stores whether a definition is active. It is active
- * while its text is in the window or waits to enter it, and inactive once the text has left the window. Pure.
+ * Skills and workflows (definitions) of a session (contract §6.3, §8). No flag stores whether a definition is active.
+ * It is active while its text is in the window or waits in the mailbox. Pure.
  */
 
 import type { ActiveDefinitions, SessionState } from '../state/state.ts';
 
-/** The active definitions of a session: first the definitions in its window, then the waiting ones. */
+/** The active definitions of a session: skills of the window before waiting skills, and the latest workflow. */
 export function activeDefinitions(state: SessionState): ActiveDefinitions {
   const skills = new Set<string>();
   let workflow: string | null = null;

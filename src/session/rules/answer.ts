@@ -1,6 +1,7 @@
 /**
- * Makes a model's answer storable (contract §5.1, §5.2): filters reserved calls, drops blank text, makes call ids legal
- * and unique, marks truncated calls. Pure. It accepts any shape, since model output enters here.
+ * Makes a model's answer storable (contract §5.1, §5.2): drops calls with a reserved name and blank text, makes call
+ * ids legal and unique, marks truncated calls. The answer may have any shape, because model output is not checked
+ * before. Pure.
  */
 import { CALLS_PER_ANSWER_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
@@ -18,18 +19,20 @@ import {
 import type { DispatchedCall, LoggedMessage } from '../state/messages.ts';
 import { answersEarlierUse, resultId } from './server-uses.ts';
 
-/** Blocks only a user message may hold: in an answer they would make every later request illegal (R04). */
+/** Blocks that only a user message may have. In an answer they would make every later request illegal (R04). */
 const USER_BLOCKS: ReadonlySet<string> = new Set(['tool_result', 'image', 'document']);
 
-/** Members of a call that are checked one by one, or never replayed. */
+/** Members of a call that are checked one by one, or never sent back to the model. */
 const CALL_MEMBERS: ReadonlySet<string> = new Set(['type', 'id', 'name', 'input', 'cache_control']);
 
 const NO_MEMBERS: Readonly<Record<string, Json>> = Object.freeze({});
 
-/** Stop reasons that cut the output short: the call the model was writing is incomplete. */
+/** Stop reasons that cut the output: a call that the model was writing is incomplete. */
 export const STOPS_THAT_CUT: ReadonlySet<string> = new Set(['max_tokens', 'model_context_window_exceeded']);
 
-/** The prefix reserved for deliveries: a model's own call with such a name is a hallucination (§5.2). */
+/**
+ * The prefix reserved for phantom calls, which the runtime adds. A model's own call with such a name is dropped (§5.2).
+ */
 const DELIVERY_PREFIX = 'from_';
 
 function isPhantomCall(block: unknown): boolean {
@@ -47,7 +50,9 @@ export interface StorableAnswer {
   readonly content: readonly ContentBlock[];
   /** The calls among them, in order. */
   readonly calls: readonly DispatchedCall[];
-  /** True once a thought follows a dropped or changed block, because a thought is bound to the original block (R21). */
+  /**
+   * True if a thought follows a dropped or changed block. A thought is bound to the original blocks before it (R21).
+   */
   readonly isAltered: boolean;
 }
 
@@ -58,9 +63,9 @@ export function storableAnswer(
     readonly stop: string;
     readonly halfStep: number;
     readonly taken: ReadonlySet<string>;
-    /** Ids of the provider's calls in earlier answers whose results this answer may hold. */
+    /** Ids of calls of the provider's own tools in earlier answers, whose results may be in this answer. */
     readonly awaited?: readonly string[] | undefined;
-    /** The timeout in ms the model asked for, if the tool allows it. */
+    /** The timeout in ms that the model asked for, if the tool allows that. */
     readonly timeoutMsOf: (toolName: string, input: Json) => number | undefined;
   },
 ): StorableAnswer {
@@ -70,7 +75,7 @@ export function storableAnswer(
   const lastIndex = blocks.length - 1;
   /** Ids of the calls so far. The last block's id is not added, since no call follows it. */
   let own: Set<string> | undefined;
-  /** The provider's calls whose results may follow. */
+  /** Ids of the provider's calls whose results may follow. */
   const uses = new Set(options.awaited);
   let hasChanged = false;
   let isAltered = false;
@@ -115,7 +120,7 @@ function dispatchedCall(id: string, refused: string | undefined, timeoutMs: numb
   return timeoutMs === undefined ? { id, refused } : { id, refused, timeoutMs };
 }
 
-/** `<id>_2`, `<id>_3`, …: the first that is neither in this answer nor in the log (R05). */
+/** The first of `<id>_2`, `<id>_3`, … that is neither in this answer (`own`) nor in the log (`logged`) (R05). */
 export function nextFreeId(id: string, own: ReadonlySet<string> | undefined, logged: ReadonlySet<string>): string {
   for (let n = 2; ; n += 1) {
     const candidate = `${id}_${n}`;
@@ -124,8 +129,8 @@ export function nextFreeId(id: string, own: ReadonlySet<string> | undefined, log
 }
 
 /**
- * A block other than a call of the session's own tools, or undefined if a later request may not hold it. `uses`: the
- * provider's calls so far. `cutOff`: the token limit cut this block.
+ * The stored form of a block that is not a `tool_use`; undefined if a later request may not have the block. `uses`: ids
+ * of the provider's calls so far; the block's own call is added. `cutOff`: the token limit cut this block.
  */
 function storableBlock(
   block: Readonly<Record<string, unknown>>,
@@ -135,11 +140,11 @@ function storableBlock(
   const type = String(block['type']);
   if (isServerUse({ type })) {
     const { id, input } = block;
-    // A call that was cut or cannot be read would be run with another input.
+    // The provider would run a call that was cut, or that cannot be read, with another input than the model meant.
     if (cutOff || typeof id !== 'string' || !isCallId(id) || !isRecord(input)) return undefined;
     uses.add(id);
   } else if (isServerResult({ type }) && !uses.has(resultId(block))) {
-    // A result of no call (R37).
+    // The result has no call (R37).
     return undefined;
   }
   if (block['type'] === 'text') {
@@ -189,8 +194,8 @@ function storableCall(
 }
 
 /**
- * The other members of a call, such as `caller` and `toolset_name`: the call is sent back with them. Cache marks are
- * set by the request.
+ * The other members of a call, such as `caller` and `toolset_name`, with which the call is sent back to the model.
+ * Cache marks are left out, because each request sets its own.
  */
 function replayedMembers(block: Readonly<Record<string, unknown>>): Readonly<Record<string, Json>> {
   const members: [string, Json][] = [];
@@ -202,7 +207,7 @@ function replayedMembers(block: Readonly<Record<string, unknown>>): Readonly<Rec
   return members.length === 0 ? NO_MEMBERS : Object.fromEntries(members);
 }
 
-/** A field of a block that a request may hold too, or undefined: a paused turn is sent back unchanged (R38). */
+/** A member of a block as it is sent back, because a paused answer must come back unchanged (R38); undefined: none. */
 function replayed(value: unknown): Json | undefined {
   if (value === undefined || value === null) return undefined;
   try {
@@ -213,7 +218,8 @@ function replayed(value: unknown): Json | undefined {
 }
 
 /**
- * True for a legal id that cannot collide with a later delivery: the ids of deliveries begin with the reserved prefix.
+ * True for a legal id that cannot equal the id of a later phantom call. Ids of phantom calls begin with the reserved
+ * prefix.
  */
 function isFreeId(id: unknown): id is string {
   return typeof id === 'string' && isCallId(id) && !id.startsWith(DELIVERY_PREFIX);
@@ -227,10 +233,11 @@ export function answerText(content: readonly ContentBlock[]): string {
 }
 
 /**
- * The message begins an answer that continues an earlier one: the paused one directly before it, or one with a call that
- * the provider ran only now. The API reads a paused answer and its continuation as one message (R15), and requires all
- * of its thoughts back while the results of its calls are due (R20). It refuses a provider's call without its result
- * and a result without its call (R52, R37). So both messages stay, or both leave.
+ * True if the message begins an answer that continues an earlier answer. The earlier answer paused directly before it,
+ * or has a call that the provider ran only now. The two answers must stay together or leave together:
+ * - The API reads a paused answer and its continuation as one message (R15).
+ * - It requires all thoughts of that message back while results of its calls are due (R20).
+ * - It refuses a provider's call without its result, and a result without its call (R52, R37).
  */
 export function continuesAnswer(before: LoggedMessage | undefined, message: LoggedMessage): boolean {
   if (message.blocks === undefined) return false;

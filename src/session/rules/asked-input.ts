@@ -1,10 +1,12 @@
-/** The question that a call of the model asks, and its bounds. Pure. */
+/** Reads the question from a call of a tool that asks a person or a parent, and checks its bounds. Pure. */
 import { QUESTION_CHARACTERS_MAX, QUESTION_CHOICES_MAX } from '../../base/bounds.ts';
 import { isRecord } from '../../base/json.ts';
 import type { Input, ToolFacts } from '../state/inputs.ts';
 import type { OpenCall } from '../state/messages.ts';
 
-/** The input that a call of a tool that asks stands for: its question, or a failure if it asks nothing. */
+/**
+ * The input that follows from a call of a tool that asks: its question, or a failed result if the call is malformed.
+ */
 export function askedInput({ id: callId, input }: OpenCall, asks: NonNullable<ToolFacts['asks']>): Input {
   const failure = (message: string): Input => ({
     type: 'toolFinished',

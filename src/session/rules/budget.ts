@@ -1,13 +1,13 @@
 /**
- * Token budgets: the limits for a session and everything spawned below it. Pure.
+ * Token budgets: the limits for a session and all its descendants. Pure.
  *
- * A session under a budget reports its use to the session that spawned it, in the batch that used the tokens. The
- * report is passed up to the session that owns the budget, so the use of a budget is in that session's own state.
- * Before each model call a session checks its own budget and those above it. Calls that are in flight when a budget is
- * reached still end, so each of them may exceed the budget.
+ * A session under a budget reports its use to its parent, in the batch that used the tokens. The report is passed up to
+ * the session that owns the budget, so that session's own state has the use of the budget. Before each model call a
+ * session checks its own budget and those of its ancestors. Calls in flight when a budget is reached still end, so each
+ * of them may exceed the budget.
  *
- * A session that gets its first budget after it has spawned counts what was used below it before: in the same batch each
- * session below joins, and reports all that it has used.
+ * A session may get its first budget after it has spawned. The use of its descendants until then counts too: in the
+ * same batch each descendant joins the budget and reports all that it has used.
  */
 import { BUDGET_JOINS_MAX } from '../../base/bounds.ts';
 import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
@@ -17,18 +17,18 @@ import type { Effect, Environment, SpawnRequest } from '../state/inputs.ts';
 import type { Budget, SessionState } from '../state/state.ts';
 import { promotionOrder, type Selection } from './mailbox.ts';
 
-/** Tokens used by a session under a budget and everything below it; 0 for a session without one. */
+/** Tokens used by a session under a budget and by its descendants; 0 for a session under no budget. */
 export function usedOf(state: SessionState): number {
   return state.budget === undefined ? 0 : tokensOf(state.usage) + state.budget.below;
 }
 
-/** A session's own budget, as its embedder sees it; undefined if it has none. */
+/** A session's own budget, in its public form; undefined if it has none. */
 export function budgetOf(state: SessionState): { readonly tokens: number; readonly used: number } | undefined {
   const tokens = state.budget?.tokens;
   return tokens === undefined ? undefined : { tokens, used: usedOf(state) };
 }
 
-/** The initial budget of a child of this session; undefined: none. */
+/** The initial budget of a new child of this session; undefined: none. */
 export function childBudget(state: SessionState, { budget }: SpawnRequest): Omit<Budget, 'below'> | undefined {
   if (budget === undefined && state.budget === undefined) return undefined;
   return {
@@ -56,7 +56,7 @@ export function budgetError(state: SessionState, environment: Environment): Limi
   return undefined;
 }
 
-/** Fails a turn that must not begin. Its entries are promoted, and the turn fails as if the model had refused. */
+/** Fails a turn that must not begin. Its entries are promoted, and the turn fails as if its model call had failed. */
 export function refuseTurn(state: SessionState, selection: Selection, error: ErrorShape): Decision {
   const halfStep = state.nextHalfStep;
   return {
@@ -71,21 +71,21 @@ export function budgetErrorShape(state: SessionState, environment: Environment):
   return error === undefined ? undefined : errorShape(error);
 }
 
-/** A child, or a session below it, used tokens of a budget that includes this session. */
+/** A descendant used tokens of a budget that this session is under. */
 export function decideChildSpent(state: SessionState, tokens: number): Decision {
   return { records: state.budget === undefined ? [] : [{ type: 'budgetUsed', tokens }], effects: [] };
 }
 
 /**
- * The embedder sets the budget of a session, or takes it away (`tokens` undefined). Refused with `LimitError` for a first
- * budget above more sessions than may join in one batch.
+ * The embedder sets the budget of a session, or removes it (`tokens` undefined). A first budget is refused with
+ * `LimitError` if the session has more than `BUDGET_JOINS_MAX` descendants, because all of them join in one batch.
  */
 export function decideBudget(state: SessionState, tokens: number | undefined, environment: Environment): Decision {
   if (state.budget?.tokens === tokens) return NOTHING;
   if (state.budget === undefined && countBelow(state, environment) > BUDGET_JOINS_MAX) {
     return refuse(
       new LimitError(
-        `session ${JSON.stringify(state.id)} has more than ${BUDGET_JOINS_MAX} sessions below it, whose tokens are not counted yet (budget): set a first budget before the session spawns, or give each of its children one`,
+        `session ${JSON.stringify(state.id)} has more than ${BUDGET_JOINS_MAX} descendants whose tokens are not counted yet (budget): set a first budget before the session spawns, or give each of its children a budget`,
         { data: { limit: 'budget', session: state.id } },
       ),
     );
@@ -93,18 +93,18 @@ export function decideBudget(state: SessionState, tokens: number | undefined, en
   return { records: [{ type: 'budgetSet', ...(tokens === undefined ? {} : { tokens }) }], effects: joins(state) };
 }
 
-/** The session above has a budget now. What this session has used is reported with the record. */
+/** The parent has a budget now. The tokens that this session has used are reported in the same batch. */
 export function decideJoinBudget(state: SessionState): Decision {
   return state.budget?.isShared === true ? NOTHING : { records: [{ type: 'budgetShared' }], effects: joins(state) };
 }
 
-/** The children join, unless they count for this session already. */
+/** The effects that make the children join; none if their use counts for this session already. */
 function joins({ budget, children }: SessionState): readonly Effect[] {
   if (budget !== undefined) return [];
   return [...children.keys()].map((child) => ({ type: 'sendToChild', child, input: { type: 'joinBudget' } }));
 }
 
-/** The sessions below a session; counts no further than one beyond those that may join. */
+/** The number of descendants of a session. Counting stops once there are more than `BUDGET_JOINS_MAX`. */
 function countBelow({ children }: SessionState, environment: Environment): number {
   let count = children.size;
   for (const child of children.keys()) {

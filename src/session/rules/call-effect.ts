@@ -2,7 +2,10 @@
 import type { Effect, Environment } from '../state/inputs.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** A call of a half-step in an epoch. If that epoch has no system text yet, the system function is evaluated first. */
+/**
+ * The effect of a half-step's call in an epoch. If the agent's system prompt is a function that was not evaluated for
+ * this epoch, it is evaluated first.
+ */
 export function callOrEvaluate(
   state: SessionState,
   environment: Environment,

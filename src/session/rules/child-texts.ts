@@ -3,7 +3,10 @@
 import type { AnswerIssue } from '../state/answer-form.ts';
 import type { AskedOfModel } from '../state/inputs.ts';
 
-/** Identity and communication of a child, added to its agent's system prompt. The name has no `@`. */
+/**
+ * The text added to the system prompt of a child's agent: who the child is, and how it communicates. The name has no
+ * `@`.
+ */
 export function childPrompt(name: string): string {
   return [
     `You are ${name}, a sub-agent of the primary agent.`,
@@ -26,7 +29,8 @@ export function taskSection(description: string): string {
 }
 
 /**
- * The result of a spawn call. `isQueued`: the child waits until another one has finished. It contains no `@name`: if the model repeated it, it would be routed to the child (§7.3).
+ * The result of a spawn call. `isQueued`: the child waits until another child has finished. The text has no `@name`,
+ * because a model that repeated it would address the child (§7.3).
  */
 export function spawnConfirmation(
   kind: 'Sub-agent' | 'Specialist',
@@ -39,8 +43,8 @@ export function spawnConfirmation(
 }
 
 /**
- * A child's question, for its parent's model. It contains no `@name`, for the same reason. `issues`: why the parent's
- * last answer does not fit.
+ * A child's question, for its parent's model. The text has no `@name`, for the reason given at `spawnConfirmation`.
+ * `issues`: why the parent's last answer does not fit.
  */
 export function parentQuestion(
   name: string,

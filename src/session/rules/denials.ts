@@ -1,25 +1,27 @@
-/** The ends of waiting calls without an approval or an answer. Pure. */
+/** Ends waiting calls that get no approval or no answer. Pure. */
 import type { OpenCall } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { unansweredText } from './tool-texts.ts';
 import { type WaitingCall, waitingCallNamed } from './waiting-calls.ts';
 
-/** The end of a waiting call without an approval or an answer. `content`: its result. */
+/** A waiting call that gets no approval or no answer. `content`: its result. */
 export interface DeniedCall {
   readonly call: OpenCall;
   readonly content: string;
   readonly reason?: string;
 }
 
-/** How a waiting call ends: with this text for an approval, or for this reason for a question. */
+/**
+ * The end of a waiting call. A call that needs an approval gets the result `denied`; a question ends with reason `why`.
+ */
 export function endOf(state: SessionState, { callId, kind }: WaitingCall, denied: string, why: string): DeniedCall {
   const call = waitingCallNamed(state, callId);
   if (call === undefined) throw new Error(`S4: call ${callId} waits and is not open`);
   return { call, content: kind === 'approval' ? denied : unansweredText(why) };
 }
 
-/** The denials and the results of these calls, all durable in the same batch. `firstId`: the id of the first result. */
+/** The records of the denials and results of these calls, in one batch. `firstId`: pending id of the first result. */
 export function denials(ended: readonly DeniedCall[], firstId: number): readonly SessionRecord[] {
   return ended.flatMap(({ call, content, reason }, index): readonly SessionRecord[] => [
     { type: 'decided', callId: call.id, allow: false, ...(reason === undefined ? {} : { reason }) },

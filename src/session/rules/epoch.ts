@@ -1,9 +1,8 @@
 /**
  * When an epoch opens because the agent's requests change, and what it records. Pure.
  *
- * An epoch records the traits of the agent's model with which its requests are rendered. If more is known of the model
- * later, that alone opens no epoch, because a new epoch costs the vendor's cache. It is used from the first half-step of
- * the next epoch on.
+ * An epoch records the model's traits (what the model accepts) with which its requests are rendered. Newer traits alone
+ * open no epoch, because a new epoch loses the vendor's cache. They apply from the first half-step of the next epoch.
  */
 import type { Draft } from '../../base/draft.ts';
 import type { EpochFacts } from '../state/inputs.ts';
@@ -11,15 +10,15 @@ import type { RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { leavesUses } from './server-uses.ts';
 
-/** True if a request of the present epoch was answered or is in flight, so that its beginning must stay as it is. */
+/** True if a request of the present epoch was answered or is in flight. Later requests must then begin with it. */
 export function isEpochInUse({ sealedSeq, current }: SessionState): boolean {
   return sealedSeq > 0 || current !== undefined;
 }
 
 /**
- * The record of an epoch that opens because the agent's requests differ from those of the present one, or because a
- * turn has left calls of the provider without a result. Undefined if neither is so. `opens`: an epoch opens for another
- * reason in the same transition.
+ * The record of an epoch, if one must open: the agent's requests differ from those of the present epoch, or a turn left
+ * calls of the provider's own tools without a result. Otherwise undefined. `opens`: an epoch opens in
+ * the same transition for another reason, so newer traits are recorded as well.
  */
 export function changedEpoch(state: SessionState, agent: EpochFacts, opens: boolean): RecordOf<'epoch'> | undefined {
   const isSame = state.fingerprint === agent.fingerprint && state.traits === agent.traits && !leavesUses(state);
@@ -27,8 +26,8 @@ export function changedEpoch(state: SessionState, agent: EpochFacts, opens: bool
 }
 
 /**
- * The record of an epoch with the agent's newest traits. `because`: why the session moves to this model; missing: it
- * stays with its model.
+ * The record of an epoch with the agent's newest traits. `because`: why the session moves to this model; missing: the
+ * session keeps its model.
  */
 export function newEpoch(agent: EpochFacts, because?: string): RecordOf<'epoch'> {
   const { fingerprint, traits } = agent.next ?? agent;

@@ -1,7 +1,8 @@
 /**
- * The window of a conversation (contract §6.2) and its batch eviction. A window that moved by one message per turn
- * would change the request's prefix each time. So old messages leave in batches, whose size is the eviction fraction.
- * Each batch opens an epoch, within which the beginning of the request is byte-stable (A8). Pure.
+ * The window of a conversation (contract §6.2) and the eviction of old messages from it. A window that moved by one
+ * message per turn would change the beginning of every request. So old messages leave in batches, whose size is a
+ * fraction of the token budget (`evictionFraction`). Each batch opens an epoch, within which the beginning of a request
+ * is byte-stable (A8). Pure.
  */
 import type { Environment } from '../state/inputs.ts';
 import type { LoggedMessage } from '../state/messages.ts';
@@ -25,13 +26,13 @@ export function viewport(messages: readonly LoggedMessage[], budget: number): re
   return start === 0 ? messages : messages.slice(start);
 }
 
-/** Token limit of the conversation window: the budget minus the part reserved for pinned messages (§6.6). */
+/** Token limit of the window: the budget minus the part reserved for pinned messages (§6.6). */
 export function windowBudget(tokenBudget: number, pinnedFraction: number): number {
   return tokenBudget - Math.floor(tokenBudget * pinnedFraction);
 }
 
 /**
- * The record of an eviction. If there are goals to which messages can be pinned, it holds the token limit of the pins.
+ * The record of an eviction. If there are goals to which messages can be pinned, it has the token limit of the pins.
  */
 export function evictionRecord(state: SessionState, { agent, settings }: Environment, below: number): SessionRecord {
   if (state.goals === undefined && (state.goal === undefined || state.goal.completed)) {
@@ -42,10 +43,10 @@ export function evictionRecord(state: SessionState, { agent, settings }: Environ
 }
 
 /**
- * The seq below which messages leave, or `undefined` while everything fits. `incomingTokens`: the tokens the half-step
- * is about to promote. A zone ends where a conversation may begin: never between a call and its response or inside one
- * answer. If possible it ends at a user's message, so that the request need not open with the model's text. The newest
- * message always stays.
+ * The seq below which messages leave, or `undefined` while everything fits. `incomingTokens`: the tokens that the
+ * half-step is about to promote. The window never begins between a call and its response, or inside one answer. If
+ * possible it begins at a user's message, so that the request need not open with the model's text. The newest message,
+ * promoted ones included, always stays.
  */
 export function planEviction(
   state: SessionState,
@@ -73,8 +74,8 @@ export function planEviction(
 }
 
 /**
- * The seq of the best position to cut near index `cut`. It tries in this order: the next user message within another
- * batch, the next safe position, everything if `seqWhenAll` allows it, the last safe position before `cut`.
+ * The seq of the best position to cut near index `cut`. These positions are tried in order: the next user message
+ * within another batch, the next safe position, the end if `seqWhenAll` allows it, the last safe position before `cut`.
  */
 function cutAt(
   messages: readonly LoggedMessage[],

@@ -1,11 +1,11 @@
 /**
- * The goals of a session and the messages pinned to them, as one value (contract §1.4, §1.6). Pure: each change returns
- * a new book.
+ * The goals of a session and the messages pinned to them, as one value, the book (contract §1.4, §1.6). Pure: each
+ * change returns a new book.
  *
  * Invariants:
  *  G1 two levels: a goal with a parent has no parts;
  *  G2 a completed goal has no open part, and keeps the time of its completion;
- *  G3 each pin has an open goal; one message has one pin.
+ *  G3 each pin has an open goal; a message has at most one pin.
  */
 
 import { GOALS_MAX, PIN_TEXT_CHARACTERS_MAX, PREFIX_GOAL_CHARACTERS_MAX } from '../../base/bounds.ts';
@@ -76,13 +76,13 @@ export function withPins(
   return { ...book, pins: [...pins.values()].sort((a, b) => a.seq - b.seq) };
 }
 
-/** A book without the pins of these messages, which were removed. */
+/** A book without the pins of these removed messages. */
 export function withoutPinsOf(book: GoalBook, seqs: readonly number[]): GoalBook {
   const pins = book.pins.filter((pin) => !seqs.includes(pin.seq));
   return pins.length === book.pins.length ? book : { ...book, pins };
 }
 
-/** A book in which a pin of one message replaces the pins that belong to no goal but this one. */
+/** A book with `message` pinned to `goal`. Earlier pins that belong only to that goal are removed. */
 export function withOnlyPin(book: GoalBook, goal: number, message: { seq: number; text: string }): GoalBook {
   const others = book.pins.filter((pin) => pin.goals.some((each) => each !== goal));
   return withPins({ ...book, pins: others }, [message], [goal]);
@@ -93,7 +93,7 @@ function pinOf(seq: number, text: string, goals: readonly number[]): Pin {
   return { seq, text: shown, tokens: estimateTokens(shown), goals };
 }
 
-/** A text within a bound, with an ellipsis where it was cut off; `blank` if it is empty. */
+/** A text of at most `charactersMax` code points, with an ellipsis if it was cut; `blank` if it is empty. */
 function cut(text: string, charactersMax: number, blank: string): string {
   const trimmed = text.trim();
   if (trimmed === '') return blank;
@@ -129,8 +129,8 @@ export function isActive(goal: GoalNode): boolean {
 }
 
 /**
- * The text before a window that begins at message `firstSeq` (§6.7, Δ26). It lists the open goals and, under each, its
- * pinned messages that have left the window: the newest that fit the budget. Undefined if no goal is open.
+ * The text before a window that begins at message `firstSeq` (§6.7, Δ26). It lists the open goals. Under each it lists
+ * the pinned messages that have left the window, the newest that fit the budget. Undefined if no goal is open.
  */
 export function goalsText(book: GoalBook, firstSeq: number): string | undefined {
   const roots = book.goals.filter((goal) => goal.parentId === undefined && isActive(goal));
@@ -157,7 +157,9 @@ function rootText(book: GoalBook, root: GoalNode, pins: readonly Pin[], shown: S
   return lines.join('\n');
 }
 
-/** Pins of messages before the window: the newest within the budget, at least one; ascending. */
+/**
+ * The newest pins of messages before the window that fit the token limit, ascending. The newest one is always included.
+ */
 function pinsShown(book: GoalBook, firstSeq: number): readonly Pin[] {
   const shown: Pin[] = [];
   let tokens = 0;

@@ -1,7 +1,7 @@
 /**
- * The goals of a session's state: read, and changed by records (contract §1.4, §6.7). A child's task is its first goal
- * and its first pin. As long as it has no other goal or pin, only the task is kept (`state.goal`), without a book.
- * Changes the given state in place, as `apply` does; otherwise pure.
+ * Reads the goals of a session's state and changes them by records (contract §1.4, §6.7). A child's task is its first
+ * goal, and the task's message its first pin. Until the child has another goal or pin, the state keeps only the task
+ * (`state.goal`) and no book. The given state is changed in place, as in `apply`; otherwise pure.
  */
 import type { Goal } from '../../base/goals.ts';
 import { textOf } from '../../base/messages.ts';
@@ -47,9 +47,9 @@ export function prefixText(state: SessionState): string | undefined {
   return goalsText(state.goals, state.floor);
 }
 
-/** Further consequences of a goal record for the fold. */
+/** The consequences of a goal record that the fold must carry out. */
 export interface GoalOutcome {
-  /** True if the beginning of the request changed. */
+  /** True if the beginning of requests changed. */
   readonly opensEpoch: boolean;
   readonly isPublished: boolean;
 }
@@ -75,12 +75,13 @@ export function applyGoal(state: SessionState, record: GoalRecord, at: number): 
       break;
   }
   const changesPrompt = changeTask(state, record);
-  // The text before the window is fixed for an epoch. Only whether it is present is always up to date.
+  // The text before the window stays the same within an epoch. Only its first appearance, or its removal, opens an
+  // epoch.
   const changesPrefix = (prefixText(state) === undefined) !== (state.prefix === undefined);
   return { opensEpoch: changesPrompt || changesPrefix, isPublished: record.type !== 'pinned' };
 }
 
-/** A child's task is a section of its system prompt: true if that section changed. */
+/** Changes the task, if the record is about it. True if the section of the system prompt with the task changed. */
 function changeTask(state: SessionState, record: GoalRecord): boolean {
   if (state.goal === undefined || state.goal.completed || record.type === 'pinned' || record.id !== TASK_GOAL) {
     return false;
@@ -100,25 +101,25 @@ export function completeTask(state: SessionState): void {
   });
 }
 
-/** A child marked its task as done: a book, if there is one, records it too. True if it did. */
+/** Completes the task's goal in the book, after the child marked its task as done. False if there is no book. */
 export function completeTaskGoal(state: SessionState, at: number): boolean {
   if (state.goals === undefined) return false;
   state.goals = withCompleted(state.goals, TASK_GOAL, at).book;
   return true;
 }
 
-/** An eviction is about to remove messages: pins among them must be remembered. */
+/** Makes a book before an eviction, so that pins of the evicted messages are remembered. */
 export function rememberPins(state: SessionState, pinTokens: number): void {
   state.goals = { ...bookOf(state), pinTokens };
 }
 
-/** A child restarts with its task as message `seq`: the earlier one is left behind. */
+/** Pins the task's new message `seq` instead of the earlier one, when a child restarts. */
 export function repinTask(state: SessionState, seq: number): void {
   if (state.goals === undefined || state.goal === undefined) return;
   state.goals = withOnlyPin(state.goals, TASK_GOAL, { seq, text: state.goal.description });
 }
 
-/** Messages were deleted, and their pins with them. */
+/** Removes the pins of deleted messages. */
 export function unpin(state: SessionState, seqs: readonly number[]): void {
   if (state.goals !== undefined) state.goals = withoutPinsOf(state.goals, seqs);
 }

@@ -1,4 +1,4 @@
-/** The question to the guardrails after a call, with the answer in the form they see before it is stored. Pure. */
+/** The question to the guardrails after a call, with the answer in the form in which they see it. Pure. */
 import type { AssistantMessage } from '../../base/history-message.ts';
 import { historyEntries } from '../history/history-form.ts';
 import type { Decision } from '../state/decision.ts';
@@ -8,7 +8,8 @@ import type { SessionState } from '../state/state.ts';
 import { answerText, storableAnswer } from './answer.ts';
 
 /**
- * The effect that asks the guardrails about an answer, or undefined if no guardrail has to be asked, or asked again.
+ * The effect that asks the guardrails about an answer. Undefined if the agent has none, or if they have passed the
+ * answer.
  */
 export function guardAnswer(state: SessionState, input: AnsweredInput, environment: Environment): Decision | undefined {
   if (environment.agent.guards?.after !== true || input.isGuarded === true) return undefined;

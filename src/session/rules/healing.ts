@@ -1,7 +1,7 @@
 /**
- * The safety net of §5.5: calls whose results were lost although the pools and threads that ran them still live. At a
- * call's deadline the runtime asks which pool holds it. A call that no pool holds is answered here, through the mailbox
- * like any result. Pure.
+ * The safety net of §5.5 for calls whose results were lost although the pools and threads that ran them still live. At
+ * a call's deadline the runtime asks whether a pool holds the call. A call that no pool holds is answered here, through
+ * the mailbox like any result. Pure.
  */
 import type { Decision } from '../state/decision.ts';
 import type { AgentFacts, Effect, Environment, Input } from '../state/inputs.ts';
@@ -10,7 +10,7 @@ import type { SessionState } from '../state/state.ts';
 import { isWaitingForApproval } from './run-loop.ts';
 import { lostResultText } from './tool-texts.ts';
 
-/** A call that a tool pool runs, or is about to run. */
+/** A call that a tool pool runs or will run. */
 export interface CallAtWork {
   readonly id: string;
   /** Milliseconds its tool may take. */
@@ -18,8 +18,8 @@ export interface CallAtWork {
 }
 
 /**
- * The calls for which a pool owes a result. Calls that have not started have no deadline: those of a held answer or a
- * suspended run, and those that wait for a person. A call of a runtime tool has no pool either: its own transition
+ * The calls whose results must come from a pool. Calls that have not started have no deadline: those of a held answer
+ * or a suspended run, and those that wait for a decision. A call of a runtime tool has no pool: its own transition
  * answers it.
  */
 export function callsAtWork(state: SessionState, agent: Pick<AgentFacts, 'tool'>): readonly CallAtWork[] {

@@ -1,7 +1,7 @@
 /**
- * The images of a session's window, with those that wait, against what a request may have (R61). A request that has too
- * many, or too large ones beside many others, would be refused again and again, so the image is refused where it enters.
- * Pure.
+ * Checks that the images of a session's window and mailbox fit into one request (R61). The API would refuse every
+ * request with too many images, or with too large images beside many others. So an image that does not fit is refused
+ * when it arrives. Pure.
  */
 import { FEW_IMAGES, IMAGE_SIDE_OF_MANY_MAX } from '../../base/content-rules.ts';
 import { imageSide } from '../../base/image-size.ts';
@@ -9,14 +9,14 @@ import type { ContentBlock } from '../../base/messages.ts';
 import type { ImageTally } from '../state/messages.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** Why a content cannot enter: the limit it exceeds, its value, and a text with the remedy. */
+/** Why a content cannot enter: the exceeded limit, the value, and a text with the remedy. */
 export interface ImagesProblem {
   readonly limit: 'images' | 'imageSide';
   readonly value: number;
   readonly text: string;
 }
 
-/** The images of a content; undefined if it has none. An image that is not base64 counts, with an unknown size. */
+/** The images of a content; undefined if it has none. An image that is not in base64 counts with an unknown size. */
 export function imagesIn(content: string | readonly ContentBlock[]): ImageTally | undefined {
   if (typeof content === 'string') return undefined;
   let count = 0;
@@ -31,8 +31,8 @@ export function imagesIn(content: string | readonly ContentBlock[]): ImageTally 
 }
 
 /**
- * Why this content cannot join the window of a session; undefined if it can. `imagesMax`: that of the model, if known.
- * `removed`: seqs of messages that leave the window with it.
+ * Why this content cannot join the window of a session; undefined if it can. `imagesMax`: the model's limit, if known.
+ * `removed`: seqs of messages that leave the window in the same transition.
  */
 export function imagesProblem(
   state: SessionState,

@@ -1,6 +1,6 @@
 /**
- * The mailbox's rules (contract §3): kinds, validation, routing, orders, and the selection of a half-step. Pure: the
- * functions only read a state.
+ * The mailbox's rules (contract §3): kinds of entries, validation, bounds, and the entries that a half-step promotes,
+ * in order. Pure: the functions only read a state.
  */
 import { BYTES_PER_TOKEN, LIMIT_DEFAULTS, PHANTOM_CALL_TOKENS } from '../../base/bounds.ts';
 import { checkBlocks } from '../../base/content-rules.ts';
@@ -14,8 +14,8 @@ import type { SessionState } from '../state/state.ts';
 import { asksProvider } from './server-uses.ts';
 
 /**
- * Kind of each type: `active` entries cause half-steps, `background` entries join a half-step that another entry caused
- * (§3.1).
+ * Kind of each type (§3.1). `active` entries cause half-steps. `background` entries join a half-step that another entry
+ * causes.
  */
 export const KIND_OF: Readonly<Record<PendingType, 'active' | 'background'>> = Object.freeze({
   user_message: 'active',
@@ -44,10 +44,10 @@ export function checkEntry(entry: Entry): void {
 }
 
 /**
- * Why the mailbox cannot take another entry of this size; undefined if it can. Used for entries from outside. The
- * result of a call and the reply of a child are always accepted, since their senders cannot try again, but they count
- * against later entries. An empty mailbox accepts any message, so that other sessions that are stuck cannot make this
- * one unreachable.
+ * Why the mailbox cannot accept another entry of this size; undefined if it can. Used for entries from outside. Results
+ * of calls and replies of children are always accepted, because their senders cannot try again. They still count when a
+ * later entry is checked. An empty mailbox accepts any message, so that full mailboxes of other sessions cannot make
+ * this session unreachable.
  */
 export function mailboxRefusal(
   state: SessionState,
@@ -71,19 +71,19 @@ export function mailboxRefusal(
   return undefined;
 }
 
-/** True if no call waits for its response, in the log or in the mailbox (§2). */
+/** True if every call of the round has its response, in the log or in the mailbox (§2). */
 export function isRoundComplete(state: SessionState): boolean {
   return state.openCalls.size === 0;
 }
 
-/** True when a half-step may be claimed, by the guards of T1 and T2. */
+/** True if the session's state allows the claim of a half-step (T1, T2). */
 export function mayStart(state: SessionState): boolean {
   if (state.paused || state.blocked !== undefined || state.held !== undefined) return false;
   if (state.enrichment !== undefined) return false;
   return state.state === 'idle' || (state.state === 'executing' && isRoundComplete(state));
 }
 
-/** True if an active entry waits, that is one that causes a half-step. */
+/** True if an active entry waits. Such an entry causes a half-step. */
 export function hasActive(state: Pick<SessionState, 'mailbox'>): boolean {
   for (const entry of state.mailbox) if (entry.kind === 'active') return true;
   return false;
@@ -101,26 +101,26 @@ export function waitsToBegin(state: SessionState): boolean {
   return state.queued || (state.restartAt === undefined && mayStart(state) && mayBegin(state));
 }
 
-/** The entries that one half-step promotes, in this order: responses, background, steers, the rider. */
+/** The entries that one half-step promotes, in this order: responses, background, steers, riders. */
 export interface Selection {
   readonly responses: readonly MailboxEntry[];
   readonly background: readonly MailboxEntry[];
   readonly steers: readonly MailboxEntry[];
-  /** One entry; or all waiting sub-agent replies (Δ33); or all waiting `merge` entries, which become one message. */
+  /** One entry, or all waiting sub-agent replies (Δ33), or the waiting `merge` entries that become one message. */
   readonly riders: readonly MailboxEntry[];
 }
 
 /** Bytes of a blank line between two texts, or of the JSON that turns a text into a block. */
 const MERGE_JOIN_BYTES = 2;
 
-/** The empty list. It is not frozen, for the same reason as `NO_RECORDS`. */
+/** The empty list. It is not frozen; `NO_RECORDS` has the reason. */
 const NONE: readonly never[] = [];
 
 /**
- * The selection of the next half-step (§4.2 with Δ33 and the delivery policies), or `undefined` when no active entry
- * waits. `mergeBytesMax`: UTF-8 bytes of one merged message; waiting messages are taken in order while they fit. `turn`
- * and `interrupt` entries are taken only in idle, and alone. An `interrupt` entry is taken before all other waiting
- * entries.
+ * The selection of the next half-step (§4.2 with Δ33 and the delivery policies), or `undefined` if no active entry can
+ * be promoted now. `mergeBytesMax`: UTF-8 bytes of one merged message; `merge` entries are taken in order while they
+ * fit. `turn` and `interrupt` entries, and entries that ask for a form of answer, are taken only in idle, one at a
+ * time. An `interrupt` entry is taken before all other waiting entries.
  */
 export function selectEntries(
   state: SessionState,
@@ -161,18 +161,18 @@ export function selectEntries(
   return { responses, background, steers, riders };
 }
 
-/** The results of the round and nothing else (R52): all other entries wait for the request after the next one. */
+/** Selects only the results of the round (R52). All other entries wait for the request after the next one. */
 function selectResults({ mailbox }: SessionState): Selection | undefined {
   const responses = mailbox.filter((entry) => entry.type === 'tool_response');
   return responses.length === 0 ? undefined : { responses, background: NONE, steers: NONE, riders: NONE };
 }
 
-/** True for an entry that has a separate turn. The form of an answer is that of a whole turn. */
+/** True for an entry that needs a separate turn: by its delivery, or because its form of answer is that of a turn. */
 function isAlone({ deliver, output }: MailboxEntry): boolean {
   return deliver === 'turn' || deliver === 'interrupt' || output !== undefined;
 }
 
-/** The same selection for a single waiting entry, the usual case, without building lists. */
+/** The selection of `selectEntries` if a single entry waits. This is the usual case, and it builds no lists. */
 function selectOnly(state: SessionState, entry: MailboxEntry): Selection | undefined {
   const only = [entry];
   if (entry.seed !== undefined) return { responses: NONE, background: NONE, steers: NONE, riders: only };
@@ -195,7 +195,7 @@ function ridersOf(
   let bytes = 0;
   for (const entry of candidates) {
     if (entry.deliver !== 'merge') continue;
-    // The join of two messages takes at most this many bytes.
+    // Joining two messages adds at most this many bytes.
     bytes += entry.bytes + (merged.length === 0 ? 0 : MERGE_JOIN_BYTES);
     if (merged.length > 0 && bytes > mergeBytesMax) break;
     merged.push(entry);
@@ -204,8 +204,8 @@ function ridersOf(
 }
 
 /**
- * The user's entry that the session works on: the first one that the running turn consumed, or else the one that waits
- * for the next half-step or turn. Undefined if there is none.
+ * The user's entry that the session works on: the first entry that the running turn consumed, or else the entry that
+ * the next half-step or turn will take. Undefined if there is none.
  */
 export function entryAtWork(state: SessionState): number | undefined {
   const consumed = state.turn?.entries[0];
@@ -233,7 +233,7 @@ function tokensOf(entries: readonly MailboxEntry[]): number {
   for (const { seed, type, bytes } of entries) {
     if (seed !== undefined) continue;
     tokens += Math.ceil(bytes / BYTES_PER_TOKEN);
-    // A delivery becomes a pair.
+    // Other entries become a phantom pair: a call of `PHANTOM_CALL_TOKENS`, and the content as its result.
     if (type !== 'user_message' && type !== 'tool_response') tokens += PHANTOM_CALL_TOKENS;
   }
   return tokens;

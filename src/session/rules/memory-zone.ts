@@ -1,22 +1,22 @@
 /**
- * The oldest messages of a conversation that a summary takes, and where the window begins afterwards (contract §6.4,
- * §6.5 with Δ24). Pure. The model that writes the summary is not handled here.
+ * Finds the memory zone of a conversation: the oldest messages, which are summed up and then leave the window. Also
+ * finds where the window begins afterwards (contract §6.4, §6.5 with Δ24). Pure.
  */
 import type { LoggedMessage } from '../state/messages.ts';
 import { continuesAnswer } from './answer.ts';
 
-/** A run of the oldest messages that leave together. */
+/** The oldest messages, which leave the window together. */
 export interface MemoryZone {
   readonly from: number;
   /** Seq of the last message that leaves. */
   readonly to: number;
-  /** Seq at which the window begins afterwards. A client drops everything below it. */
+  /** Seq at which the window begins afterwards. Clients drop all messages below it. */
   readonly boundary: number;
 }
 
 /**
- * True for any message except system messages, results, and calls other than the model's own `think`. A window may
- * begin with such a message.
+ * True for a said message: texts, and the model's own calls of `think`. Not for system messages, results and other
+ * calls. A window may begin only with a said message.
  */
 function isSaid(message: LoggedMessage): boolean {
   if (message.prompt === true) return false;
@@ -24,16 +24,16 @@ function isSaid(message: LoggedMessage): boolean {
   return message.type !== 'tool_call' || (message.toolName === 'think' && message.phantom !== true);
 }
 
-/** The first boundary of a session: its oldest said message; undefined while there is none. */
+/** The first boundary of a session: the seq of its oldest said message; undefined while there is none. */
 export function firstBoundary(messages: readonly LoggedMessage[]): number | undefined {
   return messages.find(isSaid)?.seq;
 }
 
 /**
- * The zone above a boundary: the oldest messages whose tokens fit `budget`, at least one. It never ends where a call
- * waits for its response or inside an answer. If it would, its end moves back to the nearest other position, or forward
- * if there is none before. Undefined if no message may leave, because a round is open from the first message on or no
- * said message would remain. `next`: the seq of a message about to be said, which remains even if no other does.
+ * The zone from a boundary on: the oldest messages whose tokens fit `budget`, at least one. The zone never ends between
+ * a call and its response, or inside an answer. If it would, its end moves back to the nearest safe position, or
+ * forward if there is none before. Undefined if no message may leave, because a round is open from the first message
+ * on, or because no said message would remain. `next`: the seq of a message about to be logged, which then remains.
  */
 export function memoryZone(
   messages: readonly LoggedMessage[],
@@ -47,7 +47,7 @@ export function memoryZone(
   const waiting = openCalls(messages.filter((message) => message.seq < boundary));
   for (const place of wholePlaces(above, waiting)) {
     if (place > fitting && end !== undefined) break;
-    // The window begins with a said message: the messages before it also leave, and belong to the zone.
+    // The window must begin with a said message, so other messages before it belong to the zone.
     const follows = above[place];
     if (follows === undefined ? next !== undefined : isSaid(follows)) end = place;
   }
@@ -71,9 +71,9 @@ function fittingCount(messages: readonly LoggedMessage[], budget: number): numbe
 }
 
 /**
- * The numbers of messages after which the list can be split safely, ascending. The full length is included if nothing
- * is open at the end. `waiting`: calls before the list that have no response yet; an edit may have put a said message
- * behind them.
+ * The numbers of messages after which the list can be split safely, ascending. The full length is included if no call
+ * is open at the end. `waiting`: ids of calls before the list that have no response yet. There are some if an edit
+ * inserted a said message after a call.
  */
 function wholePlaces(messages: readonly LoggedMessage[], waiting: ReadonlySet<string>): readonly number[] {
   const places: number[] = [];
@@ -94,7 +94,7 @@ function openCalls(messages: readonly LoggedMessage[]): ReadonlySet<string> {
   return open;
 }
 
-/** A call is open until its response. */
+/** Updates the set of open calls: a call is open until its response. */
 function follow(open: Set<string>, { type, toolUseId }: LoggedMessage): void {
   if (toolUseId === undefined) return;
   if (type === 'tool_call') open.add(toolUseId);

@@ -1,11 +1,12 @@
 /**
- * A session's memory of messages that have left its window: snapshots, and the run that is writing one (contract §1.5,
- * §6.5, §6.8). Pure: each change returns a new value.
+ * A session's memory of messages that have left its window: snapshots (summaries), and the run that is writing one
+ * (contract §1.5, §6.5, §6.8). Pure: each change returns a new value.
  *
  * Invariants:
- *  M1 at most one run is in progress (Δ20). Each run has its own number, and the end of a run other than the current
- *     one is ignored (A5);
- *  M2 a snapshot of messages is kept until one of level 2 covers it completely; of each level the newest are kept;
+ *  M1 at most one run is in progress (Δ20). Each run has its own number, and the end of any run but the current one is
+ *     ignored (A5);
+ *  M2 a snapshot of messages is kept until a level 2 snapshot covers it completely. At most `SNAPSHOTS_KEPT_MAX`
+ *     snapshots of each level are kept, the newest;
  *  M3 the system prompt shows the memory as of the start of the epoch, so a new snapshot is shown when the next epoch
  *     opens (A8).
  */
@@ -35,7 +36,7 @@ export function uncovered(snapshots: readonly Snapshot[]): readonly Snapshot[] {
   );
 }
 
-/** A memory with one more snapshot, and without those it covers. */
+/** A memory with one more snapshot, and without the snapshots that it covers. */
 export function withSnapshot(memory: Memory, run: SummaryRun, text: string): Memory {
   const { level, from, to } = run;
   const snapshot: Snapshot = { level, text, from, to, tokens: estimateTokens(text) };
@@ -58,18 +59,18 @@ export function withShown(memory: Memory): Memory {
   return shown === undefined ? rest : { ...rest, shown };
 }
 
-/** Operations that replace the conversation, or remove it. */
+/** Operations on the history that replace the conversation, or remove it. */
 const REPLACING: ReadonlySet<string> = new Set(['set', 'replaceAll', 'seed', 'unset']);
 
 /** A memory after an operation on the history. The memory of a replaced conversation is dropped. */
 export function afterEdit(memory: Memory, operation: string): Memory {
   if (!REPLACING.has(operation)) return memory;
-  // A run in progress continues to its end, because a half-step may wait for it. Then it is dropped.
+  // A run in progress continues, because a half-step may wait for it. Its result is dropped afterwards.
   const { shown: _shown, restsAt: _restsAt, ...rest } = memory;
   return { ...rest, snapshots: [] };
 }
 
-/** A memory for another session, without the run in progress, which belongs to this session only. */
+/** The memory for a fork, without the run in progress, which belongs to the original session. */
 export function settledMemory(memory: Memory): Memory {
   const { failedAt: _failedAt, restsAt: _restsAt, ...rest } = withRun(memory, undefined);
   return rest;

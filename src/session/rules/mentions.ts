@@ -1,7 +1,9 @@
-/** The names an answer addresses: `@name`, outside code and not inside an e-mail address (contract §7.6, Δ31). Pure. */
+/**
+ * Finds the names that an answer addresses: `@name` outside of code and e-mail addresses (contract §7.6, Δ31). Pure.
+ */
 
 const CODE_FENCE = /(^|\n)(```|~~~)[\s\S]*?(\n\2|$)/g;
-/** Matches no `@` after a word character, a dot or a plus, because `a@b` is an address. */
+/** An `@` after a word character, a dot, a plus or a hyphen does not match, because `a@b` is an address. */
 const MENTION = /(?<![\w.+-])@(\w[\w-]*)/g;
 
 /** The names mentioned, each once. */
@@ -13,8 +15,8 @@ export function mentionedNames(text: string): ReadonlySet<string> {
 }
 
 /**
- * The text without the parts between two runs of equally many backticks. One pass from the end finds the partner of
- * each run. A separate search from each run would be quadratic in a text that consists of runs (F76).
+ * The text without code spans, which are between two runs of equally many backticks. One pass from the end finds the
+ * partner of each run. A separate search from each run would be quadratic in a text full of runs (F76).
  */
 function withoutCodeSpans(text: string): string {
   const runs = [...text.matchAll(/`+/g)].map((match) => ({ at: match.index, length: match[0].length }));

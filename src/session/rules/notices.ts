@@ -1,6 +1,6 @@
 /**
- * Notices about a session for others outside: a call waits for a person, a turn ended. They are made while the log is
- * folded, so a live session and a replay of its log make the same ones. Pure.
+ * Notices, the contents of webhooks: a call of a session waits for a person, or a turn ended. They are made while the
+ * log is folded, so a live session and a replay of its log make the same notices. Pure.
  */
 import { NOTICE_BYTES_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
@@ -12,7 +12,7 @@ import { type QueuedCall, queuedCalls, rootIdOf } from './queued-calls.ts';
 
 /** A tool call waits for a person. */
 export interface WaitingNotice extends Omit<QueuedCall, 'input'> {
-  /** Missing if `inputOmitted`. */
+  /** Missing if `inputOmitted` is true. */
   readonly input?: unknown;
   /** True if the input is too large for a notice; the queue of waiting calls has it. */
   readonly inputOmitted?: true;
@@ -27,19 +27,19 @@ export interface TurnNotice {
   /** The turn's name, as events have it. */
   readonly turn: string;
   readonly end: 'finished' | 'failed' | 'interrupted' | 'suspended';
-  /** The model's own stop reason, or why the turn was ended; the error's code if it failed. */
+  /** The model's stop reason, or why the runtime ended the turn; the error's code if the turn failed. */
   readonly reason: string;
   readonly usage: Usage;
   /** The text of the turn's last answer; `''` if it has none. */
   readonly text: string;
-  /** True if only the beginning of the text is here. */
+  /** True if `text` is only the beginning of the text. */
   readonly textCut?: true;
-  /** The structured answer, if there is one that is not too large for a notice. */
+  /** The structured answer; missing if there is none, or if it is too large for a notice. */
   readonly output?: Json;
   readonly error?: { readonly code: string; readonly message: string };
 }
 
-/** A notice, with the place of its event in the session. */
+/** A notice, with the position of its event in the session. */
 export type Notice = {
   readonly session: string;
   /** Seq of the event. */
@@ -55,11 +55,11 @@ export type Notice = {
 /** The notices that a receiver wants. */
 export interface NoticeWish {
   readonly events: readonly Notice['type'][];
-  /** True if the ends of sub-agents' turns are wanted too. A waiting call is wanted whatever session it is of. */
+  /** True if the ends of sub-agents' turns are wanted too. Waiting calls are wanted of every session. */
   readonly children: boolean;
 }
 
-/** The notice of an announced event; undefined for a call that does not wait. `expiresMs`: how long its calls wait. */
+/** The notice of an event; undefined if it is about a call that does not wait. `expiresMs`: how long calls may wait. */
 export function noticeOf(
   state: SessionState,
   announced: {
@@ -80,7 +80,7 @@ export function noticeOf(
   return found === undefined ? undefined : { ...place, type: 'waiting', data: waitingNotice(found.call) };
 }
 
-/** True if the notice is one of those wanted. */
+/** True if the receiver wants this notice. */
 export function isWanted({ type, isOfChild }: Notice, { events, children }: NoticeWish): boolean {
   return events.includes(type) && (children || !isOfChild || type === 'waiting');
 }

@@ -9,7 +9,10 @@ import { estimateContent, estimateTokens } from '../state/tokens.ts';
 /** A message without its position in the log. */
 export type MessageDraft = Omit<LoggedMessage, 'seq' | 'at'>;
 
-/** Name and input of the call half of a phantom pair, and the first line shown for it. */
+/**
+ * The call of a phantom pair. The runtime adds such a call, with the entry's content as its result, to show the model
+ * an entry that no user sent. `display`: the line shown for the call.
+ */
 export interface PhantomCall {
   readonly id: string;
   readonly name: string;
@@ -44,7 +47,7 @@ export function phantomCallOf(entry: Pick<FilledEntry, 'id' | 'source' | 'conten
   }
 }
 
-/** A message's number in this session, or `<session>#<number>`. */
+/** The id of a recalled message: its number in this session, or `<session>#<number>`. */
 function messageIdOf(name: string): number | string {
   return /^.+#[1-9][0-9]*$/u.test(name) ? name : integerOf(name);
 }
@@ -56,9 +59,9 @@ function integerOf(name: string): number {
 }
 
 /**
- * The messages of a promotion. `entries` has one entry, or several `merge` entries that become one user message. Throws
- * for an entry that cannot become messages: the caller sets it aside as a dead letter (Δ13). An entry with a `seed`
- * adds no message: its message is already in the log (Δ28).
+ * The messages that entries become. `entries` has one entry, or several `merge` entries that become one user message.
+ * An entry with a `seed` adds no message, because its message is already in the log (Δ28). Throws for an entry that
+ * cannot become messages; the caller sets it aside as a dead letter (Δ13).
  */
 export function promote(entries: readonly [FilledEntry, ...FilledEntry[]]): readonly MessageDraft[] {
   const [entry] = entries;

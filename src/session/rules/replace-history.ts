@@ -1,4 +1,4 @@
-/** Replaces the whole history by a given one, as one edit of the differing parts. Pure. */
+/** Replaces the whole history of the window by another one, with one edit of the parts that differ. Pure. */
 import type { HistoryMessage } from '../../base/history-message.ts';
 import { type HistoryEntry, historyEntries } from '../history/history-form.ts';
 import type { SessionRecord } from '../state/records.ts';
@@ -7,8 +7,8 @@ import type { SessionState } from '../state/state.ts';
 type Edited = Extract<SessionRecord, { type: 'edited' }>;
 
 /**
- * The edit that makes `messages` the window's history; undefined if they are equal. Messages with the same id and role
- * at the same position change in place. From the first message that differs in id or role, the rest is replaced.
+ * The edit that makes `messages` the window's history; undefined if both are equal. Messages with the same id and role
+ * at the same position change in place. All messages from the first that differs in id or role are replaced.
  */
 export function replaceHistory(
   state: SessionState,
@@ -42,7 +42,7 @@ function isSame(entry: HistoryEntry | undefined, message: HistoryMessage | undef
   return entry?.message.id === message?.id && entry?.message.role === message?.role;
 }
 
-/** Messages are compared as JSON texts, so they count as different if their members are in another order. */
+/** Compares messages as JSON texts. Messages with members in another order count as different. */
 function equalJson(left: HistoryMessage, right: HistoryMessage): boolean {
   return JSON.stringify(left) === JSON.stringify(right);
 }

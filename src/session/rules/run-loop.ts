@@ -1,6 +1,6 @@
 /**
- * The run loop's view of a session: an answer held at a boundary, a suspended run, calls that wait for a person, a
- * failed turn. Types, and functions that only read a state. Pure.
+ * Questions about the run (the half-steps of a turn) of a session: an answer held at a boundary, a suspended run, calls
+ * that wait for a decision, a failed turn. Types, and functions that only read a state. Pure.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
@@ -12,7 +12,7 @@ import type { SessionState } from '../state/state.ts';
 import { answerText } from './answer.ts';
 import { waitingCalls } from './waiting-calls.ts';
 
-/** The outcome of a turn that did not simply complete. */
+/** The outcome of a turn that did not complete normally. */
 export type TurnOutcomeName =
   | 'max_steps'
   | 'interrupted'
@@ -44,15 +44,15 @@ const OUTCOMES: ReadonlyMap<string, TurnOutcomeName> = new Map([
   ['model_context_window_exceeded', 'context_window'],
 ]);
 
-/** The outcome for a turn's reason; undefined if the turn completed. */
+/** The outcome for the reason with which a turn ended; undefined if the turn completed. */
 export function outcomeOfReason(reason: string): TurnOutcomeName | undefined {
   if (COMPLETED_STOPS.has(reason)) return undefined;
   return OUTCOMES.get(reason) ?? 'other';
 }
 
 /**
- * True while the session waits for the verdict on this question (A5). A request is judged before its first attempt
- * only, because a repeated call is the same request.
+ * True while the session waits for the verdict on this question (A5). A request is judged only before its first
+ * attempt, because a retry sends the same request.
  */
 export function awaitsVerdict({ held, current }: SessionState, question: Question | Judged): boolean {
   if (question.on === 'boundary') return held?.at === question.at && held.halfStep === question.halfStep;
@@ -75,7 +75,7 @@ export function approvalPolicy({
   return agent?.approvals ?? settings.approvals;
 }
 
-/** Epoch ms at which the first waiting call expires; undefined: none waits, or they wait forever. */
+/** Epoch ms at which the first waiting call expires; undefined if no call waits, or if calls wait forever. */
 export function approvalsExpireAt(state: SessionState, expiresMs: number | null): number | undefined {
   if (expiresMs === null || state.approvals === undefined) return undefined;
   let first: number | undefined;
@@ -83,7 +83,7 @@ export function approvalsExpireAt(state: SessionState, expiresMs: number | null)
   return first === undefined ? undefined : first + expiresMs;
 }
 
-/** The phase of a session while calls wait for decisions; undefined: none waits. */
+/** The phase of a session while calls wait for decisions; undefined if no call waits. */
 export function waitingPhase({ approvals }: Pick<SessionState, 'approvals'>): 'approval' | 'question' | undefined {
   const waiting = approvals?.waiting.length ?? 0;
   if (waiting === 0) return undefined;
@@ -121,7 +121,7 @@ export function lastAnswerText(state: SessionState): string {
   return '';
 }
 
-/** The messages of the boundary at which the session is held, in the form for listeners; empty if it is not held. */
+/** The messages at the boundary at which the session is held, in the form for listeners; empty if it is not held. */
 export function boundaryMessages(state: SessionState): readonly HistoryMessage[] {
   const { held, messages } = state;
   if (held === undefined || held.at === 'resume') return [];

@@ -1,7 +1,8 @@
 /**
- * Calls of the provider's own tools that still wait for their results (R52, R38). The provider runs such a call only
- * after the calls beside it were answered, or after a pause, and its result begins the next answer. Until then a request
- * may hold nothing behind the call but the results of the calls beside it. Pure.
+ * Calls of the provider's own tools (server uses) that still wait for their results (R52, R38). The provider may run
+ * such a call only after the session's own calls of the same answer have results, or after a pause. The next answer
+ * then begins with its result. Until then a request may have nothing after the call except results of those own calls.
+ * Pure.
  */
 import { type ContentBlock, isServerResult, isServerUse } from '../../base/messages.ts';
 import type { LoggedMessage } from '../state/messages.ts';
@@ -9,7 +10,7 @@ import type { SessionState } from '../state/state.ts';
 
 /**
  * The ids of the provider's calls without a result after an answer with these blocks; undefined if there are none.
- * `earlier`: the ids that waited before it.
+ * `earlier`: the ids that waited before the answer.
  */
 export function awaitedUses(
   content: readonly ContentBlock[],
@@ -24,7 +25,7 @@ export function awaitedUses(
   return open.size === 0 ? undefined : [...open];
 }
 
-/** The same for the end of a conversation, of which nothing else is known. */
+/** The ids of the provider's calls without a result in the last answer, found from the messages alone. */
 export function awaitedAtEnd(messages: readonly LoggedMessage[]): readonly string[] | undefined {
   for (let index = messages.length - 1; index >= 0; index -= 1) {
     const message = messages[index];
@@ -34,7 +35,7 @@ export function awaitedAtEnd(messages: readonly LoggedMessage[]): readonly strin
   return undefined;
 }
 
-/** True if these blocks of an answer hold the result of a provider's call that is in an earlier answer. */
+/** True if these blocks of an answer include the result of a provider's call in an earlier answer. */
 export function answersEarlierUse(content: readonly ContentBlock[]): boolean {
   const own = new Set<string>();
   return content.some((block) => {
@@ -54,14 +55,14 @@ export function resultId(result: object): string {
 }
 
 /**
- * True if the next request of the turn asks the provider to run its calls. It then takes the results of the session's
- * own calls and nothing else.
+ * True if the next request of the turn asks the provider to run its waiting calls. Such a request may add only results
+ * of the session's own calls.
  */
 export function asksProvider({ awaitedUses: awaited, state }: Pick<SessionState, 'awaitedUses' | 'state'>): boolean {
   return awaited !== undefined && state === 'executing';
 }
 
-/** True if the turn in which the provider's calls waited has ended, so that no request may hold them again. */
+/** True if the turn ended while calls of the provider still waited. No later request may have these calls. */
 export function leavesUses({ awaitedUses: awaited, state }: Pick<SessionState, 'awaitedUses' | 'state'>): boolean {
   return awaited !== undefined && state === 'idle';
 }

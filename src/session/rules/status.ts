@@ -4,7 +4,7 @@ import type { SessionState } from '../state/state.ts';
 import { isSummarising } from './memory.ts';
 import { waitsForApprovalOnly } from './run-loop.ts';
 
-/** The status of a state: the first word of `SESSION_STATUSES` that applies. */
+/** The status of a state: the first value of `SESSION_STATUSES` that applies. */
 export function statusOf(state: SessionState): SessionStatus {
   if (state.blocked !== undefined) return 'blocked';
   if (waitsForApprovalOnly(state)) return 'waiting';

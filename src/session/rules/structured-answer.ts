@@ -1,6 +1,6 @@
 /**
- * Structured answers: which form an answer must have, and whether it has it. The value of an answer is the input of its
- * call of the answer tool, if the model gave it so, and otherwise its text as JSON. Pure.
+ * Structured answers: which form an answer must have, and whether the answer fits it. The value of an answer is the
+ * input of its call of the answer tool. Without such a call it is the answer's text, parsed as JSON. Pure.
  */
 import { ANSWER_ISSUE_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { TurnFailedError } from '../../base/errors.ts';
@@ -17,8 +17,8 @@ import { lastAnswerText } from './run-loop.ts';
 export const ANSWER_TOOL = 'final_answer';
 
 /**
- * The form that the session itself asks for: that of the message which began the turn, or of a child's task until the
- * child has replied. Undefined: the agent decides.
+ * The form that the session itself asks for: the form of the message that began the turn, or the form of a child's task
+ * until the child has replied. Undefined: the agent decides.
  */
 export function formInForce(state: Pick<SessionState, 'turn' | 'form' | 'exit'>): AnswerForm | undefined {
   return state.turn?.form ?? (state.exit?.reason === 'completed' ? undefined : state.form);
@@ -33,10 +33,10 @@ export function callsAnswerTool(content: readonly ContentBlock[], { tool }: Answ
 export type AnswerVerdict =
   | { readonly type: 'fits'; readonly value: Json }
   | { readonly type: 'misfit'; readonly issues: readonly AnswerIssue[] }
-  /** There is no answer to correct: the model refused, or its words were cut. */
+  /** There is no answer to correct: the model refused, or the answer was cut by a token limit. */
   | { readonly type: 'none'; readonly error: TurnFailedError };
 
-/** Judges the answer that is held. `call`: the call that gives it. */
+/** Judges the held answer. `call`: the call of the answer tool that gives the answer; undefined: the text gives it. */
 export function judgeForm(
   state: SessionState,
   held: Held,
@@ -85,7 +85,7 @@ export function answerCall({ openCalls }: SessionState, held: Held, { tool }: An
   return held.calls.map(({ id }) => openCalls.get(id)).find((call) => call?.name === tool);
 }
 
-/** The text of the last answer. The parts of an answer that paused are one text. */
+/** The text of the last answer. The parts of a paused answer are joined. */
 function turnText(state: SessionState): string {
   const last = lastAnswerText(state);
   const { turn } = state;

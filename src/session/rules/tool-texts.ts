@@ -25,7 +25,7 @@ export function lostResultText(toolName: string, timeoutMs: number): string {
   return `The call of ${toolName} timed out after ${seconds} seconds without a result. It may have taken effect.`;
 }
 
-/** Sent for a call that has no result: a crash, an edit or an import removed it. */
+/** The text sent as the result of a call whose result is missing after a crash, an edit or an import. */
 export const MISSING_RESULT = '{"error":"Tool result missing (interrupted)"}';
 
 /** The result of a call that a person did not allow. */
@@ -48,12 +48,12 @@ export function expiredReason(expiresMs: number): string {
 /** The result of a call that waited beside one that a person denied. */
 export const APPROVAL_SKIPPED = 'Denied: not executed, as your human denied another call of this answer.';
 
-/** The result of a question that is no longer answered. `why`: the reason, as a sentence without its full stop. */
+/** The result of a question that will not be answered. `why`: the reason, as a sentence without its full stop. */
 export function unansweredText(why: string): string {
   return `Not answered: ${why}.`;
 }
 
-/** Why a question has no answer, each for `unansweredText`. */
+/** Reasons why a question has no answer, for `unansweredText`. */
 export const UNANSWERED = {
   input: 'your human sent a message instead of answering',
   denied: 'your human denied another call of this answer',
@@ -61,17 +61,17 @@ export const UNANSWERED = {
   noParent: 'there is no agent that gave you a task, so decide it yourself',
 } as const;
 
-/** A person declined to answer. */
+/** The reason that a person declined to answer, for `unansweredText`. */
 export function declinedWhy(reason: string | undefined): string {
   return `your human declined to answer${reason === undefined || reason.trim() === '' ? '' : `: ${reason}`}`;
 }
 
-/** No answer came in time. */
+/** The reason that no answer came in time, for `unansweredText`. */
 export function expiredWhy(expiresMs: number): string {
   return `no answer came within ${Math.round(expiresMs / SECOND_MS)} seconds`;
 }
 
-/** Replaces a blank result: a mailbox entry needs content, or its round would never close (Δ19). */
+/** Replaces a blank result, because a mailbox entry must have content, or its round would never close (Δ19). */
 export const BLANK_RESULT = '(no output)';
 
 /** The answer to a call of a tool that does not exist or is not granted, with the nearest names (F28). */

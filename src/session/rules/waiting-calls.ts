@@ -1,4 +1,4 @@
-/** The calls of a session that wait for a person or a parent: one list of approvals and questions. Pure. */
+/** One list of all calls of a session that wait for a person or the parent: for an approval, or for an answer. Pure. */
 import type { Json } from '../../base/json.ts';
 import type { Approvals, Asked, AskedQuestion } from '../state/boundary.ts';
 import type { OpenCall } from '../state/messages.ts';
@@ -6,7 +6,9 @@ import type { SessionState } from '../state/state.ts';
 
 /** A call that waits for a decision. */
 export interface WaitingCall {
-  /** The id that decides it: that of the call, with the number of the question if its server asks in it again. */
+  /**
+   * The id by which the call is decided: its own id; for a later question of its MCP server also the question's number.
+   */
   readonly callId: string;
   readonly toolName: string;
   /** `approval`: `session.approve` decides; `question`, `elicitation` (of an MCP server): `session.answer` answers. */
@@ -21,7 +23,7 @@ export interface WaitingCall {
   readonly choices?: readonly string[];
   /** For a question: who answers it. */
   readonly asked?: Asked;
-  /** For a question of an MCP server: its name. */
+  /** For a question of an MCP server: the server's name. */
   readonly server?: string;
   /** Epoch ms at which the call began to wait. */
   readonly at: number;
@@ -41,22 +43,22 @@ export function waitingCalls(state: SessionState): readonly WaitingCall[] {
   });
 }
 
-/** The question that a call asks, while it waits; undefined for every other call. */
+/** The question that a waiting call asks; undefined for every other call. */
 export function questionOf({ approvals }: Pick<SessionState, 'approvals'>, callId: string): AskedQuestion | undefined {
   return approvals?.questions?.find((each) => each.callId === callId);
 }
 
-/** The waiting question that this id answers; undefined: none. */
+/** The waiting question with this id; undefined if there is none. */
 export function questionNamed({ approvals }: Pick<SessionState, 'approvals'>, id: string): AskedQuestion | undefined {
   return approvals?.questions?.find((each) => (each.id ?? each.callId) === id);
 }
 
-/** The open call of this id, or of the waiting question that it answers. */
+/** The open call with this id, or whose waiting question has this id. */
 export function waitingCallNamed(state: SessionState, id: string): OpenCall | undefined {
   return state.openCalls.get(questionNamed(state, id)?.callId ?? id);
 }
 
-/** The same with only those calls waiting that `keeps`. */
+/** A copy of `approvals` in which only those calls wait for which `keeps` is true. */
 export function withWaiting(approvals: Approvals, keeps: (callId: string) => boolean): Approvals {
   const { questions = [], ...rest } = approvals;
   const left = questions.filter(({ callId }) => keeps(callId));

@@ -1,7 +1,7 @@
 /**
- * Contents of waiting entries that only the log keeps. A full mailbox would otherwise fill the memory of its thread. A
+ * Contents of waiting entries that only the log has. Otherwise a full mailbox would fill the memory of its thread. A
  * large content leaves the state once its `accepted` record has a position in the log. When the entry is claimed, the
- * content is read from the log. Pure: the owner of the log provides the position of a record and reads it.
+ * content is read from the log. Pure: the log's owner provides the positions of records and reads them.
  */
 
 import type { Content, FilledEntry, MailboxEntry, ReadContent, StoredContent } from '../state/messages.ts';

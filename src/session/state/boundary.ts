@@ -1,4 +1,7 @@
-/** State of a run that is held at a message boundary, suspended, waiting for a person, or failed. Plain data. */
+/**
+ * State of a run (the half-steps of a turn) that is held at a message boundary, suspended, waiting for a person, or
+ * failed. Plain data.
+ */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
 import type { AnswerForm } from './answer-form.ts';
@@ -6,7 +9,7 @@ import type { Elicitation } from './elicitation.ts';
 import type { Continuation, DispatchedCall } from './messages.ts';
 
 /**
- * Why a run stopped at a boundary with everything kept: a listener asked for it, or the agent's step limit was reached.
+ * Why a run was suspended at a boundary: a listener asked for it, or the agent's step limit was reached.
  */
 export type SuspensionReason = 'interrupted' | 'max_steps';
 
@@ -18,7 +21,7 @@ export type SuspensionReason = 'interrupted' | 'max_steps';
  */
 export interface Held {
   readonly at: 'answer' | 'results' | 'resume';
-  /** The half-step that was answered. With `at` it identifies the boundary. */
+  /** The half-step that the model answered. With `at` it identifies the boundary. */
   readonly halfStep: number;
   /** Seq of the first message of the boundary. */
   readonly firstSeq: number;
@@ -46,8 +49,8 @@ export interface Suspension {
 /** Calls that wait for a person or a parent, and recent decisions. */
 export interface Approvals {
   /**
-   * Call ids, in call order, those of questions last. Each of these calls is open and does not run. It has not started,
-   * but for one whose server asks: its run has ended, and it continues with the answer.
+   * Call ids in call order, those of questions last. Each of these calls is open and does not run. Most have not
+   * started. A call whose MCP server asked a question has run up to the question, and continues with the answer.
    */
   readonly waiting: readonly string[];
   /**
@@ -55,18 +58,18 @@ export interface Approvals {
    * existed.
    */
   readonly since?: number;
-  /** The calls among `waiting` that are questions; missing: there are none. Every other one needs an approval. */
+  /** The calls among `waiting` that are questions; missing: there are none. Every other call needs an approval. */
   readonly questions?: readonly AskedQuestion[];
   /** The last decisions, oldest first: they let a repeated decision be recognised. */
   readonly decided: readonly DecidedCall[];
 }
 
-/** The one who answers a question of the model: a person, or the model or program that spawned the session. */
+/** The recipient of a question: a person (`human`), or the model or program that spawned the session (`parent`). */
 export type Asked = 'human' | 'parent';
 
 /**
- * A question that the model asks with a call, or a server in a call. The call waits. The answer is its result, or with
- * `elicitation` what it continues with.
+ * A question that the model asks with a call, or that an MCP server asks during a call. The call waits. A model's call
+ * gets the answer as its result. A server's call (`elicitation`) continues with the answer.
  */
 export interface AskedQuestion {
   readonly callId: string;
@@ -76,11 +79,11 @@ export interface AskedQuestion {
   readonly choices?: readonly string[];
   /** The form of the answer; missing: it is text. */
   readonly form?: AnswerForm;
-  /** The id that answers it; missing: that of the call. */
+  /** The id by which the question is answered; missing: the call's id. */
   readonly id?: string;
-  /** For a question of an MCP server: the parts that it continues with. */
+  /** For a question of an MCP server: the data that the server needs to continue the call. */
   readonly elicitation?: Elicitation;
-  /** Epoch ms at which it was asked. */
+  /** Epoch ms at which the question was asked. */
   readonly at: number;
   /** Answers of the parent that did not have the form; missing: none. */
   readonly misfits?: number;
@@ -90,7 +93,7 @@ export interface AskedQuestion {
 export interface DecidedCall {
   /** The id of the call, or of its question. */
   readonly id: string;
-  /** True if the call was allowed, or its question answered. */
+  /** True if the call was allowed, or if its question was answered. */
   readonly allow: boolean;
   /** True for a question. */
   readonly isQuestion?: true;
@@ -98,7 +101,7 @@ export interface DecidedCall {
   readonly answer?: string;
 }
 
-/** The failure of the last turn. A deferred rollback uses it. */
+/** The failure of the last turn, for a rollback when the next turn starts (`settings.recovery.rollbackFailed`). */
 export interface TurnFailure {
   readonly error: ErrorShape;
   /** Epoch ms of the failure. */

@@ -5,7 +5,7 @@ import { isRecord } from '../../base/json.ts';
 /** A container as the log keeps it. */
 export interface Container {
   readonly id: string;
-  /** Epoch ms at which the provider deletes it, if it has said so. */
+  /** Epoch ms at which the provider deletes the container; missing if the provider did not say. */
   readonly expiresAt?: number;
 }
 
@@ -18,7 +18,7 @@ export function readContainer(value: unknown): Container | undefined {
   return Number.isFinite(expiresAt) ? { id, expiresAt } : { id };
 }
 
-/** The container that is still there at this time. */
+/** The container, unless it has expired at this time (epoch ms). */
 export function livingContainer(container: Container | undefined, now: number): Container | undefined {
   return container?.expiresAt !== undefined && container.expiresAt <= now ? undefined : container;
 }

@@ -1,4 +1,4 @@
-/** The outcome of one `decide`, and the outcomes that are always the same. */
+/** The outcome of one `decide`, and the outcomes that many decisions share. */
 import { errorShape, type TroupeError } from '../../base/errors.ts';
 import type { Effect } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
@@ -10,8 +10,8 @@ export interface Decision {
 }
 
 /**
- * An empty list of records, shared by every transition that writes nothing. Only its type makes it immutable: iterating
- * a frozen array would allocate an iterator and one object per element, and sharing is meant to avoid allocations.
+ * An empty list of records, shared by every transition that writes nothing, to avoid allocations. Only its type makes
+ * it immutable, because iterating a frozen array would allocate an iterator and one object per element.
  */
 export const NO_RECORDS: readonly never[] = [];
 
@@ -21,10 +21,10 @@ export const NO_EFFECTS: readonly never[] = NO_RECORDS;
 /** Nothing happens. */
 export const NOTHING: Decision = Object.freeze({ records: NO_RECORDS, effects: NO_EFFECTS });
 
-/** The session looks for waiting work: effect C of the contract. */
+/** Makes the session look for waiting work in the same batch: effect C of the contract. */
 export const WAKE: Effect = Object.freeze({ type: 'again', input: Object.freeze({ type: 'wake' }) });
 
-/** A refusal as an effect. */
+/** The decision that changes nothing and returns an error to the caller. */
 export function refuse(error: TroupeError): Decision {
   return { records: [], effects: [{ type: 'refused', error: errorShape(error) }] };
 }

@@ -1,4 +1,4 @@
-/** Requests for operations on a history, as plain data. `message-check.ts` checks them before they get here. */
+/** Requests for operations on a history, as plain data. `message-check.ts` has checked them before. */
 import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts';
 import type { Json } from '../../base/json.ts';
 
@@ -20,8 +20,7 @@ export type EditRequest =
       readonly extra: Readonly<Record<string, Json>>;
     }
   /**
-   * `epoch`: the epoch of the history in which the messages were found. Another epoch means that the history changed
-   * since.
+   * `epoch`: the session's epoch when the messages were found. If it differs by now, the history changed since.
    */
   | { readonly operation: 'deleteWhere'; readonly ids: readonly string[]; readonly epoch: number }
   | {

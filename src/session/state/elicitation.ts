@@ -1,26 +1,26 @@
 /**
- * A question of an MCP server that one of its tools asks while it runs. The run ends with it, and the call continues with
- * the answer. Plain data, stored in logs.
+ * An elicitation: a question that an MCP server asks during a call of one of its tools. The question ends that run of
+ * the tool. The call continues, with another run, once there is an answer. Plain data, stored in logs.
  */
 import type { Json } from '../../base/json.ts';
 
-/** The parts that a server needs to continue its call. Only the server reads them. */
+/** The data that a server needs to continue its call. Only the server reads `key` and `state`. */
 export interface Elicitation {
   readonly server: string;
-  /** The server's name of its question. */
+  /** The server's own name of the question. */
   readonly key: string;
   /** The server's state of the call; missing: it has none. */
   readonly state?: string;
 }
 
-/** The answer in the form of the protocol. */
+/** The answer in the form of the MCP protocol. */
 export type ElicitationResponse =
   | { readonly action: 'accept'; readonly content: Json }
   | { readonly action: 'decline' };
 
-/** A question of a server that was answered or declined. The call continues with it. */
+/** A server's question that was answered or declined. The call continues with the response. */
 export interface AnsweredElicitation extends Elicitation {
   readonly response: ElicitationResponse;
-  /** How many questions the call has asked, this one included. */
+  /** How many questions the call has asked, this question included. */
   readonly round: number;
 }

@@ -1,4 +1,4 @@
-/** The beginning of a fork, as plain data. `history/fork-seed.ts` makes it. */
+/** The state in which a fork begins, as plain data. `history/fork-seed.ts` makes it. */
 import type { Memory } from './memory.ts';
 import type { LoggedMessage } from './messages.ts';
 import type { SessionState } from './state.ts';
@@ -26,12 +26,12 @@ export const SAME = [
 ] as const;
 
 /**
- * The beginning of a session. It shares its messages with the state from which it was made, because messages never
- * change.
+ * The state in which a fork begins. It shares its messages with the state from which it was made, because messages
+ * never change.
  */
 export interface ForkSeed extends Readonly<Pick<SessionState, (typeof SAME)[number]>> {
   readonly sealedSeq: number;
-  /** Calls of the provider in the last answer that have no result; missing: there are none. */
+  /** Ids of calls of the provider's own tools in the last answer that have no result; missing: there are none. */
   readonly awaitedUses?: readonly string[];
   readonly messages: readonly LoggedMessage[];
   readonly hidden: readonly LoggedMessage[];

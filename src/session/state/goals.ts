@@ -9,7 +9,7 @@ export interface GoalNode {
   readonly completedAt?: number;
 }
 
-/** A message that is shown again once it has left the window. */
+/** A pinned message: it is shown again once it has left the window. */
 export interface Pin {
   readonly seq: number;
   /** The shortened message: 1 to 200 characters. */
@@ -24,6 +24,6 @@ export interface GoalBook {
   readonly goals: readonly GoalNode[];
   readonly pins: readonly Pin[];
   readonly next: number;
-  /** Token limit of the pins shown, as of the last eviction. */
+  /** Token limit of the pins that are shown, as of the last eviction (messages that left the window). */
   readonly pinTokens: number;
 }

@@ -1,4 +1,4 @@
-/** The inputs of a session and the effects it asks for: the two vocabularies of `decide`. Both are plain data. */
+/** The inputs of a session and the effects it asks for: arguments and results of `decide`. Both are plain data. */
 
 import type { Limits } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
@@ -9,7 +9,7 @@ import type { ResultBlock, Usage } from '../../base/messages.ts';
 import type { CompressionSettings, Settings } from '../../base/settings.ts';
 import type { AnswerFacts, AnswerForm, AnswerIssue } from './answer-form.ts';
 import type { Asked, AskedQuestion, Held } from './boundary.ts';
-import type { Replies } from './child-link.ts';
+import type { Exit, Replies } from './child-link.ts';
 import type { Container } from './container.ts';
 import type { EditRequest, TransientMessage } from './edit-request.ts';
 import type { AnsweredElicitation } from './elicitation.ts';
@@ -24,31 +24,31 @@ export interface ToolFacts {
   /** Milliseconds that a call of the tool may take. */
   readonly timeoutMs: number;
   readonly adjustableTimeout: boolean;
-  /** True for a tool whose calls the session's own thread handles in one batch (spawning, goals), without a pool. */
+  /** True for a tool (spawning, goals) whose calls the session's own thread handles in one batch, without a pool. */
   readonly isRuntimeTool: boolean;
-  /** For a tool whose calls are questions: who answers, and the form of the answer; missing form: text. */
+  /** For a tool whose calls are questions: the recipient, and the form of the answer; missing form: text. */
   readonly asks?: { readonly asked: Asked; readonly form?: AnswerForm } | undefined;
 }
 
 /** The facts on which the opening of an epoch depends. */
 export type EpochFacts = Pick<AgentFacts, 'fingerprint' | 'models' | 'next' | 'traits'>;
 
-/** The models of an agent that has several, as a session uses them now. */
+/** The list of models of an agent with several, and the model that the session uses now. */
 export interface ModelFacts {
-  /** The place in the list of the model that these facts are of, from 0. */
+  /** The index of the model in use, from 0. */
   readonly place: number;
-  /** Its name, as the agent gives it. */
+  /** The name of the model in use, as the agent gives it. */
   readonly name: string;
-  /** The name of its provider. */
+  /** The name of that model's provider. */
   readonly provider?: string | undefined;
   readonly count: number;
-  /** The longest wait for a model before the next one is asked, in milliseconds. */
+  /** The longest wait for a model, in ms. For a longer wait the next model is called instead. */
   readonly fallbackAfterMs: number;
-  /** After this time the first model is asked again, in milliseconds. */
+  /** Milliseconds on a later model after which the first model is called again. */
   readonly returnAfterMs: number;
-  /** True if a later model of the list is of another provider. */
+  /** True if a later model of the list has another provider. */
   readonly hasOtherProvider: boolean;
-  /** The facts with another model of the list. */
+  /** The facts with the model at this index. */
   readonly at: (place: number) => EpochFacts;
 }
 
@@ -60,11 +60,11 @@ export interface AgentFacts {
    * new epoch opens.
    */
   readonly fingerprint: string;
-  /** The model's traits that these facts follow, in short form; missing: those of the dated table. */
+  /** The short form of the model's traits (what it accepts) in these facts; missing: those of `model-traits.ts`. */
   readonly traits?: string | undefined;
-  /** The facts of the next epoch, if the model's traits are other ones by now. */
+  /** The facts of the next epoch, if the model's traits have changed meanwhile. */
   readonly next?: Pick<AgentFacts, 'fingerprint' | 'traits'> | undefined;
-  /** The agent's models; missing: it has one. */
+  /** The agent's models; missing: the agent has one. */
   readonly models?: ModelFacts | undefined;
   /** True if the system prompt is a function. Its text is evaluated once per epoch and remembered. */
   readonly hasSystemFunction: boolean;
@@ -74,7 +74,7 @@ export interface AgentFacts {
   /** Tokens of the conversation window, including the part reserved for pins. */
   readonly tokenBudget: number;
   readonly maxActiveChildren: number;
-  /** Images that the agent's model takes in one request; missing: that is unknown. */
+  /** Images that the agent's model accepts in one request; missing: the number is unknown. */
   readonly imagesMax?: number | undefined;
   /** When and how the agent's conversations are compressed; missing: they are not. */
   readonly compression?: CompressionFacts | undefined;
@@ -85,17 +85,17 @@ export interface AgentFacts {
   readonly holdsCalls?: boolean;
   /** Limit of model answers after a user's message; missing: no limit. */
   readonly maxSteps?: number;
-  /** Names of the tools whose calls a person must allow, or `function`: a predicate outside decides. */
+  /** Names of the tools whose calls a person must allow. `function`: the embedder's predicate selects the calls. */
   readonly approval?: ReadonlySet<string> | 'function';
-  /** How long its calls wait for a person, and the effect of input meanwhile; missing: the settings decide. */
+  /** How long the agent's calls wait for a person, and the effect of input meanwhile; missing: as in the settings. */
   readonly approvals?: Settings['approvals'] | undefined;
   /** Whether guardrails run before the agent's model calls, and whether they run after them. */
   readonly guards?: { readonly before: boolean; readonly after: boolean };
-  /** How the session's answers are judged now; missing: they are text. */
+  /** How the session's structured answers are asked for and judged now; missing: answers are text. */
   readonly answer?: AnswerFacts | undefined;
   /**
-   * The facts while the session asks for this form; undefined: for none. Another form opens an epoch, like any change of
-   * the header.
+   * The facts while the session asks for this form of answer; undefined: for text. Another form opens an epoch, like
+   * any change of the header.
    */
   readonly factsFor?: (form: AnswerForm | undefined) => EpochFacts;
   /** Enrichers of the agent's sessions; missing: none. */
@@ -108,7 +108,7 @@ export interface EnricherFacts {
   readonly melete?: { readonly model: string };
   /** Remembers messages that leave the window. */
   readonly mneme?: { readonly model: string };
-  /** Names sub-agents that have no name. It is the only enricher of such a session. */
+  /** Names sub-agents that have no name. A sub-agent has no other enricher. */
   readonly namer?: { readonly model: string };
 }
 
@@ -123,7 +123,7 @@ export interface CompressionFacts extends Omit<CompressionSettings, 'enabled'> {
   readonly bindsThinking: boolean;
 }
 
-/** Everything outside the state that a decision may depend on. `random` is in [0, 1) and drawn once per transition. */
+/** Everything outside the state that a decision may use. `random` is in [0, 1) and drawn once per transition. */
 export interface Environment {
   readonly now: number;
   readonly random: number;
@@ -132,7 +132,7 @@ export interface Environment {
   readonly agent: AgentFacts;
   /** Tool names of an agent, by the agent's name; undefined: no such agent is defined. */
   readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
-  /** The names of all agents, for the error about another name. */
+  /** The names of all agents, for the error about an unknown name. */
   readonly agentNames: () => Iterable<string>;
   /**
    * True if the parent supervises this session and decides what happens after its failure. Otherwise the failure is
@@ -144,11 +144,11 @@ export interface Environment {
    * closes.
    */
   readonly admits: boolean;
-  /** Messages of this session that are shown and never stored; missing: none. */
+  /** Messages of this session that the model is shown and that are never stored; missing: none. */
   readonly transients?: readonly TransientMessage[] | undefined;
-  /** True if the session waits for outside listeners at its message boundaries. */
+  /** True if the session waits for the embedder's listeners at its message boundaries. */
   readonly isGated?: boolean;
-  /** Epoch ms at which this process took over the session's store. Earlier failures were read from the log. */
+  /** Epoch ms at which this process opened the store. An earlier failure comes from the log of an earlier process. */
   readonly openedAt?: number;
   /** Whether a session with this id exists, however it was created. */
   readonly exists: (sessionId: string) => boolean;
@@ -159,13 +159,13 @@ export interface Environment {
   readonly stateOf?: (sessionId: string) => SessionState | undefined;
   /** UTF-8 bytes that wait in the mailboxes of all sessions of this thread; missing: none. */
   readonly waitingBytes?: number;
-  /** Judges values of a form, as a log has it. */
+  /** Returns the function that judges values against a form from the log. */
   readonly fitOf: (form: AnswerForm) => AnswerFacts['fit'];
-  /** Reads the content of a waiting entry of this session from its log; missing: no content is only in the log. */
+  /** Reads the content of a waiting entry of this session from its log; missing: all contents are in memory. */
   readonly readContent?: ReadContent;
 }
 
-/** A request for a child, which its parent checks and names. */
+/** A request for a child. The parent checks it and names the child. */
 export interface SpawnRequest {
   readonly agent?: string;
   readonly specialist?: boolean;
@@ -195,9 +195,9 @@ export type Input =
       readonly type: 'send';
       readonly entry: Entry;
       readonly bytes: number;
-      /** The message whose place the new one takes. */
+      /** The earlier message that this message replaces. */
       readonly replaces?: ReplacedMessage;
-      /** True once the session was interrupted for it. */
+      /** True if the session was already interrupted for this message. */
       readonly hasInterrupted?: true;
     }
   | { readonly type: 'wake' }
@@ -210,9 +210,9 @@ export type Input =
       readonly stopDetails?: Json;
       readonly container?: Container;
       readonly inputTransformations?: Json;
-      /** True if the request held transient messages, so that the next request will differ from it. */
+      /** True if the request had transient messages, so that the next request will not begin with this one. */
       readonly unbound?: true;
-      /** True if the guardrails have passed the answer. */
+      /** True if the guardrails have already checked the answer. */
       readonly isGuarded?: true;
     }
   | { readonly type: 'boundary' }
@@ -224,9 +224,9 @@ export type Input =
       readonly reason?: string;
       readonly input?: unknown;
     }
-  /** A call of a tool that asks, or a call whose server asks: its question begins to wait. */
+  /** A call has asked a question, through its tool or its MCP server. The question begins to wait. */
   | ({ readonly type: 'ask'; readonly callId: string } & AskedOfModel)
-  /** The answer to a question, or with `declined` its refusal. `fingerprint`: that of the value. */
+  /** The answer to a question, or with `declined` its refusal. `fingerprint`: the fingerprint of the value. */
   | {
       readonly type: 'answer';
       readonly callId: string;
@@ -241,9 +241,9 @@ export type Input =
       readonly question: AskedOfModel;
       readonly issues?: readonly AnswerIssue[];
     }
-  /** The parent has ended, or left behind what it knew. It answers no earlier question. */
+  /** The parent has ended or restarted without its messages. It will not answer earlier questions. */
   | { readonly type: 'parentEnded' }
-  /** The calls that wait for a person may have expired. */
+  /** The time limit of the calls that wait for a person may have passed. */
   | { readonly type: 'approvalsExpired' }
   | { readonly type: 'modelFailed'; readonly halfStep: number; readonly attempt: number; readonly error: ErrorShape }
   | { readonly type: 'retryDue'; readonly halfStep: number; readonly attempt: number }
@@ -258,7 +258,7 @@ export type Input =
   | { readonly type: 'systemEvaluated'; readonly epoch: number; readonly text: string }
   | { readonly type: 'systemFailed'; readonly epoch: number; readonly error: ErrorShape }
   | { readonly type: 'interrupt'; readonly reason?: string }
-  /** The child has a place among the working children of its parent. */
+  /** The queued child may start: its parent has room among its working children. */
   | { readonly type: 'start' }
   /** A child that has ended without completing its task takes it up again. */
   | { readonly type: 'continue' }
@@ -267,19 +267,14 @@ export type Input =
   | { readonly type: 'spawn'; readonly request: SpawnRequest }
   | { readonly type: 'markGoal'; readonly callId: string; readonly result: string }
   | { readonly type: 'subagentSaid'; readonly child: string; readonly content: string }
-  | {
-      readonly type: 'childExited';
-      readonly child: string;
-      readonly reason: 'completed' | 'failed' | 'cancelled';
-      readonly error?: ErrorShape;
-    }
+  | ({ readonly type: 'childExited'; readonly child: string } & Pick<Exit, 'reason' | 'error'>)
   | { readonly type: 'childSpent'; readonly tokens: number }
-  /** The embedder sets the budget of the session; `tokens` missing: it takes it away. */
+  /** The embedder sets the budget of the session, or removes it (`tokens` missing). */
   | { readonly type: 'setBudget'; readonly tokens?: number }
-  /** The session above has a budget now, and this session and everything below it count for it. */
+  /** The parent has a budget now. The use of this session and of its descendants counts for that budget. */
   | { readonly type: 'joinBudget' }
   | { readonly type: 'parentSaid'; readonly content: string }
-  /** The end of a child, as its supervisor decided. `reports`: whether the parent's model is also notified. */
+  /** The supervisor ends this child. `reports`: whether the parent's model is also notified. */
   | { readonly type: 'fail'; readonly error: ErrorShape; readonly reports: boolean }
   /** A child restarts with its task (supervision). */
   | { readonly type: 'restart'; readonly reason: string }
@@ -300,29 +295,29 @@ export type Input =
   | { readonly type: 'surface'; readonly id: string; readonly content: string }
   | { readonly type: 'rename'; readonly name: string }
   /**
-   * A name for a sub-agent that has none. The sub-agent asks its parent for it (`nameChild`), and the parent answers
+   * A name for a sub-agent that has none. The sub-agent proposes it to its parent (`nameChild`), and the parent answers
    * with the final name (`nicknamed`).
    */
   | { readonly type: 'nickname'; readonly nickname: string }
   | { readonly type: 'nameChild'; readonly child: string; readonly nickname: string }
   | { readonly type: 'nicknamed'; readonly name: string }
-  /** A child has its final name: a new one, or the one from its birth. */
+  /** A child has its final name: a new name, or the name from its spawning. */
   | { readonly type: 'childReady'; readonly child: string }
   /** A run that prepares a turn has ended. `error`: it failed. */
   | { readonly type: 'enriched'; readonly run: number; readonly usage: Usage; readonly error?: ErrorShape }
   | { readonly type: 'pause' }
   | { readonly type: 'resume' }
   | { readonly type: 'recover' }
-  /** No pool holds these calls any more, and no result has come for them. */
+  /** The results of these calls are lost: no pool holds the calls any more, and no result has come. */
   | { readonly type: 'heal'; readonly callIds: readonly string[] }
   | { readonly type: 'startTask'; readonly title?: string }
   | { readonly type: 'undo' }
   | { readonly type: 'switchTask'; readonly id: number }
   | { readonly type: 'fork'; readonly id?: string; readonly at?: number }
   | { readonly type: 'forked'; readonly record: Extract<SessionRecord, { type: 'forked' }> }
-  /** Compress now, if it is worth a model call. `force`: whether the lower bounds apply. */
+  /** Compress now, if it is worth a model call. `force`: apply the lower thresholds of a forced compression. */
   | { readonly type: 'compress'; readonly force: boolean }
-  /** A summary has ended: with its text, with an error, or with neither because there was nothing to remember. */
+  /** A run of Mneme has ended: with a summary, with an error, or with neither if there was nothing to remember. */
   | {
       readonly type: 'summarised';
       readonly run: number;
@@ -330,7 +325,7 @@ export type Input =
       readonly error?: ErrorShape;
       readonly usage?: Usage;
     }
-  /** One operation on the history; never while a model call is in flight: see `edit-queue.ts`. */
+  /** One operation on the history. It never comes while a model call is in flight (`edit-queue.ts`). */
   | { readonly type: 'edit'; readonly request: EditRequest; readonly key?: string; readonly fingerprint?: string };
 
 /**
@@ -342,7 +337,7 @@ export type EnricherName = 'melete' | 'recall' | 'mneme' | 'namer';
 /** A model's answer. */
 export type AnsweredInput = Extract<Input, { type: 'answered' }>;
 
-/** A question, as a call of the model asks it, or a server in a call. */
+/** A question, as a call of the model asks it, or an MCP server during a call. */
 export type AskedOfModel = Pick<AskedQuestion, 'question' | 'asked' | 'choices' | 'form' | 'elicitation'>;
 
 /** The beginning of a new child. */
@@ -359,15 +354,13 @@ export interface ChildSeed {
   readonly callId?: string;
   /** True if the name was generated, not given. */
   readonly unnamed?: true;
-  /** True if the child waits for a place among its parent's working children. */
+  /** True if the child is queued, because its parent has as many working children as it may. */
   readonly queued?: true;
   readonly budget?: { readonly tokens?: number; readonly isShared?: boolean };
   readonly output?: AnswerForm;
 }
 
-/**
- * All effects. `again`, `born` and the `reports…` effects happen in the same batch, the others after the batch is durable.
- */
+/** All effects. `again` and effects on sessions of the same tree join the batch; the others happen outside of it. */
 export type Effect =
   | { readonly type: 'again'; readonly input: Input }
   | { readonly type: 'born'; readonly seed: ChildSeed }
@@ -385,7 +378,7 @@ export type Effect =
         { type: 'subagentSaid' | 'childExited' | 'childRevived' | 'nameChild' | 'childReady' | 'childAsked' }
       >;
     }
-  /** Words of the parent to a child, the name it gives it, its place among the working children, or an interrupt. */
+  /** A message from the parent to a child, the child's final name, its permission to start, or an interrupt. */
   | {
       readonly type: 'sendToChild';
       readonly child: string;
@@ -394,8 +387,9 @@ export type Effect =
         { type: 'parentSaid' | 'nicknamed' | 'start' | 'continue' | 'interrupt' | 'joinBudget' }
       >;
     }
-  /** A supervised child's turn failed. `restartDue`: its back-off has ended. The supervisor decides what follows. */
+  /** A supervised child's turn failed. The supervisor decides what follows. */
   | { readonly type: 'childFailed'; readonly error: ErrorShape }
+  /** The wait before a child's restart has ended. The supervisor decides what follows. */
   | { readonly type: 'restartDue' }
   | { readonly type: 'restartTimer'; readonly delayMs: number }
   | { readonly type: 'interruptChildren'; readonly reason?: string }
@@ -410,7 +404,7 @@ export type Effect =
       readonly timeoutMs: number;
       readonly mode: 'run' | 'probe';
       readonly isRuntimeTool: boolean;
-      /** The answer that the call continues with; missing: it begins. */
+      /** The answer to its server's question, with which the call continues; missing: the call begins. */
       readonly elicited?: AnsweredElicitation;
     }
   | { readonly type: 'cancelTool'; readonly callId: string; readonly reason: string }
@@ -419,15 +413,15 @@ export type Effect =
       readonly halfStep: number;
       readonly attempt: number;
       readonly delayMs: number;
-      /** Why the call is repeated; only on the first repetition. */
+      /** Why the call is retried; only for the first retry. */
       readonly firstError?: ErrorShape;
     }
-  /** The session is blocked from now on: the logger is notified. */
-  /** Another model of the agent makes the half-step's next call. `reason`: that of `EpochModel`. */
+  /** Logs that another model of the agent makes the half-step's next call. `reason`: see `EpochModel.because`. */
   | { readonly type: 'reportFallback'; readonly model: string; readonly reason: string }
+  /** Logs that the turn failed. `isBlocked`: the session is blocked from now on. */
   | { readonly type: 'reportFailure'; readonly error: ErrorShape; readonly isBlocked: boolean }
   | { readonly type: 'evaluateSystem'; readonly epoch: number }
-  /** The session's transient messages from now on. */
+  /** Replaces the session's transient messages. */
   | { readonly type: 'transients'; readonly list: readonly TransientMessage[] }
   /** Asks functions of the embedder for a verdict, after the flush. */
   | ({ readonly type: 'consult' } & Question)
@@ -440,9 +434,11 @@ export type Effect =
   | { readonly type: 'refused'; readonly error: ErrorShape }
   | { readonly type: 'stale'; readonly what: string };
 
-/** A question to functions of the embedder. `on`: what they judge. Each question gets one verdict. */
+/** A question to functions of the embedder. `on`: the subject of the verdict. Each question gets one verdict. */
 export type Question =
-  /** The boundary at which the session is held: for its listeners, and for the predicate that selects calls. */
+  /**
+   * The boundary at which the session is held: for its listeners, and for the predicate that selects calls to approve.
+   */
   | {
       readonly on: 'boundary';
       readonly at: Held['at'];
@@ -482,13 +478,13 @@ export type Judged =
 
 /** The verdict at a boundary. */
 export interface BoundaryVerdict {
-  /** A listener stops the run, for this reason. */
+  /** A listener suspends the run, for this reason. */
   readonly interrupt?: { readonly reason: string | null };
-  /** Calls a person must decide, by id. */
+  /** Ids of the calls that a person must decide. */
   readonly approve: readonly string[];
 }
 
-/** The verdict of the guardrails of one side: the last transformation, or the first block. */
+/** The verdict of all guardrails before a call, or of all after it: the last transformation, or the first block. */
 export type GuardVerdict<T> =
   | { readonly type: 'pass' }
   | { readonly type: 'transform'; readonly value: T }

@@ -1,4 +1,4 @@
-/** The end of a session's last turn, as its state remembers it. Plain data; imports nothing above. */
+/** The end of a session's last turn, as its state remembers it. Plain data. */
 import { LAST_ERROR_CHARACTERS_MAX } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import { wellFormed } from '../../base/json.ts';
@@ -7,7 +7,7 @@ import type { LastError, LastOutcome } from '../../events/event.ts';
 /** The end of the last turn. */
 export interface LastTurn {
   readonly outcome: LastOutcome;
-  /** Only if it failed. */
+  /** Only if the turn failed. */
   readonly error?: LastError;
 }
 

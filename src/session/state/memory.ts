@@ -1,13 +1,13 @@
 /**
- * Summaries of messages that left the window, and the run that is writing one (contract §1.5), as a state holds them.
- * Plain data.
+ * Summaries of messages that left the window, and the run of Mneme that writes the next summary (contract §1.5), as a
+ * state holds them. Plain data.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 
 /** Level 1 is a summary of messages. Level 2 is a summary of level 1 snapshots. */
 export type SnapshotLevel = 1 | 2;
 
-/** A summary of the messages between two seqs, both included. */
+/** A summary of the messages from one seq to another, both included. */
 export interface Snapshot {
   readonly level: SnapshotLevel;
   /** The summary: not blank, at most `SNAPSHOT_CHARACTERS_MAX` characters. */
@@ -17,9 +17,9 @@ export interface Snapshot {
   readonly tokens: number;
 }
 
-/** The messages that leave the window with a run of level 1. They show whether the window changed during the run. */
+/** The messages that leave the window after a run of level 1. The numbers show whether the window changed meanwhile. */
 export interface Leaving {
-  /** Seq at which the window begins afterwards. */
+  /** Seq at which the window begins once the messages have left. */
   readonly boundary: number;
   readonly count: number;
   readonly tokens: number;
@@ -37,11 +37,11 @@ export interface SummaryRun {
   readonly leaving?: Leaving;
   /** True if a half-step waits for this run. */
   readonly isAwaited?: true;
-  /** How the run ended, once it has. The result is settled at the next message boundary. */
+  /** How the run ended; missing while it runs. The result takes effect at the next message boundary. */
   readonly ended?: SummaryEnd;
 }
 
-/** How a run ended. `text` missing: there is nothing to remember, and the window may still move. */
+/** How a run ended. `text` missing: there is nothing to remember. The messages may leave the window all the same. */
 export type SummaryEnd = { readonly text?: string } | { readonly error: ErrorShape };
 
 /** The memory of messages that left a session's window. */
@@ -50,19 +50,18 @@ export interface Memory {
   readonly snapshots: readonly Snapshot[];
   readonly summarising?: SummaryRun;
   /**
-   * The next message's seq at the time a summary of messages failed. No other summary is tried before the next seq is
-   * higher.
+   * `nextMessageSeq` when a summary of messages last failed. No other summary is tried before there are new messages.
    */
   readonly failedAt?: number;
-  /** The number of snapshots at the time summing them up failed. Summing up is tried again when there are more. */
+  /** The number of snapshots when the last attempt to sum them up failed. The next attempt waits for more snapshots. */
   readonly restsAt?: number;
-  /** The text the system prompt shows in this epoch. */
+  /** The text of the snapshots in this epoch's system prompt. */
   readonly shown?: string;
-  /** Token limits of the snapshots shown, by level, as of the last snapshot. */
+  /** Token limits of the snapshots that are shown, by level. Set whenever a summary takes effect. */
   readonly budgets: SnapshotBudgets;
 }
 
-/** Tokens of the snapshots shown, by level. */
+/** Token limits of the snapshots that are shown, by level. */
 export interface SnapshotBudgets {
   readonly 1: number;
   readonly 2: number;

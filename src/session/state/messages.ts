@@ -27,47 +27,47 @@ export type ReadContent = (entry: { readonly id: number; readonly content: Store
 /** A waiting entry with its content. */
 export type FilledEntry = MailboxEntry & { readonly content: Content };
 
-/** A message with the members that only rendering needs. */
+/** A message with the members that only the runtime needs, most of them for rendering requests. */
 export interface LoggedMessage extends Message {
   /** On the first message of a model answer: all blocks of the answer, replayed unchanged. */
   readonly blocks?: readonly ContentBlock[];
-  /** True for a later message of the same answer. It is contained in `blocks` of the first. */
+  /** True for a later message of the same answer. The `blocks` of the answer's first message contain it. */
   readonly inAnswer?: true;
   /**
    * True for the first message after an answered request. It starts a separate request message even if the role is the
    * same, so that each request is a prefix of the next.
    */
   readonly opens?: true;
-  /** True for either half of a phantom pair. */
+  /** True for both messages of a phantom pair: a call that the runtime added to show the model a text as its result. */
   readonly phantom?: true;
-  /** True for the child's task. The context prefix shows the task again once it has left the window. */
+  /** True for a child's task. The text before the window shows the task again once it has left the window. */
   readonly pinned?: true;
   /** `tool_call` only: the call's own timeout, ms. */
   readonly timeoutMs?: number;
-  /** A message the embedder added, in the form it was given. Only the first part of that message has this member. */
+  /** The form in which the embedder gave the message. Only the first logged message of several has this member. */
   readonly history?: HistoryMessage;
   /** True for a system message of the history. It belongs to the system prompt, not to the conversation. */
   readonly prompt?: true;
   /** Position in the conversation, for a message that was inserted between others; missing: the seq is the position. */
   readonly place?: number;
-  /** Numbers of the compactions that removed the message from the conversation. */
+  /** Numbers of the compressions that removed the message from the conversation. */
   readonly archivedBy?: readonly number[];
   /** For a shortened result: the seq of the whole result. */
   readonly shortens?: number;
 }
 
-/** How many images a content has, and the pixels of their longest side; 0 if that is unknown. */
+/** The number of images in a content, and the longest side of any of them in pixels; 0 if that is unknown. */
 export interface ImageTally {
   readonly count: number;
   readonly side: number;
 }
 
-/** A waiting entry with the members its promotion and its sender need. */
+/** A waiting entry with the members that promoting it and answering its sender need. */
 export interface MailboxEntry extends Omit<Pending, 'content'> {
   readonly content: Content | StoredContent;
-  /** UTF-8 bytes of the content, no matter where it is stored, and of the form of its answer. */
+  /** UTF-8 bytes of the content, wherever it is stored, and of the answer's form. */
   readonly bytes: number;
-  /** The images of the content, no matter where it is stored; missing: it has none. */
+  /** The images of the content, wherever it is stored; missing: it has none. */
   readonly images?: ImageTally;
   readonly bounceBack?: boolean;
   readonly seed?: number;
@@ -85,7 +85,9 @@ export interface OpenCall {
   /** Epoch ms of the answer that asked for this call. */
   readonly at: number;
   readonly timeoutMs?: number;
-  /** The last question of the call's MCP server, with its answer: the call continues with it. Missing: none was answered. */
+  /**
+   * The last answered question of the call's MCP server. The call continues with that answer. Missing: there is none.
+   */
   readonly elicited?: AnsweredElicitation;
 }
 
@@ -94,7 +96,7 @@ export function isSpoken({ type }: Pick<Message, 'type'>): boolean {
   return type === 'user_message' || type === 'agent_message';
 }
 
-/** The public form of a message, without the members only rendering needs. */
+/** The public form of a message, without the members that only the runtime needs. */
 export function publicMessage(message: LoggedMessage): Message {
   const { seq, type, content, at, tokens, toolUseId, toolName, input, success, source, usage } = message;
   const key = messageKey(message);
@@ -111,7 +113,7 @@ export function publicMessage(message: LoggedMessage): Message {
   return shown;
 }
 
-/** The key that a message was sent with. An imported message, and one that was changed, has it in the form it was given. */
+/** The key that a message was sent with. The `history` form of an imported or changed message has its own key. */
 export function messageKey({ key, history }: Pick<LoggedMessage, 'key' | 'history'>): string | undefined {
   const kept = history?.key;
   return typeof kept === 'string' ? kept : key;
@@ -137,12 +139,12 @@ export function publicEntry(entry: FilledEntry): Pending {
 export interface DispatchedCall {
   readonly id: string;
   /**
-   * Why the call is answered with a failure instead of being run: it was cut off by the token limit, or is unreadable.
+   * Why the call is answered with a failure instead of being run, such as a call that the token limit cut off.
    */
   readonly refused?: string;
   /** The timeout the model asked for, if the tool allows that; ms. */
   readonly timeoutMs?: number;
 }
 
-/** The next step after an answer. `form`: a structured answer is judged, and then ends the turn or is corrected. */
+/** The next step after an answer. `form`: judge the structured answer, then end the turn or ask for a correction. */
 export type Continuation = 'tools' | 'pause' | 'end' | 'form';

@@ -1,9 +1,7 @@
 /**
- * The closed union of records. A session's log holds transitions, each a list of records; its state is their fold
- * (`apply`).
- * A record states a fact and carries only what earlier records cannot provide. A promotion names entries and moves
- * nothing. An
- * answer is stored once and split into messages when it is applied.
+ * The closed union of records. A session's log holds transitions, each a list of records. Folding all records with
+ * `apply` gives the session's state. A record states one fact and carries only data that earlier records do not have. A
+ * promotion names entries and moves nothing. An answer is stored once and split into messages when it is applied.
  */
 
 import type { ErrorShape } from '../../base/errors.ts';
@@ -34,7 +32,9 @@ export interface Entry {
   /** Idempotency key of the sender, with the fingerprint of its content. */
   readonly key?: string;
   readonly fingerprint?: string;
-  /** The log message this entry stands for: promoting the entry writes nothing new. */
+  /**
+   * Seq of the logged message that this entry stands for, such as a child's task. Promoting the entry logs no message.
+   */
   readonly seed?: number;
   /** `tool_response` only: the duration of the call. */
   readonly ms?: number;
@@ -42,12 +42,12 @@ export interface Entry {
   readonly output?: AnswerForm;
 }
 
-/** The model with which an epoch opens, of an agent with several. */
+/** The model with which an epoch opens, if the agent has several. */
 export interface EpochModel {
-  /** Its place in the agent's list, from 0. */
+  /** The model's index in the agent's list, from 0. */
   readonly place: number;
   readonly name: string;
-  /** Why it is another one than before: the code of the failure, `refusal`, or `return`. */
+  /** Why the model changed: the code of the failure, `refusal`, or `return`. */
   readonly because?: string;
 }
 
@@ -60,7 +60,10 @@ export type SessionRecord =
       readonly parent?: string;
       readonly spawnCallId?: string;
       readonly name?: string;
-      /** Added to the agent's system prompt: identity and communication of a child, or a specialist's prompt. */
+      /**
+       * A text added to the agent's system prompt: a child's identity and ways to communicate, or a specialist's
+       * prompt.
+       */
       readonly prompt?: string;
       readonly grants?: readonly string[];
       readonly replies?: Replies;
@@ -68,14 +71,14 @@ export type SessionRecord =
       readonly task?: string;
       /** True if the child was spawned without a name, so that it may get another name before its first half-step. */
       readonly unnamed?: true;
-      /** Token limit of the child and everything below it. `isShared`: its tokens also count for its parent. */
+      /** Token limit of the child and its descendants. `isShared`: their tokens also count for the parent. */
       readonly budget?: { readonly tokens?: number; readonly isShared?: boolean };
       /** The form of the child's reply. */
       readonly output?: AnswerForm;
-      /** True if the child starts nothing before its `started` record. */
+      /** True if the child is queued: it starts nothing before its `started` record. */
       readonly queued?: true;
     }
-  /** A child that waited for a place among its parent's working children has it. */
+  /** This session, a queued child, may start. */
   | { readonly type: 'started' }
   /**
    * A child that has ended is to work again, and waits for a place. `resumes`: it continues its suspended run, without a
@@ -85,8 +88,9 @@ export type SessionRecord =
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
   | { readonly type: 'claimed'; readonly halfStep: number; readonly entries: readonly number[]; readonly turn?: number }
   /**
-   * `traits`: the model's traits with which the epoch is rendered, in the short form of `request-traits.ts`. `model`: the
-   * model of an agent with several; missing: its first one. `resends`: the half-step's call is made again in this epoch.
+   * An epoch opens. `traits`: the model's traits for rendering the epoch, in the short form of `request-traits.ts`.
+   * `model`: the model, if the agent has several; missing: the first. `resends`: the half-step's call is made again in
+   * this epoch.
    */
   | {
       readonly type: 'epoch';
@@ -96,7 +100,10 @@ export type SessionRecord =
       readonly resends?: true;
     }
   | { readonly type: 'system'; readonly epoch: number; readonly text: string }
-  /** `pinTokens`: window tokens that pinned messages among the evicted ones may use; present where there are goals. */
+  /**
+   * Messages leave the window. `pinTokens`: tokens that pinned messages among them may use in requests; present if the
+   * session has goals.
+   */
   | { readonly type: 'evicted'; readonly below: number; readonly pinTokens?: number }
   | {
       readonly type: 'responded';
@@ -107,17 +114,17 @@ export type SessionRecord =
       readonly usage: Usage;
       readonly then: Continuation;
       /**
-       * True if the answer's request is not repeated, or if the answer is not stored as it came. Its thoughts are bound
-       * to that request.
+       * True if the next request will not begin with this answer's request, or if the answer was changed before it was
+       * stored. Its thoughts are bound to its own request, so they cannot be sent again.
        */
       readonly unbound?: true;
       /** Why the model refused, as the API describes it. */
       readonly stopDetails?: Json;
-      /** The container that the answer's code ran in. */
+      /** The provider's container in which the answer's code ran. */
       readonly container?: Container;
       /** Parts of the request that the API changed or dropped, such as thoughts. */
       readonly inputTransformations?: Json;
-      /** True if a verdict is needed first, so that none of the answer's calls starts before `proceeded`. */
+      /** True if the answer waits for a verdict: none of its calls starts before `proceeded`. */
       readonly held?: true;
     }
   | {
@@ -125,12 +132,16 @@ export type SessionRecord =
       readonly halfStep: number;
       readonly attempt: number;
       readonly waitMs: number;
+      /** The code of the failure, or `refusal`; missing: an older version wrote the record. */
+      readonly code?: string;
+      /** The message of the failure. */
+      readonly detail?: string;
       readonly status?: number;
-      /** The rule that refused the request. The request is now rendered differently. */
+      /** The rule of the API that the request broke. The request is now rendered differently. */
       readonly repaired?: string;
       /** True if another model of the agent makes the next attempt, with all its retries. */
       readonly fallsBack?: true;
-      /** The tokens of an answer that was refused. */
+      /** The tokens of an answer in which the model refused. */
       readonly usage?: Usage;
     }
   | {
@@ -138,11 +149,11 @@ export type SessionRecord =
       readonly halfStep: number;
       readonly error: ErrorShape;
       /**
-       * The entries that bounced: their messages are removed, their contents return to the sender. A single entry is
-       * written as a number.
+       * The entries that bounced: their messages are removed from the conversation, and their contents return to the
+       * sender. A single entry is written as a number.
        */
       readonly bounced?: number | readonly number[];
-      /** True if authentication failed. The queue then stops until `resumed`. */
+      /** True if the session is blocked until `resumed`, for example because authentication failed. */
       readonly blocks?: boolean;
     }
   | { readonly type: 'noted'; readonly content: string }
@@ -155,15 +166,15 @@ export type SessionRecord =
       readonly output?: Json;
     }
   /**
-   * A structured answer does not have its form, and the model is asked again. `text`: what does not fit, for the model;
-   * missing: the result of the call that gave the answer says it.
+   * A structured answer does not have its form, and the model is asked again. `text`: the message that describes the
+   * faults to the model; missing: the result of the answer's call describes them.
    */
   | { readonly type: 'corrected'; readonly text?: string }
   | { readonly type: 'dropped'; readonly id: number; readonly reason: string }
   | { readonly type: 'recalled'; readonly id: number }
   | { readonly type: 'poisoned'; readonly id: number; readonly error: ErrorShape }
   | { readonly type: 'interrupted'; readonly reason?: string }
-  /** The model call in flight was given up on request: the turn ends as cancelled. */
+  /** The model call in flight was cancelled on request, and the turn ends as cancelled. */
   | { readonly type: 'released' }
   | {
       readonly type: 'spawned';
@@ -172,25 +183,25 @@ export type SessionRecord =
       readonly replies: Replies;
       readonly spawnCallId?: string;
       /**
-       * The call's answer waits for the child's name. `specialist`: whether the answer calls the child a specialist.
+       * True if the spawn call's result calls the child a specialist. The result waits for the child's name.
        */
       readonly specialist?: true;
       readonly key?: string;
       readonly fingerprint?: string;
       /** The child's budget, in tokens. */
       readonly budget?: number;
-      /** True if the child waits for a place: as many children as may be are at work. */
+      /** True if the child is queued, because the session has as many working children as it may. */
       readonly queued?: true;
     }
-  /** A child that waited for a place has it. */
+  /** A queued child of this session may start. */
   | { readonly type: 'childStarted'; readonly child: string }
   /** A child that has ended works again; `queued`: it waits for a place. */
   | { readonly type: 'childRevived'; readonly child: string; readonly queued?: true }
-  /** A child, or a session below it, used tokens of a budget. */
+  /** A descendant used tokens that count for this session's budget. */
   | { readonly type: 'budgetUsed'; readonly tokens: number }
-  /** The session has this budget from here on; `tokens` missing: none, and the use is still counted. */
+  /** The session has this budget from here on. `tokens` missing: it has no limit, but its use is still counted. */
   | { readonly type: 'budgetSet'; readonly tokens?: number }
-  /** The use of this session counts for the session above it from here on, with all tokens that it used before. */
+  /** This session's use counts for its parent's budget from here on, together with all tokens that it used before. */
   | { readonly type: 'budgetShared' }
   | {
       readonly type: 'childExited';
@@ -215,18 +226,18 @@ export type SessionRecord =
       readonly output?: Json;
       readonly error?: ErrorShape;
     }
-  /** A child waits for a transient fault to pass before it restarts. */
+  /** This child will restart at `dueAt`, when the transient fault may have passed. */
   | { readonly type: 'restartScheduled'; readonly dueAt: number; readonly error: ErrorShape }
-  /** A child restarts: its earlier messages are left behind, and its task is its first message again. */
+  /** This child restarts: its earlier messages leave the window, and its task is its first message again. */
   | { readonly type: 'restarted'; readonly reason: string }
   | { readonly type: 'paused' }
   | { readonly type: 'resumed' }
   | { readonly type: 'recovered'; readonly redone: readonly string[]; readonly synthesized: readonly string[] }
   /** A round's results become messages; the session is held before the model is called with them. */
   | { readonly type: 'gathered'; readonly entries: readonly number[] }
-  /** The held run continues. `approve`: calls that wait for a person first, in call order. */
+  /** The held run continues. `approve`: calls that still wait for a person, in call order. */
   | { readonly type: 'proceeded'; readonly approve?: readonly string[] }
-  /** The run stops at the boundary at which it is held. Its calls without a result wait until it continues. */
+  /** The held run is suspended at its boundary. Its calls without a result wait until the run continues. */
   | {
       readonly type: 'suspended';
       readonly reason: SuspensionReason;
@@ -235,11 +246,11 @@ export type SessionRecord =
       readonly healed?: readonly string[];
     }
   /**
-   * The suspended run continues. `turn`: the number of the turn in which it continues; missing if nothing was left to
-   * do.
+   * The suspended run continues. `turn`: the number of the turn in which it continues; missing if the run had nothing
+   * left to do.
    */
   | { readonly type: 'continued'; readonly turn?: number }
-  /** A call asks a person or the parent, and waits for the answer. `form`: that of the answer; missing: text. */
+  /** A call asks a person or the parent, and waits for the answer. `form`: the form of the answer; missing: text. */
   | {
       readonly type: 'asked';
       readonly callId: string;
@@ -252,9 +263,10 @@ export type SessionRecord =
   /** The parent's answer to a question does not have its form. The question keeps waiting. */
   | { readonly type: 'misanswered'; readonly callId: string }
   /**
-   * A call that waits was decided. `input`: the input it runs with instead. For a question `allow` is true if it was
-   * answered, and the record that follows has the answer; `answer`: the fingerprint of what a person or program gave.
-   * `response`: the call continues with it, since its server asked; no result follows.
+   * A waiting call was decided. `input`: the input that replaces the call's own.
+   * For a question, `allow` is true if it was answered. The next record has the answer. `answer`: the fingerprint of
+   * the value that a person or program gave. `response`: the answer for an MCP server; the call continues with it, and
+   * no result follows.
    */
   | {
       readonly type: 'decided';
@@ -266,11 +278,11 @@ export type SessionRecord =
       readonly response?: ElicitationResponse;
     }
   /**
-   * A guardrail stopped the half-step: before its call, or after it. In the second case the answer is discarded and its
-   * usage counts.
+   * A guardrail stopped the half-step, before or after its call. After the call the answer is discarded, but its usage
+   * counts.
    */
   | { readonly type: 'blocked'; readonly halfStep: number; readonly error: ErrorShape; readonly usage?: Usage }
-  /** The preceding edit removed what a failed turn left. `index`: position of the first removed message. */
+  /** The preceding edit removed the messages of a failed turn. `index`: position of the first removed message. */
   | { readonly type: 'rolledBack'; readonly reason: string; readonly index: number }
   /** One operation on the history. It holds the operation's results, never how they were found. */
   | {
@@ -285,23 +297,27 @@ export type SessionRecord =
        * the end.
        */
       readonly added?: readonly { readonly message: HistoryMessage; readonly after?: number }[];
-      /** Messages whose metadata changes. Requests do not contain it. */
+      /** Messages whose metadata changes. Requests do not contain metadata. */
       readonly annotated?: readonly { readonly seq: number; readonly message: HistoryMessage }[];
       readonly reason?: string;
-      /** True if callbacks for new messages are not called. */
+      /** True if callbacks for the new messages are not called. */
       readonly silent?: boolean;
       /** Idempotency key of the operation, the fingerprint of its arguments, and its outcome. */
       readonly key?: string;
       readonly fingerprint?: string;
       readonly value?: unknown;
     }
-  /** A task begins below another and becomes active; during a turn it becomes active when the turn ends. */
+  /** A task begins below another. It becomes active now, or at the end of the running turn. */
   | { readonly type: 'taskStarted'; readonly id: number; readonly parent: number; readonly title?: string }
-  /** Another task becomes active. During a turn the record is only a request, which the turn's end carries out. */
+  /**
+   * Another task becomes active. During a turn the record is only a request, and the task becomes active at its end.
+   */
   | { readonly type: 'taskActivated'; readonly id: number; readonly cause: 'undo' | 'switch' }
-  /** The log up to here is shared with a fork. `copied`: it is not shared, since the fork has a copy. */
+  /** The log up to here is shared with a fork. `copied`: the fork has a copy instead. */
   | { readonly type: 'forkMade'; readonly fork: number; readonly child: string; readonly copied?: true }
-  /** First record of a fork. Its beginning is in `seed`, or in its origin's log before the marker of this fork. */
+  /**
+   * First record of a fork. The fork's first state is in `seed`, or in its origin's log before the `forkMade` record.
+   */
   | { readonly type: 'forked'; readonly origin: ForkOrigin; readonly seed?: ForkSeed }
   /** A half-step that asks for a summary of the conversation. It promotes the results of the round, if one is open. */
   | {
@@ -321,14 +337,14 @@ export type SessionRecord =
       readonly archived: readonly SeqRange[];
       /** Seq of the first message that is kept. The summary precedes it. */
       readonly kept: number;
-      /** Kept results that are shortened: the form shown from now on. */
+      /** Kept results that are shortened, with the content shown from now on. */
       readonly cut?: readonly { readonly seq: number; readonly content: string | readonly ContentBlock[] }[];
       readonly chunk?: ArchivedChunk;
       /** The task in which the compression was made. Other branches ignore it. */
       readonly task?: number;
       readonly usage: Usage;
     }
-  /** A summary is being written: of messages (level 1, `leaving`), or of snapshots. */
+  /** Mneme begins a summary: of messages (level 1, with `leaving`), or of snapshots (level 2). */
   | ({ readonly type: 'summaryBegun' } & Omit<SummaryRun, 'isAwaited' | 'ended'>)
   /** A half-step waits for the summary. */
   | { readonly type: 'summaryAwaited' }
@@ -341,11 +357,11 @@ export type SessionRecord =
       readonly error?: ErrorShape;
       readonly usage?: Usage;
     }
-  /** The result of the run is remembered. An `evicted` record behind this one makes its messages leave. */
+  /** The result of the run becomes a snapshot. A following `evicted` record makes its messages leave the window. */
   | { readonly type: 'remembered'; readonly budgets: SnapshotBudgets }
   /** The run failed for good. Nothing changes. */
   | { readonly type: 'summaryFailed' }
-  /** The messages or snapshots of the run changed meanwhile, so its result does not count. */
+  /** The messages or snapshots that the run summed up changed meanwhile, so its result is dropped. */
   | { readonly type: 'summaryDropped' }
   /** The compression failed. Everything is as before `compacting`, except that the results stay promoted. */
   | {
@@ -355,8 +371,8 @@ export type SessionRecord =
       readonly usage?: Usage;
     }
   /**
-   * The run with this number prepares the turn of a waiting entry; it begins again after a crash. `naming`: a
-   * sub-agent's first turn.
+   * A run of an enricher begins to prepare the turn of a waiting entry. `naming`: it names a sub-agent before its first
+   * turn.
    */
   | {
       readonly type: 'preparing';
@@ -367,10 +383,10 @@ export type SessionRecord =
       readonly again?: true;
     }
   /**
-   * Goals changed during the preparation: a separate run searches earlier messages. `usage`: that of the run before.
+   * Goals changed during the preparation, so a separate run searches earlier messages. `usage`: the preparing run's.
    */
   | { readonly type: 'recalling'; readonly run: number; readonly usage?: Usage }
-  /** The preparation has ended. `entry`: the entry that is now prepared; missing: the preparation was given up. */
+  /** The preparation has ended. `entry`: the entry whose turn is prepared; missing: the preparation was given up. */
   | {
       readonly type: 'prepared';
       readonly run: number;
@@ -379,10 +395,10 @@ export type SessionRecord =
       readonly error?: ErrorShape;
     }
   /**
-   * The session has a name, or a different one. `prompt`: the part of the prompt that gives a sub-agent its identity.
+   * The session has a new name. `prompt`: the part of the prompt that gives a sub-agent its identity.
    */
   | { readonly type: 'named'; readonly name: string; readonly prompt?: string }
-  /** A child's name is no longer the one from its birth. */
+  /** A child has another name than at its spawning. */
   | { readonly type: 'childNamed'; readonly child: string; readonly name: string };
 
 /** A range of seqs, both ends included. */
@@ -405,14 +421,14 @@ export interface TransitionRecords {
   readonly records: readonly SessionRecord[];
 }
 
-/** The entries that bounced, in the form a record has them. */
+/** The entries that bounced, as the `failed` record stores them. */
 export function bouncedEntries(entries: readonly number[]): { readonly bounced?: number | readonly number[] } {
   const [only] = entries;
   if (only === undefined) return {};
   return { bounced: entries.length === 1 ? only : entries };
 }
 
-/** Version of the text form. A reader refuses higher versions. */
+/** Version of the text form. A reader refuses any other version. */
 export const RECORD_FORMAT: 1 = 1;
 
 /** The text of a transition for the journal: versioned JSON. */
@@ -421,15 +437,15 @@ export function encodeTransition(turn: TransitionRecords): string {
 }
 
 /**
- * The transition that a text of the journal describes. Throws an Error that names the fault; the store turns it into
- * `StoreCorruptError`. `media`: the media of the same log, which are shared. Only the envelope is checked here: the records' own fields were checked before they were
- * written.
+ * The transition that a text of the journal describes. `media`: the media that values of the same log share. Only the
+ * envelope is checked here; the records' own fields were checked before they were written. Throws an Error that names
+ * the fault; the store turns it into `StoreCorruptError`.
  */
 export function decodeTransition(text: string, media?: SharedMedia): TransitionRecords {
   const parsed: unknown = media === undefined ? JSON.parse(text) : media.parse(text);
-  if (!isRecord(parsed) || parsed['v'] !== RECORD_FORMAT) throw new Error('not a turn of a known format');
+  if (!isRecord(parsed) || parsed['v'] !== RECORD_FORMAT) throw new Error('not a transition of a known format');
   const { at, r: records } = parsed;
-  if (typeof at !== 'number' || !Array.isArray(records)) throw new Error('a turn without a time or records');
+  if (typeof at !== 'number' || !Array.isArray(records)) throw new Error('a transition without a time or records');
   return { at, records: records as readonly SessionRecord[] };
 }
 

@@ -1,13 +1,13 @@
 /**
- * Lets the values parsed from one session's log share their media. A log may have the same image in many messages, and
- * each parse would make another string of it. Pure.
+ * Lets the values parsed from one session's log share their media (base64 of images and documents). A log may have the
+ * same image in many messages, and each parse would make another string of it. Pure.
  */
 import { MEDIA_CHARACTERS_MIN, SHARED_MEDIA_BYTES_MAX } from '../../base/bounds.ts';
 
-/** Only a text with base64 is parsed with a visit to each member, which takes longer. */
+/** Marks a text with base64. Only such a text is parsed with a visit to each member, because that takes longer. */
 const BASE64 = '"type":"base64"';
 
-/** See the head of the file. One for each reading of a log; it keeps media up to `SHARED_MEDIA_BYTES_MAX`. */
+/** See the head of the file. Each reading of a log has its own object, which keeps up to `SHARED_MEDIA_BYTES_MAX`. */
 export class SharedMedia {
   readonly #known = new Map<string, string>();
   #bytes = 0;
@@ -21,7 +21,7 @@ export class SharedMedia {
     });
   }
 
-  /** The same text, as the first value had it. */
+  /** The string that the first value with this text had. */
   #shared(text: string): string {
     const known = this.#known.get(text);
     if (known !== undefined) return known;

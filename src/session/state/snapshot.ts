@@ -1,4 +1,4 @@
-/** The text of a state, for a head of the journal, and the way back. Heads of earlier versions are read too. */
+/** The text form of a state, for a session's head in the journal, and reading it back, also from earlier versions. */
 
 import { isOpenChild } from './child-link.ts';
 import { failedTurn, type LastTurn } from './last-turn.ts';
@@ -9,7 +9,7 @@ import { addCallIds, emptyState } from './state.ts';
 import { plainTasks, restoreTasks } from './tasks.ts';
 import { contentBytes } from './tokens.ts';
 
-/** The text form of a state, for a head of the journal. `restoreState(snapshotState(s))` equals `s`. */
+/** The text form of a state. `restoreState(snapshotState(s))` equals `s`. */
 export function snapshotState(state: SessionState): string {
   return JSON.stringify({
     ...state,
@@ -29,7 +29,7 @@ export function snapshotState(state: SessionState): string {
   });
 }
 
-/** The state a snapshot describes. It is not validated: the journal guards the text. `media`: see `SharedMedia`. */
+/** The state that a text describes. The text is not validated: the journal's checksums protect it. */
 export function restoreState(text: string, media: SharedMedia = new SharedMedia()): SessionState {
   const plain = media.parse(text) as SessionState &
     Record<
@@ -48,7 +48,7 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
       | 'tasks',
       never
     >;
-  // Assigned over an empty state, because members that were undefined are absent from the text.
+  // The members are assigned over an empty state, because members that were undefined are absent from the text.
   const state: SessionState = Object.assign(emptyState(plain.id), plain, {
     // Heads written before compression existed have none.
     compactions: new Map(plain.compactions ?? []),
@@ -64,14 +64,15 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
     childKeys: new Map(plain.childKeys),
     tasks: restoreTasks(plain.tasks),
   });
-  // Heads written before a half-step could have several riders name a single rider, whether or not it asked to bounce.
+  // Heads of versions with at most one rider (an entry delivered with `ride`) in a half-step have `rider` instead of
+  // `bouncing`.
   if (state.current !== undefined) state.current = withBouncing(state.current);
   const { compaction } = state.current ?? {};
   if (state.current !== undefined && compaction?.overflow !== undefined) {
     const overflow = { ...compaction.overflow, suspended: withBouncing(compaction.overflow.suspended) };
     state.current = { ...state.current, compaction: { ...compaction, overflow } };
   }
-  // Heads written before the ids of hidden calls were kept lack them.
+  // `callIds` of older heads lack the ids of hidden calls.
   addCallIds(state, state.hidden);
   if (plain.mailboxBytes === undefined) measureMailbox(state);
   if (!('spoken' in plain)) {
@@ -95,13 +96,13 @@ function withBouncing(call: CurrentCall): CurrentCall {
   return bounceBack ? { ...rest, bouncing: [message] } : { ...rest, keeps: true };
 }
 
-/** Snapshots written before mailbox bytes were counted hold all contents, and no sizes. */
+/** Counts the mailbox bytes of an older snapshot, which has all contents but no sizes. */
 function measureMailbox(state: SessionState): void {
   state.mailbox = state.mailbox.map((entry) => ({ ...entry, bytes: contentBytes(entry.content as Content) }));
   for (const { bytes, seed } of state.mailbox) if (seed === undefined) state.mailboxBytes += bytes;
 }
 
-/** The end of the last turn, from a snapshot that was written before states remembered it. */
+/** The end of the last turn, derived from an older snapshot that does not have it. */
 function lastTurnBefore({ suspended, failure, exit, settled, receipts }: SessionState): LastTurn | undefined {
   if (suspended !== undefined) return { outcome: 'suspended' };
   if (failure !== undefined) return failedTurn(failure.error);

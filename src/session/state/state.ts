@@ -1,21 +1,20 @@
 /**
  * A session's state: the fold of its records.
  *
- * Owns: everything `decide` may look at. Does not own: time, the agent's definition, the store, what is in flight
- * outside.
+ * Owns: everything `decide` may look at. Does not own: time, the agent's definition, the store, the work in flight.
  * Invariants, asserted by `apply` and cited by tests:
  *  S1 `messages` are those at or above `floor` that the active branch shows, in the order of the conversation. They
- *     ascend by seq, except for messages that an edit of the history inserted between others (`place`). Those of other
- *     branches are `hidden`, and may be from below the floor;
+ *     ascend by seq, except for messages that an edit of the history inserted between others (`place`). Messages of
+ *     other branches are `hidden`, and may be below the floor;
  *  S2 `mailbox` is ascending by id; an entry is in the mailbox or was promoted, recalled or dropped, never two of them
  *     (A7);
  *  S3 `current` is present exactly while the state is `awaiting`;
- *  S4 `openCalls` are the calls with a response neither in the log nor in the mailbox. It is non-empty only while
- *     `executing`, or idle and `suspended`: then none of them has started. Calls of an answer that is `held`, or that
- *     wait in `approvals`, have not started either;
+ *  S4 `openCalls` are the calls without a response in the log or in the mailbox. There are some only while `executing`,
+ *     or while idle and `suspended`; suspended calls have not started. Calls of an answer that is `held`, or that wait
+ *     in `approvals`, have not started either;
  *  S5 every event with a seq was counted exactly once: `eventSeq` is the seq of the last one;
  *  S6 `tokens` is the sum over `messages`, so that a half-step need not add up its history;
- *  S7 `enrichment` is present only while idle: nothing is claimed before it has ended (R12);
+ *  S7 `enrichment` is present only while idle: no turn is claimed before the preparation has ended (R12);
  *  S8 `mailboxBytes` is the sum of the bytes of the entries in `mailbox`, except those with a seed: their text is a
  *     message.
  */
@@ -69,16 +68,16 @@ export interface RunningTurn {
   readonly entries: number[];
   /** Text of the turn's last answer; parts of a paused answer are joined. */
   text: string;
-  /** True if `text` is the beginning of a paused answer, to which the next part is joined. */
+  /** True if `text` is the beginning of a paused answer. The next part is joined to it. */
   joins: boolean;
   usage: Usage;
   /** Model calls made in this turn. */
   halfSteps: number;
   /** Continuations of the current paused answer. */
   pauses: number;
-  /** True if the goal was marked completed, so that the round closes without another model call. */
+  /** True if the model marked its goal completed, so that the round closes without another model call. */
   marked: boolean;
-  /** The form of its answer, as the message that began the turn asks for it. */
+  /** The form of the turn's answer, if the message that began the turn asks for one. */
   form?: AnswerForm;
   /** Times that the model was asked to correct its structured answer; missing: 0. */
   corrections?: number;
@@ -90,40 +89,40 @@ export interface CurrentCall {
   /** Attempts begun, from 1. */
   attempt: number;
   /**
-   * Epoch ms at which the current attempt is due; only for the second and later attempts. It is in the past once the
+   * Epoch ms at which the current attempt is due; only for the second and later attempts. The time has passed once the
    * call is in flight.
    */
   retryAt?: number;
-  /** The duration of that attempt's wait. A wall clock that was set back must not extend the wait. */
+  /** Milliseconds of the wait before that attempt. A wall clock that was set back must not extend the wait. */
   retryWaitMs?: number;
-  /** Users' messages of this half-step that return to their sender when it fails; missing if there are none. */
+  /** Users' messages of this half-step that return to their senders if it fails; missing if there are none. */
   readonly bouncing?: readonly BouncingMessage[];
-  /** True if this half-step also has steers or riders that do not bounce and so stay when it fails. */
+  /** True if this half-step also has messages (delivered with `steer` or `ride`) that stay in the log if it fails. */
   readonly keeps?: true;
   /** Present if the call asks for a summary of the conversation; missing: the call is a half-step of a turn. */
   readonly compaction?: CompactionCall;
-  /** True if the conversation was compressed for this call, whose prompt was too long. It is not compressed twice. */
+  /** True if the conversation was compressed because this call's prompt was too long. No call is recovered twice. */
   readonly overflowed?: true;
   /**
-   * True if an epoch opened after the attempt in flight was sent. Its request then differs from the messages that will
-   * precede its answer.
+   * True if an epoch opened after the attempt in flight was sent. The attempt's request then differs from the messages
+   * that will precede its answer.
    */
   outdated?: true;
-  /** Attempts of the models before the present one, which do not count against its retries; missing: none. */
+  /** Attempts with earlier models of the agent. They do not count as retries of the present model. Missing: none. */
   attemptsBefore?: number;
 }
 
 /** The model that a session uses in place of its agent's first one. */
 export interface Fallback {
-  /** Its place in the agent's list, from 1. */
+  /** The model's index in the agent's list, from 1. */
   readonly place: number;
-  /** Epoch ms at which the session moved to it. */
+  /** Epoch ms at which the session moved to this model. */
   readonly since: number;
-  /** True after a turn failed on it: the next turn begins with the first model. */
+  /** True after a turn failed with this model: the next turn begins with the first model. */
   readonly hasFailed?: true;
 }
 
-/** A message that leaves the log again when its half-step fails. */
+/** A message that leaves the conversation and returns to its sender if its half-step fails. */
 export interface BouncingMessage {
   /** The entry that asked for bouncing; if entries were merged, the first entry that asked. */
   readonly entry: number;
@@ -134,8 +133,7 @@ export interface BouncingMessage {
 /** A compression in progress. */
 export interface CompactionCall {
   /**
-   * The state to which the session returns when the compression ends; `awaiting`: to the call whose prompt was too
-   * long.
+   * The state to which the session returns after the compression; `awaiting`: to the call whose prompt was too long.
    */
   readonly returnsTo: SessionStateName;
   /** Highest message seq when the compression began. Later messages stay. */
@@ -143,8 +141,7 @@ export interface CompactionCall {
   /** Epoch ms at which the compression began. */
   readonly at: number;
   /**
-   * Seq of the first message taken back from the end. The summary request ends before it, and everything from it on
-   * stays.
+   * Seq from which on messages stay out of the compression. The summary request ends before this message.
    */
   readonly tail?: number;
   readonly overflow?: OverflowRecovery & { readonly suspended: CurrentCall };
@@ -154,23 +151,23 @@ export interface CompactionCall {
 export interface CompressionState {
   /** Number of the last compression that succeeded. */
   number: number;
-  /** The number of compressions that succeeded: how often the oldest text was summed up. */
+  /** The number of compressions that succeeded. The oldest messages were summed up as often. */
   level: number;
-  /** Number of the newest archived chunk; 0: there is none. */
+  /** Number of the newest archive; 0: there is none. */
   chunk: number;
-  /** The newest chunks, oldest first. */
+  /** The newest archives, oldest first. */
   notes: ChunkNote[];
-  /** The next message seq when the last compression succeeded. */
+  /** `nextMessageSeq` when the last compression succeeded. */
   since: number;
-  /** No compression begins by itself before the next message has this seq. */
+  /** No automatic compression begins before `nextMessageSeq` has this value. */
   restsUntil: number;
   /** True if the last compression failed, so that the window may be cut instead if necessary. */
   hasFailed: boolean;
-  /** How the last one ended. */
+  /** How the last compression ended. */
   last: CompactionEnd | undefined;
 }
 
-/** A chunk as the index card lists it. */
+/** An archive, as the index card (the message that lists archives to the model) shows it. */
 export interface ChunkNote {
   readonly number: number;
   readonly messageCount: number;
@@ -182,7 +179,7 @@ export type CompactionEnd =
   | { readonly halfStep: number; readonly compressed: true; readonly level: number; readonly chunk?: number }
   | { readonly halfStep: number; readonly compressed: false; readonly reason: string };
 
-/** The fold of a session's records. Mutable: the code that folds it owns it (see `apply`). */
+/** The fold of a session's records. It is mutable, and the code that folds records owns it (see `apply`). */
 export interface SessionState {
   readonly id: string;
   /** The session's agent; undefined until the `created` record, because the session does not exist before it. */
@@ -193,13 +190,13 @@ export interface SessionState {
   name: string | undefined;
   /** True for a child that may get another name before its first half-step. */
   unnamed: boolean;
-  /** True for a child that starts nothing yet, because its parent has as many working children as it may. */
+  /** True for a child that may not start yet, because its parent has as many working children as it may. */
   queued: boolean;
   /** Present while a child that had ended works again. */
   revived: Revived | undefined;
   prompt: string | undefined;
   grants: readonly string[] | undefined;
-  /** The form of the reply, if the session is a child that was asked for a structured one. */
+  /** The form of the reply, if the session is a child that was asked for a structured reply. */
   form: AnswerForm | undefined;
   replies: Replies;
   createdAt: number;
@@ -212,7 +209,7 @@ export interface SessionState {
   interruptReason: string | undefined;
   /** A message boundary at which the session waits; only while `executing`. */
   held: Held | undefined;
-  /** The run stopped at a boundary; only while idle. */
+  /** The run that was suspended at a boundary; only while idle. */
   suspended: Suspension | undefined;
   /** Calls that wait for a person, and recent decisions; undefined until a call waits for the first time. */
   approvals: Approvals | undefined;
@@ -220,7 +217,7 @@ export interface SessionState {
   failure: TurnFailure | undefined;
   /** The end of the last turn; undefined before it. */
   last: LastTurn | undefined;
-  /** Messages of users and agents logged so far; undefined in snapshots from before they were counted. */
+  /** Number of messages of users and agents logged so far; undefined if it began in a snapshot without this count. */
   spoken: number | undefined;
   /** The preparation of the next turn. */
   enrichment: Enrichment | undefined;
@@ -237,16 +234,16 @@ export interface SessionState {
   fingerprint: string | undefined;
   /**
    * The model's traits with which this epoch is rendered, in the short form of `request-traits.ts`. Undefined before
-   * the first epoch, and in logs of earlier versions, whose requests follow the dated table.
+   * the first epoch, and in logs of earlier versions, whose requests follow the table in `model-traits.ts`.
    */
   traits: string | undefined;
   /** Present while the session does not use the first model of its agent. */
   fallback: Fallback | undefined;
-  /** True from the return to the first model until its first answer: a failure does not wait for its retries. */
+  /** True from the return to the first model until its first answer. Meanwhile a failure is not retried with it. */
   isReturning: boolean;
-  /** The system text of this epoch, if the agent's is a function. */
+  /** The system prompt of this epoch, if the agent's system prompt is a function. */
   system: { readonly epoch: number; readonly text: string } | undefined;
-  /** Highest message seq in an answered request. Below it the rendering is frozen. */
+  /** Highest message seq in an answered request. The rendering of messages up to this seq is frozen. */
   sealedSeq: number;
   /** The container that the next request names. */
   container: Container | undefined;
@@ -255,23 +252,22 @@ export interface SessionState {
   /** The number of system messages in `messages`. */
   promptCount: number;
   /**
-   * First message seq of this epoch. Thoughts of earlier messages belong to another request, and a model that binds
-   * thoughts refuses
-   * them.
+   * First message seq of this epoch. Thoughts of earlier messages belong to another request. A model that binds
+   * thoughts to their request refuses them.
    */
   thoughtFloor: number;
   /** The branches of the conversation. */
   tasks: Tasks;
-  /** Messages the active branch does not show, in the order of the conversation; at most `HIDDEN_MESSAGES_MAX`. */
+  /** Messages that the active branch does not show, in conversation order; at most `HIDDEN_MESSAGES_MAX`. */
   hidden: LoggedMessage[];
   /** Hidden messages below this seq may have left memory; 0: none has left. */
   hiddenFloor: number;
   /**
-   * True if the log is folded for reading all messages: no message leaves the window, and every branch is shown. Never
-   * true for a session that runs.
+   * True if the log is folded only to read all messages: then no message leaves `messages`, and every branch is shown.
+   * Never true for a session that runs.
    */
   keepsAll: boolean;
-  /** Compactions by number, each with the task in which it was made. */
+  /** Compressions by number, each with the task in which it was made. */
   compactions: Map<number, { readonly task: number | undefined }>;
   /** The source of a fork's first messages. */
   origin: ForkOrigin | undefined;
@@ -293,7 +289,7 @@ export interface SessionState {
   mailboxBytes: number;
   deadLetters: { readonly entry: MailboxEntry; readonly error: ErrorShape }[];
   openCalls: Map<string, OpenCall>;
-  /** Every tool-use id in `messages` and `hidden`: an id that a model repeats is rewritten. */
+  /** Every tool-use id in `messages` and `hidden`. If a model repeats one of these ids, the new id is rewritten. */
   callIds: Set<string>;
   current: CurrentCall | undefined;
   turn: RunningTurn | undefined;
@@ -305,18 +301,18 @@ export interface SessionState {
   settled: number[];
 
   children: Map<string, ChildLink>;
-  /** Ids of the children that wait for a place, in the order in which they began to wait. */
+  /** Ids of the queued children, in the order in which they were queued. */
   childQueue: Set<string>;
-  /** Number of children that work: they have a place. Not in snapshots: the links have it. */
+  /** Number of children that are neither queued nor ended. Not in snapshots: derived from `children`. */
   childrenAtWork: number;
   childNames: Set<string>;
-  /** Names of children that the window no longer mentions. Their next delivery shows them again. */
+  /** Names of children that the window no longer mentions. The next message from such a child shows its name again. */
   hiddenChildren: Set<string>;
   childKeys: Map<string, { readonly child: string; readonly fingerprint: string }>;
   goal: { readonly description: string; completed: boolean } | undefined;
-  /** All goals and pins; present once there are goals other than the task, or the task has left the window. */
+  /** All goals and pins; present once there are goals besides the task, or the task has left the window. */
   goals: GoalBook | undefined;
-  /** Active skills and workflow, if there are any, as of their last announcement. */
+  /** The active skills and workflow, if any, as of the last event that reported them. */
   active: ActiveDefinitions | undefined;
   /** Memory of messages that left the window; undefined until the first summary began. */
   memory: Memory | undefined;
@@ -326,10 +322,10 @@ export interface SessionState {
   exit: Exit | undefined;
   /** Epoch ms at which a child's restart is due. */
   restartAt: number | undefined;
-  /** The whole duration of the wait for that restart; see `retryWaitMs`. */
+  /** Milliseconds of the whole wait before that restart. `retryWaitMs` has the reason. */
   restartWaitMs: number | undefined;
   usage: Usage;
-  /** The session's budget; undefined if the session is under no budget, neither its own nor another session's. */
+  /** The session's budget; undefined if neither the session nor an ancestor has a budget. */
   budget: Budget | undefined;
 }
 
@@ -437,7 +433,7 @@ export interface ActiveDefinitions {
   readonly workflow: string | null;
 }
 
-/** A call whose prompt was too long, which is repeated after a compression. */
+/** A call whose prompt was too long. The call is repeated after a compression. */
 export interface OverflowRecovery {
   /** The error with which the call failed. If no compression succeeds, the call fails with this error. */
   readonly error: ErrorShape;
@@ -448,12 +444,12 @@ export interface OverflowRecovery {
 export interface ForkOrigin {
   readonly session: string;
   /**
-   * The number of this fork in the forked session; missing: the fork's messages were copied, so it needs no other log.
+   * The number of this fork in the forked session; missing: the fork has its own copy of the messages.
    */
   readonly fork?: number;
   /** Epoch ms at which the forked session was created, to distinguish it from a later session with the same id. */
   readonly createdAt: number;
-  /** The message after which the fork was cut; missing: the fork begins with all messages. */
+  /** Seq of the message after which the fork was cut; missing: the fork begins with all messages. */
   readonly at?: number;
   /** The length of the chain of logs that this log depends on. */
   readonly depth: number;
@@ -464,8 +460,8 @@ export interface Enrichment {
   /** Number of the run in flight. */
   readonly run: number;
   /**
-   * The stage: a turn is prepared; or earlier messages are searched, because goals changed during the preparation; or a
-   * sub-agent is named before its first turn.
+   * `preparing`: a turn is prepared. `recalling`: earlier messages are searched, because goals changed meanwhile.
+   * `naming`: a sub-agent is named before its first turn.
    */
   readonly stage: 'preparing' | 'recalling' | 'naming';
   /** Pending id of the message whose turn is prepared. */

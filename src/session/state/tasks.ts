@@ -1,23 +1,23 @@
 /**
- * The branches of a conversation, in the form of a state and of a snapshot. Plain data; `history/tasks.ts` interprets
- * them.
+ * The tasks of a session, which form the branches of its conversation: their form in a state and in a snapshot. Plain
+ * data; `history/tasks.ts` interprets it.
  */
 
 /** The tasks of a session. Part of its state. */
 export interface Tasks {
-  /** The highest id ever given; 0 before the first task. */
+  /** The highest task id ever given; 0 before the first task. */
   current: number;
   active: number;
   /**
    * The messages from which on a task was active, as triples: message seq, task, and epoch ms at which the task began.
-   * The time is 0 where the session only returned to the task. The list is flat, since every turn adds a triple.
-   * Ascending by seq; of triples with equal seqs the last counts.
+   * The time is 0 where the session only returned to the task. The list is flat to save memory, because every turn adds
+   * a triple. It ascends by seq; the last of several triples with the same seq counts.
    */
   starts: number[];
   /** The parents of tasks whose parent is not the preceding task. */
   parents: Map<number, number>;
   titles: Map<number, string>;
-  /** True if the active task was begun without a turn, so that the next turn is its first. */
+  /** True if the active task has had no turn yet, so that the next turn is its first. */
   isFresh: boolean;
   /** The request to activate a task when the running turn ends. */
   wished: Wish | undefined;

@@ -8,22 +8,24 @@ export function estimateTokens(text: string): number {
   return Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN);
 }
 
-/** Bytes of a content: its text, or the JSON of its blocks. */
+/** UTF-8 bytes of a content: its text, or the JSON of its blocks. */
 export function contentBytes(content: string | readonly ContentBlock[]): number {
   return Buffer.byteLength(typeof content === 'string' ? content : JSON.stringify(content));
 }
 
-/** Bytes of the form of an answer: a request has it too. */
+/** UTF-8 bytes of the schema of an answer's form, which a request has too. */
 export function formBytes({ schema }: AnswerForm): number {
   return Buffer.byteLength(JSON.stringify(schema));
 }
 
-/** Estimate of a content: its text, or the JSON of its blocks. */
+/** Estimated tokens of a content: its text, or the JSON of its blocks. */
 export function estimateContent(content: string | readonly ContentBlock[]): number {
   return Math.ceil(contentBytes(content) / BYTES_PER_TOKEN);
 }
 
-/** Estimate of a real tool call: the JSON of its whole payload, the measure the contract sets for tool messages. */
+/**
+ * Estimated tokens of a tool call, from the JSON of its whole payload, as the contract prescribes for tool messages.
+ */
 export function estimateCall(call: { readonly id: string; readonly name: string; readonly input: unknown }): number {
   return estimateTokens(
     JSON.stringify({

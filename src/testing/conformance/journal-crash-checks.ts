@@ -8,7 +8,7 @@ import type { JournalCheck, JournalUnderTest } from './journal-under-test.ts';
 const MODEL_STEPS = 400;
 const MODEL_SEED = 20_261_120;
 
-/** Checks that need `crash` or `refuseWrites` of the maker. */
+/** Checks that need `crash` or `refuseWrites` of the store. */
 export const crashChecks: readonly JournalCheck[] = [
   {
     title: 'J2: after a crash everything flushed is there; J4: of the rest a prefix, turns whole',

@@ -25,8 +25,8 @@ export interface Written {
 }
 
 /**
- * Asserts that the journal holds exactly `written`, by `tail`, `tailKeys` and `read`, from the start and from points
- * between.
+ * Asserts that the journal holds exactly `written`, by `tail`, `tailKeys` and `read`, from the start and from positions
+ * after it.
  */
 export function assertLog(journal: Journal, written: readonly Written[]): void {
   const positions = [0, ...new Set(written.map((entry) => entry.position))];

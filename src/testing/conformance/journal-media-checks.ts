@@ -7,7 +7,7 @@ import type { Journal } from '../../journal/journal.ts';
 import { appendTransition, assertLog, type Written } from './journal-log-checks.ts';
 import type { JournalCheck } from './journal-under-test.ts';
 
-/** Base64 of so many bytes that hardly compress. The same seed gives the same text. */
+/** Base64 of `bytes` bytes that hardly compress. The same seed gives the same text. */
 function base64(bytes: number, seed: string): string {
   return createHash('shake256', { outputLength: bytes }).update(seed).digest('base64');
 }
@@ -19,12 +19,12 @@ function image(data: string, turn = 0): string {
 
 const PHOTO = base64(300_000, 'photo');
 const ICON = base64(MEDIA_CHARACTERS_MIN, 'icon');
-/** Texts that look like media or like references to media, and must come back as they were all the same. */
+/** Texts that look like media or like references to media. They must come back unchanged. */
 const DECEPTIVE: readonly string[] = [
   ...[4, MEDIA_CHARACTERS_MIN - 4, MEDIA_CHARACTERS_MIN, MEDIA_CHARACTERS_MIN + 4].map((length) =>
     image(base64(length, 'length').slice(0, length)),
   ),
-  // The last character of each has bits that no byte uses, or belongs to another alphabet.
+  // Not plain base64: the last character has bits that no byte uses, the alphabet is another, or there is a line break.
   image(`${base64(9_000, 'bits').slice(0, -4)}AAB=`),
   image(`${base64(9_000, 'url').slice(0, -4)}-_-_`),
   image(`${base64(9_000, 'line').slice(0, 8_000)}\n${base64(9_000, 'line').slice(8_000)}`),

@@ -153,7 +153,7 @@ export const tableChecks: readonly JournalCheck[] = [
       assertOnly(journal, b, String(b), '"stays"');
       await journal.flushed();
       assertOnly(journal, b, String(b), '"stays"');
-      // A head folded before the removal and written after it.
+      // These heads were made before the removal and are written after it.
       journal.checkpoint(heads, position);
       assert.equal(journal.head(a), undefined);
       assert.throws(() => journal.append([{ key: a, data: '1' }]));

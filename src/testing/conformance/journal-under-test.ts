@@ -1,4 +1,4 @@
-/** A journal as the conformance checks receive it. */
+/** The journal and its store, as the conformance checks receive them. */
 import type { Journal } from '../../journal/journal.ts';
 
 /** One required behaviour of a journal. `title` names the invariant. `run` throws `AssertionError` on a violation. */
@@ -11,24 +11,24 @@ export interface JournalCheck {
 /** One store under test, empty when made, with one journal open on it. */
 export interface JournalUnderTest {
   readonly journal: Journal;
-  /** Opens the store again. The previous journal was closed. */
+  /** Opens the store again. The previous journal is closed by then. */
   reopen(): Promise<Journal>;
   /**
-   * Opens the store again as after a crash. The previous journals were not closed and still exist, fenced off.
-   * Unflushed data is gone. Missing: the checks of crashes and fences are skipped.
+   * Opens the store again as after a crash. Unflushed data is gone. The previous journals were not closed and still
+   * exist; the fence refuses their writes. If this method is missing, the checks of crashes and fences are skipped.
    */
   crash?(): Promise<Journal>;
   /**
-   * Makes every later write fail with `cause` as a full disk would; `undefined` ends this. Missing: the checks that
-   * need this are skipped.
+   * Makes every later write fail with `cause`, as a full disk would. `undefined` ends this. If this method is missing,
+   * the checks that need it are skipped.
    */
   refuseWrites?(cause: Error | undefined): void;
-  /** Frees everything, including open journals. Called once, whatever happened. */
+  /** Frees everything, including open journals. Called once, whether the check passed or failed. */
   dispose(): Promise<void>;
 }
 
 /** Makes a new, empty store. */
 export type MakeJournal = () => Promise<JournalUnderTest>;
 
-/** An ability a check needs beyond the port. */
+/** An ability that a check needs and the port does not have. */
 export type JournalAbility = 'crash' | 'refuseWrites';

@@ -1,4 +1,7 @@
-/** The invariants of structured answers and replies to questions (I19, I24 of `invariants.ts`): what was asked for, and what was given. */
+/**
+ * Checks structured answers and replies to questions (I19, I24 of `invariants.ts`): does the value fit what was asked
+ * for?
+ */
 import { callKey } from '../../session/decide/tools.ts';
 import { endsOf } from './families/spawn-line.ts';
 import { type Ledger, type Outcome, sessionOfKey } from './ledger.ts';
@@ -8,8 +11,8 @@ import { type FormName, formOfSchema, hasForm } from './simulated-forms.ts';
 import type { Stories } from './store-reading.ts';
 
 /**
- * Checks the structured answers of a session's log. `correctionsMax`: the most corrections of one turn. Violations go to
- * the ledger.
+ * Checks the structured answers of a session's log. `correctionsMax`: the maximum number of corrections of one turn.
+ * Violations go to the ledger.
  */
 export function checkAnswers(ledger: Ledger, story: SessionStory, correctionsMax: number): void {
   const { id, accepted, settled, exits, state, corrections } = story;
@@ -29,14 +32,17 @@ export function checkAnswers(ledger: Ledger, story: SessionStory, correctionsMax
   }
 }
 
-/** Checks what a sender received for a message, or a spawner for a child, that asked for a form. */
+/** Checks the answer to a message, or the reply of a child, for which a form was asked. */
 export function checkReceived(ledger: Ledger, what: string, form: FormName | undefined, outcome: Outcome): void {
   if (form === undefined || outcome.kind !== 'text') return;
   if (outcome.value !== undefined && hasForm(form, outcome.value)) return;
   ledger.violate('failed', `${what} asked for a ${form} and received ${outcome.text} (I19)`);
 }
 
-/** Every reply that was acknowledged is the result of its call, and fits (I24). Violations go to the ledger. */
+/**
+ * Checks that every acknowledged reply to a question is the result of its call and fits (I24). Violations go to the
+ * ledger.
+ */
 export function checkReplies(ledger: Ledger, stories: Stories): void {
   for (const [key, { form, value }] of ledger.personReplies) {
     const session = sessionOfKey(key);

@@ -59,7 +59,7 @@ export class Attempts {
   /** Runs an action that may fail with an expected error. */
   async attempt(what: string, act: () => Promise<unknown>): Promise<void> {
     const name = this.#parts.uid(`${what} `);
-    // A read is not noted as open, because a reader reads for as long as there is a runtime.
+    // A read is not recorded as open, because a reader reads for as long as the runtime is open.
     const end = what === 'read' ? undefined : this.begin(name);
     try {
       await act();

@@ -1,11 +1,11 @@
-/** The order in which a half-step takes what waits in its session's mailbox (I1, R52). */
+/** Checks the order in which a half-step takes the entries of its session's mailbox (I1, R52). */
 import { awaitedAtEnd } from '../../session/rules/server-uses.ts';
 import type { Entry } from '../../session/state/records.ts';
 import type { SessionState } from '../../session/state/state.ts';
 
 /**
- * True if the next request asks the provider to run its calls: the last answer of the epoch has a call that the provider
- * has not run, and nothing but results follows.
+ * True if the next request asks the provider to run its own calls. Then the last answer of the epoch has a call that
+ * the provider has not run, and only results follow that answer.
  */
 export function waitsForProvider({ state, messages, thoughtFloor }: SessionState): boolean {
   if (state !== 'executing') return false;
@@ -24,15 +24,15 @@ interface Claim {
   readonly chosen: readonly number[];
   readonly accepted: ReadonlyMap<number, readonly Entry[]>;
   /**
-   * The provider was to run a call next, until the half-step opened an epoch without it, for a changed agent. What joins
-   * the half-step was chosen before.
+   * True if a call of the provider was to run next, but the half-step opened an epoch without that call, because the
+   * agent changed. The entries of the half-step were chosen before that.
    */
   readonly leavesUses: boolean;
 }
 
 /**
- * The faults of a claim, made in this state: results come first, then background, then steers, then riders. Only an
- * interrupt, or a call that the provider runs next, may leave a steer behind.
+ * The faults of a claim that is made in `state`. Results come first, then background entries, then steers, then the
+ * other messages. A steer may be left behind only for an interrupt or for a call that the provider runs next.
  */
 export function claimFaults(
   id: string,

@@ -1,7 +1,7 @@
 /**
  * The simulated service that embeds the runtime. Its conversations send, spawn, interrupt, withdraw, pause, delete and
- * read at random, and report to the ledger what the runtime answered and published. It lives and dies with its process;
- * all its knowledge is in the ledger.
+ * read at random, and report to the ledger what the runtime answered and published. It ends with its simulated process;
+ * all its knowledge is in the ledger, which remains.
  */
 import { defined } from '../../base/defined.ts';
 import { MailboxFullError, TroupeError } from '../../base/errors.ts';
@@ -38,7 +38,7 @@ const DELIVERIES: readonly (Deliver | undefined)[] = [
 ];
 /** Number of receipts whose answers are requested once more at the end. */
 const ANSWERS_ASKED = 12;
-/** Attempts, a virtual second apart, to send to a session whose mailbox is full: as long as persons take to decide. */
+/** Attempts, one virtual second apart, to send to a full mailbox. Simulated persons decide within this time. */
 const ROOM_ATTEMPTS = 300;
 /** Virtual milliseconds within which everything that a conversation began must end. */
 const FINISH_MS = 180_000;
@@ -80,27 +80,24 @@ export class Embedder {
     void this.#repeat();
   }
 
-  /** Lets the embedder begin nothing more. */
+  /** The embedder begins nothing more. */
   leave(): void {
     this.#attempts.leave();
   }
 
-  /**
-   * Lets the embedder begin nothing more, and lets everything in progress end: a pause is lifted again, a deletion is
-   * requested.
-   */
+  /** The embedder begins nothing more, and everything in progress ends; a pause, for example, is lifted. */
   async finish(): Promise<void> {
     const { world, process } = this.#parts;
     this.#isFinishing = true;
     await world.sleep(process, FINISH_MS);
   }
 
-  /** The last life: resends everything with a key until it is acknowledged, and awaits every answer. */
+  /** For the last process: resends everything with a key until it is acknowledged, and awaits every answer. */
   async settle(): Promise<void> {
     const { runtime, ledger, world, process } = this.#parts;
     let isOver = false;
     const attended = this.#histories.attend(() => isOver);
-    // A runtime that gave up a session thread ends the approvers as it ends this function.
+    // If the runtime gives up a session thread, `attended` rejects as this function does.
     attended.catch(() => undefined);
     await runtime.resume();
     for (const { id } of await runtime.sessions.list({ order: 'id', limit: 10_000 }))
@@ -117,8 +114,7 @@ export class Embedder {
     }
     await runtime.drain();
     for (const session of sessions) if (!ledger.isDeleted(session)) await this.#askFinally(session);
-    // Only some old receipts are looked up, because each is read from the log and reading all would be most of the cost
-    // of a run.
+    // Only some old receipts are looked up: reading all of them from the log would be most of the cost of a run.
     const accepted = [...ledger.messages.values()].filter(({ pendingId }) => pendingId !== undefined);
     for (const { session, pendingId, form } of this.#random.some(accepted, ANSWERS_ASKED)) {
       await this.#hearAgain(session, pendingId, form);
@@ -155,7 +151,7 @@ export class Embedder {
     await runtime.drain();
   }
 
-  /** Sends once there is room. A session that waits for a person has a full mailbox until the person decides. */
+  /** Sends once the mailbox has room. If the session waits for a person, its mailbox stays full until the decision. */
   async #sendWithRoom(session: string, content: string): Promise<Receipt> {
     const { runtime, process, world } = this.#parts;
     for (let attempt = 1; ; attempt += 1) {
@@ -177,7 +173,7 @@ export class Embedder {
     }
   }
 
-  /** Repeats requests of earlier lives: those without an acknowledgement, and those that may be repeated after one. */
+  /** Repeats requests of earlier processes. Some have no acknowledgement, others are repeated in spite of one. */
   async #repeat(): Promise<void> {
     const { ledger } = this.#parts;
     const keyed = [...ledger.messages.values()].filter(({ key, isRefused }) => key !== undefined && isRefused !== true);
@@ -224,7 +220,7 @@ export class Embedder {
   }
 
   #pickSession(): string {
-    // In some special sessions calls wait for persons, in others the conversations are compressed all the time.
+    // In `p0` calls wait for persons. In `c0` the conversation is compressed all the time.
     if (this.#random.chance(this.#parts.swarm.specialShare)) return this.#random.pick(['p0', 'c0']);
     return `s${this.#random.between(0, this.#parts.swarm.sessions - 1)}`;
   }
@@ -378,7 +374,7 @@ export class Embedder {
     ledger.replied(child.id, outcome);
   }
 
-  /** A key that was used for different content must be refused. */
+  /** Uses a key again with different content. The runtime must refuse it. */
   async #reuseKey(): Promise<void> {
     const { runtime, ledger } = this.#parts;
     const isLasting = ({ session }: { readonly session: string }): boolean => session.startsWith('s');
@@ -413,7 +409,7 @@ export class Embedder {
     });
   }
 
-  /** Deletes a separate session, with or without children, or one of its children, at a random moment. */
+  /** Makes a session, perhaps with a child, and deletes one of the two at a random moment. */
   async #delete(): Promise<void> {
     const { runtime, ledger, world, process, trace } = this.#parts;
     const session = this.#uid('gone');
@@ -434,7 +430,7 @@ export class Embedder {
 
   // ---- history ------------------------------------------------------------------------------------------------------
 
-  /** Changes the history at a random moment: from then on it must show every acknowledged change. */
+  /** Changes the history at a random moment. From then on the history must show every acknowledged change. */
   #edit(session: string): Promise<void> {
     const { runtime, ledger, process, trace } = this.#parts;
     const { history } = runtime.session(session, agentOfSession(session));

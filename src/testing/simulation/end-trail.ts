@@ -1,7 +1,7 @@
 /**
- * How the last turn of a session ended, as its events say it (I28 of `invariants.ts`).
+ * Checks how the last turn of a session ended: the session's state must agree with its events (I28 of `invariants.ts`).
  *
- * Owns: the end that the events said last, kept apart from the session's own state. Does not own: the log.
+ * Owns: the last end that the events reported, kept apart from the session's own state. Does not own: the log.
  */
 import type { EventBody, LastOutcome } from '../../events/event.ts';
 import type { Journal } from '../../journal/journal.ts';
@@ -11,7 +11,7 @@ import type { LastTurn } from '../../session/state/last-turn.ts';
 import type { SessionRecord } from '../../session/state/records.ts';
 import type { SessionState } from '../../session/state/state.ts';
 
-/** A promise that a log breaks. */
+/** A broken rule of a log. */
 export interface EndFault {
   readonly kind: 'failed';
   readonly what: string;
@@ -42,8 +42,9 @@ export class EndTrail {
 }
 
 /**
- * A sentence if the head of a session, from which lists are made, has another end of the last turn than its log. Empty
- * also if the session has no head. The head must be as new as the log. `state`: the fold of the whole log.
+ * Returns a sentence if a session's head and its log report different ends of the last turn. Lists of sessions are made
+ * from heads. Returns nothing if the session has no head. The head must be as new as the log. `state`: the fold of the
+ * whole log.
  */
 export function misstatedEnd(journal: Pick<Journal, 'head'>, key: SessionKey, state: SessionState): readonly string[] {
   const head = journal.head(key);

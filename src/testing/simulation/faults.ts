@@ -8,7 +8,8 @@ import type { SeededRandom } from './seeded-random.ts';
 
 /**
  * Faults of whole providers, for runs whose agents have several models. A provider is away for a while, asks for a long
- * wait, refuses its credentials, or declines to answer; the process dies while a session moves to another model.
+ * wait, refuses the credentials, or declines to answer. The last one is not the provider's: the process dies while a
+ * session moves to another model.
  */
 export const PROVIDER_FAULT_KINDS = [
   'provider.away',
@@ -18,7 +19,7 @@ export const PROVIDER_FAULT_KINDS = [
   'provider.crash',
 ] as const;
 
-/** Faults of the receiver of a webhook, for runs that have one: it is down for minutes; its answer is lost. */
+/** Faults of the receiver of a webhook, for runs that have one: it is down for minutes, or its answer is lost. */
 export const WEBHOOK_FAULT_KINDS = ['webhook.down', 'webhook.lost'] as const;
 
 /** The faults of every run. */
@@ -28,7 +29,7 @@ const COMMON_FAULT_KINDS = [
   'crash.before',
   'crash.torn',
   'crash.after',
-  // The process, at any moment.
+  // The process ends, at any moment.
   'process.kill',
   'process.close',
   // The store.
@@ -85,31 +86,34 @@ const COMMON_FAULT_KINDS = [
   'pause',
   // A write in flight when its process died reaches the store later.
   'store.late',
-  // No model call succeeds for some minutes.
+  // No model call succeeds for up to 20 minutes.
   'model.outage',
   // The embedder again.
   'key.reused',
   // The outcome of a tool call is lost in transit, although both sides live.
   'tool.lost',
-  // Structured answers: one does not fit its schema, is refused, or is cut. The process dies just after one that does
-  // not fit, before or after it is stored that the model is asked for a correction.
+  // Structured answers: an answer does not fit its schema, is refused, or is cut. Or the process dies just after an
+  // answer that does not fit: before or after the request for a correction is durable.
   'answer.misfit',
   'answer.refused',
   'answer.cut',
   'answer.crash',
-  // The API does not continue a message thread: it forgot the thread, it has already gone on from the answer, it finds
-  // another field, it keeps no threads.
+  // The API does not continue a message thread: it forgot the thread, the answer was already continued, a field
+  // differs, or the model has no threads.
   'model.thread_lost',
   'model.thread_continued',
   'model.thread_mismatch',
   'model.thread_unsupported',
   // The provider answers without the result of a call that it was asked to run.
   'model.unserved',
-  // A tool holds the loop of its thread and never lets go.
+  // A tool holds the event loop of its thread and never releases it.
   'tool.spin',
-  // A tool with `retry` fails some times before it answers. The process dies while its call waits for the next attempt.
+  // A tool with `retry` fails a few times before it answers. Or the process dies while a call waits for its next
+  // attempt.
   'tool.flaky',
   'tool.crash',
+  // The provider passes a delta without a text.
+  'model.malformed_delta',
 ] as const;
 
 /** Every kind of fault the simulator knows, grouped by its target. */
@@ -133,7 +137,7 @@ export class Faults {
   readonly #rates = new Map<FaultKind, number>();
   #isOn = true;
 
-  /** `only`: these of `kinds` and no others. Missing: a subset of them, drawn from the seed. */
+  /** `only`: enables exactly these of `kinds`. Missing: enables a subset of `kinds`, drawn from the seed. */
   constructor(random: SeededRandom, only?: ReadonlySet<FaultKind>, kinds: readonly FaultKind[] = COMMON_FAULT_KINDS) {
     this.#random = random;
     const share = random.pick([0, 0.15, 0.3, 0.5, 0.8]);
@@ -158,7 +162,7 @@ export class Faults {
     return this.#isOn;
   }
 
-  /** Returns true, and counts it, when this fault strikes now. `probability` is the probability in an average run. */
+  /** Returns true if this fault strikes now, and counts it. `probability`: the probability in an average run. */
   strikes(kind: FaultKind, probability: number): boolean {
     const rate = this.#rates.get(kind);
     if (rate === undefined || !this.#isOn || !this.#random.chance(Math.min(0.9, probability * rate))) return false;

@@ -1,6 +1,6 @@
 /**
  * The part of the embedder that works on whole conversations. It forks them, switches between their tasks, compresses
- * them, sets goals, decides about calls and continues suspended runs. Replies it receives go to the ledger.
+ * them, sets goals, decides about calls and continues suspended runs. The replies go to the ledger.
  */
 import { defined } from '../../base/defined.ts';
 import { InvalidArgumentError } from '../../base/errors.ts';
@@ -33,8 +33,8 @@ const ATTENDING_MS = 5_000;
 /** Rounds after which a session that still waits for approval, or is suspended, is stuck. */
 const ATTENDING_ROUNDS = 60;
 /**
- * The number of rounds if no approver comes and calls expire. They expire by wall time, which may have been set back by
- * an hour.
+ * The same if no approver comes and the calls expire. Calls expire by wall time, which may have been set back by an
+ * hour.
  */
 const ABSENT_ROUNDS = 850;
 
@@ -61,7 +61,10 @@ export class HistoryActions {
     return this.#parts.send(session);
   }
 
-  /** Resumes the session, which continues a suspended run, or decides about its waiting calls or those of a child. */
+  /**
+   * Resumes the session, or decides about its waiting calls or the waiting calls of a child. Resuming continues a
+   * suspended run.
+   */
   decide(session: string): Promise<void> {
     const { random } = this.#parts;
     return this.#parts.attempt('decide', async () => {
@@ -85,7 +88,7 @@ export class HistoryActions {
       let waiting = 0;
       for (const { id, agent, state } of await runtime.sessions.list({ order: 'id', limit: 10_000 })) {
         if (agent !== 'careful' && agent !== 'guard') continue;
-        // A guard's sub-agents ask, and a person replies where their parents do not.
+        // The sub-agents of the agent `guard` ask questions. A person replies if the parent does not.
         if (agent === 'guard' && state !== 'executing') continue;
         if (state !== 'idle') waiting += 1;
         await this.#parts.attempt('attend', async () => {
@@ -94,7 +97,7 @@ export class HistoryActions {
           if (state === 'executing' && !(isAbsent && isOver())) await this.#approve(handle, 0.8);
           if (reason !== 'suspended' && reason !== 'paused') return;
           waiting += 1;
-          // The resume is refused while too many sessions run, and is tried again.
+          // `resume` is refused while too many sessions run, so the next round tries it again.
           await handle.resume();
         });
       }
@@ -106,7 +109,9 @@ export class HistoryActions {
     }
   }
 
-  /** Stores the current history of every session in the ledger. The fold of its log must equal it. */
+  /**
+   * Stores the current history of every session in the ledger. The fold of the session's log must equal that history.
+   */
   async noteHistories(): Promise<void> {
     const { runtime, ledger } = this.#parts;
     for (const { id } of await runtime.sessions.list({ order: 'id', limit: 10_000 }))
@@ -119,7 +124,7 @@ export class HistoryActions {
 
   async #approve(handle: Session, share: number): Promise<void> {
     const { random, trace } = this.#parts;
-    // This looks at all messages, not only the last assistant message: an edit may have put another one after it.
+    // All messages are examined, not only the last assistant message: an edit may have added another one after it.
     const messages = await handle.messages();
     const answered = new Set(messages.flatMap(({ type, toolUseId }) => (type === 'tool_response' ? [toolUseId] : [])));
     for (const message of messages) {
@@ -133,10 +138,7 @@ export class HistoryActions {
     }
   }
 
-  /**
-   * Makes a fork. It must begin with the history that its parent shows before and after, if nothing happened to the
-   * parent between the two.
-   */
+  /** Makes a fork. If the parent did not change meanwhile, the fork must begin with the parent's history. */
   fork(session: string): Promise<void> {
     const { random, uid, ledger, process, trace, send } = this.#parts;
     return this.#parts.attempt('fork', async () => {

@@ -1,12 +1,11 @@
 /**
- * The invariants that must hold after every life of a runtime, however it ended. They compare the replies and events
- * that left (`ledger.ts`) with the stores (`session-story.ts`). The checks know nothing of the schedule in between, so
- * they hold under every schedule.
+ * The invariants that must hold after every life of a runtime: from its opening to its crash or close. The checks
+ * compare the replies and events that left the runtime (`ledger.ts`) with the stores (`session-story.ts`).
  *
  *  I1 each acknowledged message, its image too, is in its session's store exactly once, unchanged and in order; each
  *     accepted entry is in exactly one of mailbox, log, dropped-with-reason (A7);
  *  I2 the events a reader received equal the log, without a gap;
- *  I3 every request that the model received was legal, and follows from the log, also if it was sent in part;
+ *  I3 every request that the model received was legal, and follows from the log, even if only a part of it was sent;
  *  I4 a `once` tool starts at most once per call; no effect of a `probe` tool happens twice; no finished call runs
  *     again;
  *  I5 every call has exactly one result, or is open, or waited in a suspended run whose branch was left;
@@ -16,35 +15,36 @@
  *  I8 while a call of the provider waits for its result, a half-step claims nothing but results (R52);
  *  I10 a model's answers stay a prefix of its next request within an epoch;
  *  I11 the usage of a session is the sum of its answers;
- *  I12 a session woken from its snapshot is the fold of its whole log;
+ *  I12 a session that is read from its snapshot equals the fold of its whole log;
  *  I13 an acknowledged fork exists, and begins with its parent's messages as they were when it was made;
  *  I14 a call that needs approval runs only when it was allowed, and no call of a suspended run runs;
  *  I15 a file that a result names as the place of its whole text survives a power loss;
  *  I16 a turn fails with refused credentials only if a call of that session was refused;
- *  I17 a call whose outcome was lost while both sides lived is answered within its deadline (checked by
- *      `simulated-tools.ts`);
- *  I18 a call that is not `pure` starts only when its store has the transition that lets it start: the answer that makes
- *      the call, the end of its hold, or the approval it needs. Without this order a crash could leave the effect of a
- *      call in the world, but not its cause in the log;
+ *  I17 a call whose outcome was lost in transit is answered within its deadline (checked by `simulated-tools.ts`);
+ *  I18 a call that is not `pure` starts only when its store has the transition that lets it start: the answer that
+ *      makes the call, the end of its hold, or the approval that it needs. Without this order a crash could leave the
+ *      effect of a call in the world, but not its cause in the log;
  *  I19 a message or a spawn that asks for a structured answer has one end: a value that fits, or a typed failure. The
  *      corrections of a turn are bounded, and no call that gives an answer starts;
- *  I20 a request continues a message thread only if the API holds exactly what it leaves out, and no answer is continued
- *      twice (checked by `simulated-threads.ts`);
- *  I21 a request is legal for the vendor that gets it, on either side of a move to another model, and has no thought and
- *      no metadata of another one (checked by `simulated-model.ts` and `other-vendor.ts`);
+ *  I20 a request continues a message thread only if the API holds exactly the messages that the request leaves out; no
+ *      answer is continued twice (checked by `simulated-threads.ts`);
+ *  I21 a request is legal for the vendor that receives it, also after a move to another model; it has no thought and no
+ *      metadata of another model (checked by `simulated-model.ts` and `other-vendor.ts`);
  *  I22 a session asks the model that its log says (a part of I3: the model is a part of the request);
- *  I23 a half-step asks no model again after it has moved on; each model has separate attempts, and the last one has
- *      all of them (checked by `model-trail.ts`);
- *  I24 a question is asked once and decided once; its answer fits the form that its record has, and an acknowledged reply
- *      is the result of its call (checked by `simulated-questions.ts` and `answer-invariants.ts`);
+ *  I23 a half-step asks no model again after it has moved on to another; each model has its own attempts, and the
+ *      half-step fails only when the last model has used all its attempts (checked by `model-trail.ts`);
+ *  I24 a question is asked once and decided once; its answer fits the form in its record, and an acknowledged reply is
+ *      the result of its call (checked by `simulated-questions.ts` and `answer-invariants.ts`);
  *  I25 each waiting call, and each end of a turn, is delivered to a webhook at least once and in order (checked by
  *      `simulated-receiver.ts`);
- *  I26 a call runs again only by its tool's `retry`, in order and after the wait, and at most as often as that says; it
- *      is not given up earlier, and a `once` or `probe` call never has a second attempt;
- *  I27 at most `subagents.maxActive` children of a session work at once, those that work again after their end included.
- *      Others wait in the order in which they came, start nothing, and take each place in the batch that frees it;
- *  I28 a session's last outcome and error, in its state and in lists, are those of the last end of a turn in its log.
- *  I29 a budget counts what its session and all below it used, once; no call begins after it is used up.
+ *  I26 a failed call runs again exactly as its tool's `retry` says: in order, after the wait, and until the attempts
+ *      are used up; a `once` or `probe` call never has a second attempt;
+ *  I27 at most `subagents.maxActive` children of a session work at once, those that work again after an end included.
+ *      The others wait in the order in which they came and start nothing. The first starts in the batch that frees a
+ *      place;
+ *  I28 a session's last outcome and error, in its state and in lists, are those of the last end of a turn in its log;
+ *  I29 a budget counts each token of its session and its descendants once; no call begins after the budget is used up;
+ *  I30 a deleted session leaves no entry in a row and no result file (checked by `families/erasures.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';
@@ -62,7 +62,7 @@ import { checkResults, checkToolRuns } from './tool-invariants.ts';
 /** The path in a shortened result under which its whole text is saved. */
 const SAVED_TO = /saved to: (\S+)/;
 
-/** Checks stores against a ledger, life by life. Findings go to the ledger. */
+/** Checks stores against a ledger after each life. Findings go to the ledger. */
 export class Invariants {
   readonly #ledger: Ledger;
   readonly #incarnationOf: (session: string) => number;
@@ -82,10 +82,11 @@ export class Invariants {
   readonly #changesAgents: boolean;
 
   /**
-   * `incarnationOf`: the incarnation of a session's shard, as in the ledger. `limits`: those of the runtime, if known.
+   * `incarnationOf`: the incarnation of a session's shard, as in the ledger.
+   * `limits`: the limits of the runtime, if known.
    * `maxActive`: the children of any session that work at once; missing: not checked.
-   * `isKept`: whether a file of the result store survived the power loss that ended a life; missing: not checked.
-   * `changesAgents`: each life defines its agents differently.
+   * `isKept`: whether a file of the result store survived the power loss at the end of a life; missing: not checked.
+   * `changesAgents`: true if each life defines its agents differently.
    */
   constructor(
     ledger: Ledger,
@@ -141,7 +142,7 @@ export class Invariants {
     this.#noteDone(stories);
   }
 
-  /** I7, after a life without faults was drained: nothing waits, nothing is open, every request was answered. */
+  /** Checks I7 after a life without faults was drained: nothing waits, nothing is open, every request was answered. */
   checkFinished(stories: Stories): void {
     for (const { id, state, calls, accepted, settled, spawned, childExits, line } of stories.values()) {
       const waiting = state.mailbox.filter((entry) => entry.kind === 'active').length;
@@ -297,7 +298,7 @@ export class Invariants {
 
   // ---- I13 ----------------------------------------------------------------------------------------------------------
 
-  /** Compares both sides of each fork, since either may have grown. */
+  /** Compares both sides of each fork, because either may have grown. */
   #checkForks(story: SessionStory, stories: Stories): void {
     for (const [number, { child, texts }] of story.forksMade) {
       const fork = stories.get(child);
@@ -412,7 +413,7 @@ export class Invariants {
         const call = calls[index];
         if (call === undefined) break;
         const halfStep = story?.requests.get(call.digest);
-        // A restarted child begins with its first request again, so that request in the log proves nothing about the
+        // A restarted child sends its first request again, so finding that request in the log proves nothing about the
         // restart.
         const first = session.includes(':') ? story?.requests.keys().next().value : undefined;
         const isInLog = (digest: string): boolean => digest !== first && story?.requests.has(digest) === true;

@@ -1,6 +1,7 @@
 /**
- * The replies and events an embedder received over all lives of a runtime, and what its tools and its model saw. Every
- * check compares this with the store. It outlives every crash, and finds contradictions within itself.
+ * Records the replies and events that an embedder received over all lives of a runtime, and what its tools and its
+ * model saw. Every check compares these records with the store. The ledger outlives every crash, and reports
+ * contradictions between its own records.
  */
 import { createHash } from 'node:crypto';
 import { withoutOrigins } from '../../base/block-origin.ts';
@@ -12,7 +13,7 @@ import type { Effect, ToolRetry } from '../../tools/tool.ts';
 import type { FormName } from './simulated-forms.ts';
 import type { SimulatedProcess } from './world.ts';
 
-/** The invariant that is broken. */
+/** The kind of a violation. */
 export type ViolationKind =
   | 'lost'
   | 'duplicated'
@@ -26,7 +27,7 @@ export type ViolationKind =
   | 'failed'
   | 'fold';
 
-/** One broken promise. */
+/** One violation of an invariant. */
 export interface Violation {
   readonly kind: ViolationKind;
   readonly what: string;
@@ -57,9 +58,7 @@ export interface MessageStory {
   pendingId?: number;
   /** True if the message was refused permanently, so that it must not be in the store. */
   isRefused?: true;
-  /**
-   * True if the message has a key and the mailbox had no room for it at the last attempt, so that it may be sent again.
-   */
+  /** True if the mailbox had no room at the last attempt. A message with a key is then sent again. */
   hasNoRoom?: boolean;
 }
 
@@ -109,9 +108,9 @@ export interface CallStory {
   readonly digest: string;
   /** Digest of the whole request. */
   readonly whole: string;
-  /** The call arrived so soon after the incarnation began that the incarnation before may have sent it. */
+  /** True if the call arrived so soon after the incarnation began that the previous incarnation may have sent it. */
   readonly isStraggler?: boolean;
-  /** The call is for a summary, which may have the messages of a half-step beside another system prompt. */
+  /** True if the call is for a summary. It may have the messages of a half-step, with another system prompt. */
   readonly isSummary?: boolean;
 }
 
@@ -124,14 +123,14 @@ export class Ledger {
   readonly answers: Map<string, { readonly session: string; readonly pendingId: number; readonly outcome: Outcome }> =
     new Map();
   readonly replies: Map<string, Outcome> = new Map();
-  /** Replies of persons to questions that were acknowledged, by the key of the call; no value: it was declined. */
+  /** Acknowledged replies of persons to questions, by the key of the call. No value: the question was declined. */
   readonly personReplies: Map<string, { readonly form: FormName | 'text'; readonly value: unknown }> = new Map();
   /** Digests of published durable events, by session and seq. */
   readonly events: Map<string, Map<number, string>> = new Map();
   readonly tools: Map<string, ToolStory> = new Map();
   /** Model calls in order, by session. */
   readonly calls: Map<string, CallStory[]> = new Map();
-  /** Calls that the model refused for their credentials, by session. */
+  /** The number of calls that the model refused because of their credentials, by session. */
   readonly refusals: Map<string, number> = new Map();
   /** Sessions whose deletion was requested; true if the deletion was acknowledged. */
   readonly deleted: Map<string, boolean> = new Map();
@@ -146,7 +145,7 @@ export class Ledger {
   readonly #acknowledgedUpTo = new Map<string, number>();
   readonly #seen = new Set<string>();
 
-  /** Notes a broken promise, once. */
+  /** Records a violation, once. */
   violate(kind: ViolationKind, what: string): void {
     const key = `${kind} ${what}`;
     if (this.#seen.has(key)) return;
@@ -159,7 +158,7 @@ export class Ledger {
   }
 
   /**
-   * Notes that a call of this caller was refused because of the provider's key. An enricher calls as `<session>: <its
+   * Counts a call of this caller that was refused because of the provider's key. An enricher calls as `<session>: <its
    * name>`.
    */
   keyRefused(caller: string): void {
@@ -210,8 +209,8 @@ export class Ledger {
   }
 
   /**
-   * Notes a start of a tool call. Within one incarnation it may start again only when the process of its run before has
-   * died, or as the next attempt of a tool with `retry` (I26).
+   * Records a start of a tool call. Within one incarnation a call may start again in two cases only: the process of its
+   * previous run has died, or its tool has `retry` and this is the next attempt (I26).
    */
   toolStarted(key: string, story: ToolStory, start: ToolStart): void {
     const { retry, starts } = story;
@@ -236,7 +235,7 @@ export class Ledger {
     return false;
   }
 
-  /** Deletes a session and its descendants from the ledger: earlier replies about them need not hold any more. */
+  /** Deletes a session and its descendants from the ledger: earlier replies about them no longer count. */
   forget(session: string): void {
     const isOf = (id: string): boolean => isWithin(id, session);
     for (const [uid, story] of this.messages) if (isOf(story.session)) this.messages.delete(uid);
@@ -264,8 +263,8 @@ export function sessionOfKey(key: string): string {
 }
 
 /**
- * A digest of the messages of a request, as the provider gets them that sees no part of another one. `model`: the model
- * that is asked, with its provider; missing: its agent has one.
+ * A digest of the messages of a request, without the parts that belong to another provider. `model`: the model that is
+ * asked, with its provider; missing if the agent has only one model.
  */
 export function requestDigest(messages: readonly RequestMessage[], model?: string): string {
   const sent = messages.flatMap((message) => withoutOrigins(message) ?? []);
@@ -292,7 +291,10 @@ export function historyTexts(state: SessionState): readonly string[] {
 
 const ANNOUNCED: ReadonlySet<string> = new Set(['turn.finished', 'turn.failed', 'approval.required', 'question.asked']);
 
-/** True for an event of which webhooks are notified. A parent is asked by a message. */
+/**
+ * True for an event that webhooks deliver. They deliver no question to a parent, which the parent receives as a
+ * message.
+ */
 export function isAnnounced(event: EventBody): boolean {
   return ANNOUNCED.has(event.type) && !(event.type === 'question.asked' && event.asked === 'parent');
 }

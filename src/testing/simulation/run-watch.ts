@@ -5,7 +5,7 @@ import type { SimulatedProcess, World, WorldListener } from './world.ts';
 
 /** Log lines that report a broken invariant that the runtime survived. */
 const COMPLAINTS = /turn failed|followed a flush|cannot be resumed/;
-/** The same, unless a device fell silent: then a thread cannot close in time. */
+/** The same, unless a device stopped answering: a thread then cannot close in time. */
 const LATE = /did not close within/;
 
 /** See the file header. Findings go to the ledger. */
@@ -20,7 +20,7 @@ export class RunWatch implements WorldListener {
     this.#note = note;
   }
 
-  /** A device answers no more. */
+  /** Called when a device stops answering. */
   deviceFellSilent(): void {
     this.#isDeviceSilent = true;
   }
@@ -31,7 +31,7 @@ export class RunWatch implements WorldListener {
     this.#ledger.violate('failed', `uncaught in ${process.name}: ${text}`);
   }
 
-  /** A logger for the runtime of a new life: the runtime survives a transition that throws and only logs it. */
+  /** The logger of the runtime of a new life. A transition that throws does not end the runtime, and is only logged. */
   logger(): Logger {
     this.#isDeviceSilent = false;
     const write = (fields: object, message: string): void => {
@@ -44,7 +44,10 @@ export class RunWatch implements WorldListener {
     return { debug: write, info: write, warn: write, error: write };
   }
 
-  /** Runs a world until `drive`, begun here as `harness`, has ended. A run that never ends is a violation. */
+  /**
+   * Starts `drive` as the process `harness`, and runs the world until `drive` has ended. A run that never ends is a
+   * violation.
+   */
   async run(world: World, harness: SimulatedProcess, drive: () => Promise<void>): Promise<void> {
     const onRejection = (reason: unknown): void => this.uncaught(harness, reason);
     process.on('unhandledRejection', onRejection);

@@ -1,7 +1,7 @@
 /**
  * The facts of a session's log, collected transition by transition with the runtime's own fold. The facts are fates of
  * messages, requests as they must have been sent, calls and their results, and messages between child and parent.
- * `invariants.ts` judges them.
+ * `invariants.ts` checks them.
  */
 
 import { withoutOrigins } from '../../base/block-origin.ts';
@@ -31,12 +31,12 @@ import { ModelTrail, type TrailFault } from './models/model-trail.ts';
 import { QuestionTrail } from './questions/simulated-questions.ts';
 import { isAnswerTool } from './simulated-forms.ts';
 
-/** Agents have tools, and none has manual thinking, so deliveries are sent as phantom pairs. */
+/** Agents have tools and no manual thinking, so deliveries are sent as phantom pairs (a call with its result). */
 const RENDERING: ModelRendering = { options: { timestamps: false, deliveriesAsText: false } };
 /** Stop reasons of answers that give no structured answer. */
 const NO_ANSWER_STOPS: ReadonlySet<string> = new Set(['refusal', 'max_tokens', 'model_context_window_exceeded']);
 
-/** How requests are made of a log, for the model at each place of the agent's list. */
+/** Returns how requests are rendered for the model at this index of the agent's list. */
 export type RenderingAt = (place: number) => ModelRendering;
 
 /** A transition and its position in the journal. */
@@ -87,19 +87,19 @@ export interface SessionStory {
   readonly corrections: Map<number, number>;
   /** Approval decisions about calls, by idempotency key; true if the call was allowed. */
   readonly decided: Map<string, boolean>;
-  /** The history at the time of each fork made of it, by number. */
+  /** The history at the time of each fork of this session, by the fork's number. */
   readonly forksMade: Map<number, { readonly child: string; readonly texts: readonly string[] }>;
   /** The history with which the session begins, if it is a fork. */
   begins: readonly string[] | undefined;
   /** Digests of durable events; index 0 is event 1. */
   readonly events: string[];
-  /** Events that others outside wait for. */
+  /** Events that webhooks deliver. */
   readonly announced: { readonly seq: number; readonly type: string }[];
   /** Most entries that waited when a message was sent. */
   fullest: number;
   /** Most UTF-8 bytes in the mailbox including an accepted message, if something already waited. */
   fullestBytes: number;
-  /** Turns that failed since the credentials were refused. */
+  /** The number of turns that failed because the credentials were refused. */
   refused: number;
   /** Faults visible in this log alone. */
   readonly faults: {
@@ -109,8 +109,8 @@ export interface SessionStory {
 }
 
 /**
- * Folds a session's transitions. `plant` gives the state of a fork its beginning, `rendering` says how the requests of
- * its agent's models are made. Throws where the runtime would call the log corrupt.
+ * Folds a session's transitions. `plant` gives the state of a fork its beginning. `rendering` returns how requests of
+ * the agent's models are rendered. Throws if the runtime would report the log as corrupt.
  */
 export function writeStory(
   id: string,
@@ -144,7 +144,7 @@ class Teller {
   readonly #questions = new QuestionTrail();
   readonly #budget = new BudgetTrail();
   readonly #ends = new EndTrail();
-  /** The half-step whose request was noted last, and its epoch: made again after a change, it is another request. */
+  /** The half-step and the epoch whose request was noted last. In a new epoch the half-step has another request. */
   #noted = '';
   /** The stop reason of the last answer. */
   #stop = '';
@@ -232,7 +232,7 @@ class Teller {
     if (fault !== undefined) this.#story.faults.push(fault);
   }
 
-  /** How the requests of the model are made that the session uses now (I22). */
+  /** How requests are rendered for the model that the session uses now (I22). */
   get #rendering(): ModelRendering {
     return this.#renderingAt(this.#story.state.fallback?.place ?? 0);
   }
@@ -254,14 +254,14 @@ class Teller {
     }
   }
 
-  /** A structured answer was taken: from an answer of the model that was neither refused nor cut. */
+  /** Notes a structured answer. The model's answer must be neither refused nor cut (I19). */
   #takeAnswer(output: Json): void {
     if (NO_ANSWER_STOPS.has(this.#stop))
       this.#story.faults.push({ kind: 'failed', what: `${this.#story.id} takes an answer of ${this.#stop} (I19)` });
     this.#say(JSON.stringify(output));
   }
 
-  /** A message that asks for a structured answer has one end. */
+  /** Notes the end of a message. A message that asks for a structured answer has one end (I19). */
   #settle(pendingId: number, receipt: ReceiptState): void {
     const { id, settled, accepted, faults } = this.#story;
     if (settled.has(pendingId) && accepted.get(pendingId)?.[0]?.output !== undefined)
@@ -296,7 +296,7 @@ class Teller {
       faults.push({ kind: 'failed', what: `compression ${number} of ${id} archived ${shown.seq}, which is shown` });
   }
 
-  /** A request must have messages of the active task's own line only. A single line needs no check. */
+  /** A request has only messages of the active task and the tasks above it. Without branches no check is needed. */
   #checkBranch(halfStep: number): void {
     const { state, faults, id } = this.#story;
     const { tasks } = state;
@@ -362,7 +362,7 @@ class Teller {
         return;
       }
       case 'retried':
-        // The tokens of an answer that the next model replaces.
+        // These are the tokens of an answer that the next model's answer replaces.
         if (record.usage !== undefined) this.#usage = addUsage(this.#usage, record.usage);
         return;
       case 'dropped':
@@ -381,7 +381,7 @@ class Teller {
         story.responded.add(record.halfStep);
         this.#usage = addUsage(this.#usage, record.usage);
         this.#stop = record.stop;
-        // A structured answer reaches the parent once it fits.
+        // The parent receives a structured answer only once the answer fits.
         if (record.then !== 'form') this.#say(answerText(record.content));
         return;
       case 'preparing':

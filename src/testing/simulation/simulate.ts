@@ -1,6 +1,6 @@
 /**
- * One simulated run: a runtime lives, crashes, lives again, and is checked after each life. Everything follows from the
- * seed: the failures, the messages, the model's answers, the order of events.
+ * One simulated run: a runtime is opened, crashes or closes, and is opened again. Each such life is checked at its end.
+ * Everything follows from the seed: the failures, the messages, the model's answers, the order of events.
  */
 import { defined } from '../../base/defined.ts';
 import type { Runtime } from '../../runtime/handles/runtime.ts';
@@ -8,6 +8,7 @@ import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
 import { BudgetChanges, budgetRandom } from './families/budgets.ts';
+import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
 import { type FollowUpParts, FollowUps, followUpRandom } from './families/follow-ups.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
@@ -32,8 +33,8 @@ export interface SimulationOptions {
   /** The faults to draw. Missing: a subset that the seed chooses. */
   readonly faults?: readonly FaultKind[];
   /**
-   * Delays one message between threads until everything else is at rest: the message with this number, counted from 1
-   * from the beginning of a close, in each life that closes.
+   * Delays one message between threads until nothing else is left to run: the message with this number. Messages are
+   * counted from 1 for each close of the runtime.
    */
   readonly heldAtClose?: number;
   /** Takes each line of the trace as it happens. Missing: the last lines are kept for the result. */
@@ -53,7 +54,7 @@ export interface SimulationResult {
   readonly messages: number;
   readonly modelCalls: number;
   readonly toolRuns: number;
-  /** The number of messages between threads while a life closed, in the life that had most. */
+  /** The number of messages between threads during a close, in the life with the most of them. */
   readonly closeMessages: number;
   /** How often each fault struck. */
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
@@ -61,7 +62,7 @@ export interface SimulationResult {
   readonly fingerprint: number;
 }
 
-/** The address of the other vendor's provider, where it is data. */
+/** The address of the other vendor's provider, if that provider is given as data. */
 const SOUTH_URL = 'simulated:south';
 /** Most trace lines kept. */
 const TRACE_LINES = 400;
@@ -70,7 +71,10 @@ const SETTLE_MS = 24 * 3_600_000;
 /** Virtual milliseconds a close waits for half-steps. */
 const CLOSE_MS = 5_000;
 const CLOCK_JUMP_MS = 3_600_000;
-/** Virtual seconds in which the webhooks of the last life deliver everything, and those of rest that say so. */
+/**
+ * Virtual seconds within which the webhooks of the last life must deliver everything. The second number is the seconds
+ * without a waiting delivery after which everything counts as delivered.
+ */
 const DELIVERY_LOOKS = 3_600;
 const DELIVERY_LOOKS_QUIET = 5;
 
@@ -162,12 +166,13 @@ class Simulation {
       crashed: (process, why) => this.#crash(process, why),
     });
     this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm));
-    const { limits, changesAgents } = this.#swarm;
+    const { limits, changesAgents, durability } = this.#swarm;
     const isKept = (path: string): boolean => this.#machine.results.isDurable(path);
     this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, {
       limits,
       changesAgents,
-      isKept,
+      // With `os` nothing is synced, so a power loss may take a result.
+      ...(durability === 'os' ? {} : { isKept }),
       maxActive: CHILDREN_AT_WORK_MAX,
     });
   }
@@ -198,6 +203,7 @@ class Simulation {
     const reading = await this.#check();
     if (this.#ledger.violations.length === 0) this.#invariants.checkFinished(reading.stories);
     if (this.#ledger.violations.length === 0) this.#receiver?.check(reading.stories);
+    if (this.#ledger.violations.length === 0) checkErased(this.#erasures());
     if (this.#ledger.violations.length === 0) await this.#reopen(reading.stories);
   }
 
@@ -251,7 +257,7 @@ class Simulation {
     return false;
   }
 
-  /** Runs the last life, which is without faults: everything finishes (I7). */
+  /** Runs the last life, without faults: all work finishes (I7). */
   async #settle(): Promise<void> {
     const { process, opened } = this.#begin();
     const runtime = await opened;
@@ -264,7 +270,7 @@ class Simulation {
 
   /**
    * Returns false when the process died of an earlier fault, or of the effect of earlier faults on its session threads
-   * (L3).
+   * (L3 of `shard-link.ts`).
    */
   async #settleIn(
     process: SimulatedProcess,
@@ -295,13 +301,14 @@ class Simulation {
       this.#ledger.violate('stuck', 'the runtime does not come to its end');
     }
     if (isSettled) await process.untilDeath(this.#delivered(runtime));
+    if (isSettled) await process.untilDeath(untilErased(this.#erasures()));
     embedder.leave();
     await Promise.race([runtime.close({ deadlineMs: 0 }), this.#world.sleep(this.#harness, SETTLE_MS)]);
     process.kill();
     return true;
   }
 
-  /** Waits until the webhooks have nothing left to deliver (I25 says whether that was everything). */
+  /** Waits until the webhooks have nothing left to deliver. I25 checks whether they delivered everything. */
   async #delivered(runtime: Runtime): Promise<void> {
     if (this.#receiver === undefined) return;
     for (let looks = 0, quiet = 0; looks < DELIVERY_LOOKS && quiet < DELIVERY_LOOKS_QUIET; looks += 1) {
@@ -404,7 +411,13 @@ class Simulation {
   async #check(): Promise<Reading> {
     const reading = await this.#reader.read();
     this.#invariants.check(reading);
+    checkErasures(this.#erasures());
     return reading;
+  }
+
+  #erasures(): ErasureParts {
+    const { stores, results } = this.#machine;
+    return { stores, results, ledger: this.#ledger, world: this.#world, harness: this.#harness };
   }
 
   #note(text: string): void {

@@ -1,6 +1,6 @@
 /**
- * The skills and workflows of every simulated runtime. They never change, and some requested names are missing among
- * them.
+ * The skills and workflows of every simulated runtime. They never change. The model also asks for names that do not
+ * exist.
  */
 import type { Definition, DefinitionSource } from '../../definitions/definition.ts';
 

@@ -1,6 +1,6 @@
 /**
- * The device under a memory journal, with a device's faults: it answers late, refuses, falls silent, or stops in the
- * middle.
+ * The device under a memory journal, with a device's faults: it answers late, refuses, stops answering, or stops in the
+ * middle of a write.
  */
 import { StoreFullError } from '../../base/errors.ts';
 import type { DeviceOperation } from '../../journal/memory-journal.ts';
@@ -16,14 +16,14 @@ export interface DeviceSurroundings {
   readonly crash: (why: string) => void;
   /** Called when an operation was refused, so that its data is lost. */
   readonly refused: () => void;
-  /** The device answers no more. */
+  /** Called when the device stops answering. */
   readonly fellSilent: () => void;
 }
 
 /** The device a memory journal writes to. */
 export type SimulatedDevice = (operation: DeviceOperation) => Promise<void>;
 
-/** Milliseconds after which a process whose device fell silent is killed from outside. */
+/** Milliseconds after which a process whose device stopped answering is killed from outside. */
 const SILENCE_MS = 30_000;
 /** Most milliseconds an operation takes, one number each for a fast, a usual and a slow device. */
 const USUAL_MS = [3, 30, 300] as const;
@@ -106,7 +106,7 @@ function machineOf(process: SimulatedProcess): SimulatedProcess {
   return process.parent === undefined ? process : machineOf(process.parent);
 }
 
-/** The error of a device that refuses, as a journal gives it. */
+/** The error with which a journal reports that its device refused. */
 export function refused(code: string, message: string): StoreFullError {
   return new StoreFullError(`the journal cannot be written: ${message}`, {
     cause: Object.assign(new Error(`${code}: ${message}`), { code }),

@@ -1,6 +1,6 @@
 /**
- * The structured answers that the simulated embedder asks for, and the values that the simulated model gives. Whether a
- * value fits is written by hand, so that a mistake in the product's validator does not hide itself.
+ * The structured answers that the simulated embedder asks for, and the values that the simulated model gives. The
+ * checks of the values are written by hand, so that a mistake in the product's validator cannot hide itself.
  */
 import { isRecord, type Json } from '../../base/json.ts';
 import { ANSWER_TOOL } from '../../session/rules/structured-answer.ts';
@@ -12,7 +12,7 @@ export type FormName = 'place' | 'list';
 interface SimulatedForm {
   readonly schema: Readonly<Record<string, Json>>;
   readonly fits: (value: unknown) => boolean;
-  /** A value that fits. `n` makes it unlike the values before. */
+  /** A value that fits. `n` makes it different from earlier values. */
   readonly right: (n: number) => Json;
   /** Values that do not fit, each for another reason. */
   readonly wrong: (n: number) => readonly Json[];
@@ -81,7 +81,9 @@ export function isAnswerTool(toolName: string): boolean {
   return toolName === ANSWER_TOOL;
 }
 
-/** A value for the form, which `fits` or not. One that fits may have words in other letters than the schema's. */
+/**
+ * A value that fits the form, or one that does not. A value that fits may have a word in upper case, unlike the schema.
+ */
 export function valueFor(
   name: FormName,
   { fits, n, random }: { readonly fits: boolean; readonly n: number; readonly random: SeededRandom },

@@ -1,6 +1,6 @@
 /**
- * Lines between simulated threads: the production endpoint over simulated ports. Their messages are cloned, arrive
- * after a while, and are lost with the side that dies.
+ * Lines between simulated threads: the production endpoint over simulated ports. Messages are cloned and arrive after a
+ * while. Messages to a side that has died are lost.
  */
 import { createEndpoint, type MessagePortLike } from '../../threads/batched-endpoint.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';

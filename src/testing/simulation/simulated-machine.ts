@@ -2,7 +2,6 @@
  * The machine under a simulated runtime: disks that outlive processes, and simulated session and model threads.
  * Everything above the ports is the production code.
  */
-import { ResultStore } from '../../../actors/result-store.ts';
 import type { ShardBounds } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { shardOf } from '../../base/ids.ts';
@@ -35,7 +34,7 @@ import { SimulatedResults } from './simulated-results.ts';
 import type { SimulatedTools } from './simulated-tools.ts';
 import { SimulatedProcess, type World } from './world.ts';
 
-/** Most session threads of one process that faults at their devices may end. */
+/** Maximum number of session threads of one process that faults of their devices may end. */
 const THREADS_STRUCK_MAX = 2;
 /** Directory of a simulated store. */
 export const STORE_DIRECTORY = '/simulated';
@@ -65,7 +64,7 @@ export interface MachineParts {
   /** The receiver of webhooks; missing: there are none. */
   readonly receiver?: SimulatedReceiver | undefined;
   readonly trace: (text: string) => void;
-  /** Called when a device answers no more; its process is killed later. */
+  /** Called when a device stops answering; its process is killed later. */
   readonly fellSilent?: () => void;
   /** Called when a fault at its device ended a process. */
   readonly crashed: (process: SimulatedProcess, why: string) => void;
@@ -90,8 +89,8 @@ export class SimulatedMachine {
   }
 
   /**
-   * Counts how often the running state of a session's shard was lost. It is lost when the shard starts, and when a
-   * write is refused, since the shard then reads its sessions again.
+   * The number of the incarnation of a session's shard. A new incarnation begins when the shard starts, and when a
+   * write is refused, because the shard then reads its sessions from the log again.
    */
   incarnationOf(session: string): number {
     return this.#incarnations[shardOf(session, this.stores.length)] ?? 0;
@@ -103,7 +102,7 @@ export class SimulatedMachine {
     return world.elapsedMs - (this.#incarnatedAtMs[shardOf(session, this.stores.length)] ?? 0);
   }
 
-  /** A tool call of the session starts now, in a process. */
+  /** The record of a tool call of the session that starts now, in a process. */
   toolStart(session: string, process: SimulatedProcess, attempt: number): ToolStart {
     const storedRow = this.stores[shardOf(session, this.stores.length)]?.state.lastRow ?? 0;
     const atMs = this.#parts.world.elapsedMs;
@@ -133,7 +132,7 @@ export class SimulatedMachine {
     };
     const ports = {
       startShard: (plan: ShardPlan) => this.#startShard(process, plan),
-      // Given here, since an import takes real time and the world would not wait for it.
+      // Given here: an import takes real time, and the world would not wait for it.
       startInPlace,
       shardPorts: this.#portsOf(process, process),
       ...defined({ webhooks: this.#parts.receiver?.openerFor(process) }),
@@ -166,13 +165,13 @@ export class SimulatedMachine {
       },
       makeToolPool: tools.poolOf(process),
       startModelThread: (provider) => this.#startModelThread(process, provider),
-      resultStore: new ResultStore(RESULTS_DIRECTORY, { disk: this.results.diskOf(process, world, faults) }),
+      resultDisk: this.results.diskOf(process, world, faults),
     };
   }
 
   /**
-   * The process that a fault at a device ends: the whole host, or, for the first few faults of a process, the session
-   * thread alone.
+   * The process that a fault of a device ends. It is the whole host, or a session thread alone for the first few faults
+   * of a host.
    */
   #struckBy(host: SimulatedProcess, thread: SimulatedProcess): SimulatedProcess {
     const deaths = this.#threadsStruck.get(host) ?? 0;
@@ -241,7 +240,7 @@ export class SimulatedMachine {
   }
 }
 
-/** The host's tools, called over a line in place of a bridge. */
+/** The host's tools, called over a simulated line instead of the production bridge. */
 function remoteRunner(endpoint: Endpoint): HostRunner {
   return {
     run: async (run) => (await endpoint.call('run', [run])) as ToolOutcome,

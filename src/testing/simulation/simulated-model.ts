@@ -1,7 +1,8 @@
 /**
  * A model that answers at random: texts, tool calls, sub-agents, reports, and every known failure of a model call. It
- * checks each request against the rules of the Messages API, and notes it in the ledger. Of a request that continues a
- * message thread it receives what the API would receive, and notes the whole conversation for which that stands.
+ * checks each request against the rules of the Messages API, and notes it in the ledger. If a request continues a
+ * message thread, the model receives only what the API would receive, and notes the whole conversation for which that
+ * stands.
  */
 import { CancelledError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
@@ -66,12 +67,12 @@ const FAILURES: readonly (readonly [FaultKind, () => Parameters<typeof modelErro
   ['model.retired', () => ({ message: 'model: not found', status: 404 })],
 ];
 
-/** True for a request that only fills the provider's cache: it is none of a half-step. */
+/** True for a request that only fills the provider's cache. It belongs to no half-step. */
 function isWarmUp(request: ModelRequest): boolean {
   return request.max_tokens === 0;
 }
 
-/** A model as a provider of a process. */
+/** The model. `providerOf` makes it the provider of a process. */
 export class SimulatedModel {
   readonly #surroundings: ModelSurroundings;
   readonly #random: SeededRandom;
@@ -92,7 +93,9 @@ export class SimulatedModel {
     this.#threads = new SimulatedThreads(surroundings);
   }
 
-  /** The provider of a process or a thread: its calls die with it, and so do the ends of its message threads. */
+  /**
+   * The provider of a process or a thread. When that process dies, its calls and its state of message threads are lost.
+   */
   providerOf(process: SimulatedProcess): ModelProvider {
     const threads = new MessageThreads(this.#surroundings.world.clockOf(process));
     return {
@@ -160,6 +163,10 @@ export class SimulatedModel {
     const isDeclined = this.#surroundings.troubles?.declines(process) === true;
     const answered = this.#served(request, this.answer(process, request));
     const answer = isDeclined ? { ...answered, stop_reason: 'refusal' } : answered;
+    if (faults.strikes('model.malformed_delta', 0.02)) {
+      context.onDelta({ type: 'text', text: undefined as unknown as string });
+      return aborted;
+    }
     for (const block of answer.content) {
       if (block.type === 'text') context.onDelta({ type: 'text', text: String(block['text']) });
       await pause(latencyMs * 0.2);
@@ -179,7 +186,7 @@ export class SimulatedModel {
     return response;
   }
 
-  /** Checks a request and notes it. */
+  /** Checks a request and notes it in the ledger. */
   #hear(request: ModelRequest, session: string): void {
     const { ledger, troubles } = this.#surroundings;
     const checked = checkRequest(request, { isPausedTurn: (blocks) => this.#paused.has(blocks) });
@@ -216,7 +223,7 @@ export class SimulatedModel {
       const n = this.#next();
       return { type: 'text', text: answerToChild(request, { n, random }) ?? `answer ${n}` };
     };
-    // With manual thinking the model always thinks, since a turn must start with a thought (R22).
+    // With manual thinking the model always thinks, because a turn must start with a thought (R22).
     const isManual = request.thinking?.type === 'enabled';
     const thinking = thinks(request) && (isManual || random.chance(0.5)) ? [this.#thought(request)] : [];
     if (faults.strikes('model.empty', 0.03)) return { content: [], stop_reason: 'end_turn', usage };
@@ -243,7 +250,7 @@ export class SimulatedModel {
     return { content: [...thinking, ...(random.chance(0.4) ? [text()] : []), ...calls], stop_reason: stop, usage };
   }
 
-  /** An answer in the form that the request asks for, or nearly so. */
+  /** An answer in the form that the request asks for, or one with a mistake. */
   #structured(
     process: SimulatedProcess,
     request: ModelRequest,
@@ -267,7 +274,7 @@ export class SimulatedModel {
     return { content, stop_reason: content.some(({ type }) => type === 'tool_use') ? 'tool_use' : 'end_turn', usage };
   }
 
-  /** The answer, with results of the calls that the provider was asked to run, and with new calls of the provider's tool. */
+  /** Adds results of the calls that the provider was asked to run, and new calls of the provider's tool. */
   #served(request: ModelRequest, answer: RawResponse): RawResponse {
     if (!Array.isArray(answer.content)) return answer;
     const isServed = !this.#surroundings.faults.strikes('model.unserved', 0.25);
@@ -279,7 +286,7 @@ export class SimulatedModel {
     return content.length === answer.content.length ? answer : { ...answer, content: this.#signed(request, content) };
   }
 
-  /** The blocks with thoughts that are bound to the blocks before them. */
+  /** Signs each thought for the blocks before it. */
   #signed(request: ModelRequest, content: readonly Block[]): readonly Block[] {
     const signed: Block[] = [];
     for (const block of content) {
@@ -291,7 +298,10 @@ export class SimulatedModel {
     return signed;
   }
 
-  /** A provider's call that is answered at once, or one that waits: for the results of other calls, or after a pause. */
+  /**
+   * Adds a call of the provider. It is answered at once, or waits for the results of other calls or for the end of a
+   * pause.
+   */
   #withUses(request: ModelRequest, { content, stop_reason: stop }: RawResponse): readonly Block[] {
     const random = this.#random;
     if (request.tools?.some(({ name }) => name === SERVER_TOOL) !== true || isSummaryAsked(request)) return content;

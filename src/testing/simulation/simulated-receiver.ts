@@ -1,13 +1,13 @@
 /**
- * The receiver of a webhook, in a part of the runs, and the disk of the webhook's cursor. The stream of its draws is
- * used by nothing else: runs without a webhook stay as they are.
+ * The receiver of a webhook, and the disk of the webhook's cursor. Only some runs have them. Their random draws come
+ * from a separate stream, so that runs without a webhook do not change.
  *
- * Owns: what arrived, until when the receiver is down, the cursor that is durable. Does not own: the deliveries, which
- * are the production code.
+ * Owns: the deliveries that arrived, the time until which the receiver is down, the durable cursors. Does not own: the
+ * sending, which is the production code.
  *
- *  I25 while its receiver lives, each call that waits for a person, and each end of a turn of a session without a parent,
- *      is delivered at least once, and for the first time in the order of its session. Nothing is delivered that the log
- *      does not have. A repetition has the id of the first delivery.
+ *  I25 while the receiver is up, each call that waits for a person is delivered at least once. So is each end of a turn
+ *      of a session without a parent. The first deliveries of a session are in the order of its log. Nothing is
+ *      delivered that the log does not have. A repetition has the id of the first delivery.
  */
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import type { CursorStore } from '../../runtime/webhooks/cursor.ts';
@@ -21,7 +21,7 @@ import type { SimulatedProcess, World } from './world.ts';
 
 /** Share of the runs that have a webhook. */
 const SHARE = 0.3;
-/** Parts the stream of these draws from that of the whole run. */
+/** Separates the stream of these draws from that of the whole run. */
 const STREAM = 0x3ebb_00c5;
 /** Most milliseconds that the receiver is down. */
 const DOWN_MS = 300_000;
@@ -30,7 +30,7 @@ const PACE = { backoffMs: 1_000, backoffMsMax: 60_000, timeoutMs: 15_000 };
 /** The parts of the simulation that a receiver needs. */
 export interface ReceiverSurroundings {
   readonly world: World;
-  /** The run's other faults: with them these stop, too. */
+  /** The run's other faults. When they stop, the faults of the receiver stop, too. */
   readonly faults: Pick<Faults, 'isOn'>;
   readonly ledger: Ledger;
 }
@@ -48,7 +48,7 @@ export class SimulatedReceiver {
   readonly #cursors = new Map<string, string>();
   /** The deliveries that arrived, by session, in order of arrival. */
   readonly #arrived = new Map<string, Arrival[]>();
-  /** Sessions that a webhook may remember as behind: few, so that the log is read again. */
+  /** Maximum number of sessions that a webhook remembers as behind. It is small, so that the log is read again. */
   readonly #sessionsMax: number;
   #downUntil = 0;
 
@@ -95,7 +95,7 @@ export class SimulatedReceiver {
     return (parts) => Webhooks.open(parts, ports);
   }
 
-  /** I25, after a life without faults was drained. */
+  /** Checks I25 after a life without faults was drained. */
   check(stories: Stories): void {
     const { ledger } = this.#surroundings;
     for (const [session, arrivals] of this.#arrived) {
@@ -128,7 +128,7 @@ export class SimulatedReceiver {
     const { world } = this.#surroundings;
     return {
       load: async (name) => this.#cursors.get(name),
-      // The text is on the disk at once or after a while; a process that dies before leaves the one before.
+      // The text reaches the disk after up to 20 ms. If the process dies before that, the previous text remains.
       save: async (name, text) => {
         await world.sleep(process, this.#random.number() * 20);
         this.#cursors.set(name, text);
@@ -148,7 +148,7 @@ export class SimulatedReceiver {
       const { data } = JSON.parse(body) as { readonly data: { readonly session: string; readonly seq: number } };
       const arrivals = this.#arrived.get(data.session) ?? [];
       this.#arrived.set(data.session, [...arrivals, { seq: data.seq, id: headers['webhook-id'] ?? '' }]);
-      // The receiver took it, and its answer is lost.
+      // The receiver took the delivery, but its answer is lost.
       return this.#strikes('webhook.lost', 0.4) ? { isDelivered: false, problem: 'lost' } : { isDelivered: true };
     };
   }

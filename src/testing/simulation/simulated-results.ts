@@ -1,9 +1,9 @@
 /**
- * The disk of shortened results, as a power loss leaves it. A file is lost if its content or its name was not synced.
+ * The disk of shortened results. A power loss removes a file whose content or name was not synced.
  *
  * Owns: the files and their durable parts. Outlives processes. Does not own: the logs that name them.
  */
-import { dirname } from 'node:path';
+import { basename, dirname } from 'node:path';
 import type { DiskStep, ResultDisk } from '../../../actors/result-store.ts';
 import type { Faults } from './faults.ts';
 import type { SimulatedProcess, World } from './world.ts';
@@ -27,12 +27,17 @@ export class SimulatedResults {
     return file?.isSynced === true && file.isNamed;
   }
 
+  /** The paths of all files. */
+  paths(): Iterable<string> {
+    return this.#files.keys();
+  }
+
   /** Removes everything that was not durable. */
   losePower(): void {
     for (const path of [...this.#files.keys()]) if (!this.isDurable(path)) this.#files.delete(path);
   }
 
-  /** The disk as a process sees it: operations take their time, fail, and end with the process. */
+  /** The disk as a process sees it: operations take time, may fail, and end with the process. */
   diskOf(process: SimulatedProcess, world: World, faults: Faults): ResultDisk {
     const perform = (step: DiskStep): void => {
       if (step.kind === 'write' && faults.strikes('shelf.full', 0.3)) {
@@ -53,6 +58,14 @@ export class SimulatedResults {
           });
         }),
       performNow: perform,
+      list: (directory) =>
+        new Promise((resolve) => {
+          world.schedule(process, world.random.number() * STEP_MS, () =>
+            resolve(
+              [...this.#files.keys()].filter((path) => dirname(path) === directory).map((path) => basename(path)),
+            ),
+          );
+        }),
     };
   }
 
@@ -71,7 +84,7 @@ export class SimulatedResults {
       case 'move':
         if (file === undefined) throw new Error(`no file ${step.path}`);
         this.#files.delete(step.path);
-        // This file replaces an existing file of the same content.
+        // If the new name is durable already, it stays durable: the file replaces one of the same content.
         this.#files.set(step.to, { ...file, isNamed: this.isDurable(step.to) });
         return;
       case 'remove':

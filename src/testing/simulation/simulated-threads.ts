@@ -1,11 +1,11 @@
 /**
- * The message threads of the simulated API: the parts of a request that it receives, the whole conversation for which
- * they stand, and the faults of its memory.
+ * The message threads of the simulated API. They restore the whole conversation from the part of a request that was
+ * sent. They also have the faults of the API's memory.
  *
  * Owns: the kept conversations. Does not own: the answers.
  *
- * It finds two mistakes of a caller. The conversation that the model receives must be the request that was meant, in all
- * its fields. And the API may refuse to continue a thread only if it was given a fault.
+ * They find two mistakes of a caller. The whole conversation must equal the intended request in all its fields. And the
+ * API may refuse to continue a thread only because of an injected fault.
  */
 import { withoutOrigins } from '../../base/block-origin.ts';
 import { checkRequest, fatalOf } from '../../context/legality/legality.ts';
@@ -26,7 +26,7 @@ export interface ThreadSurroundings {
   readonly trace: (text: string) => void;
 }
 
-/** Faults with which the API refuses to continue a thread. The thread itself is as it was. */
+/** Faults with which the API refuses to continue a thread. The thread itself does not change. */
 const REFUSALS: readonly (readonly [FaultKind, ThreadRefusal])[] = [
   ['model.thread_continued', refusal('thread_already_continued')],
   ['model.thread_mismatch', refusal('thread_fingerprint_mismatch')],
@@ -42,7 +42,9 @@ export class SimulatedThreads {
     this.#kept = new FakeThreads({ monotonic: () => surroundings.world.elapsedMs });
   }
 
-  /** Begins a request; undefined: it has no thread. Throws the error with which the API refuses it. */
+  /**
+   * Begins a request. Undefined if the request has no thread. Throws the error with which the API refuses the request.
+   */
   begin(request: ModelRequest, session: string): ThreadedRequest | undefined {
     const step = request.transport?.thread;
     if (step === undefined) return undefined;

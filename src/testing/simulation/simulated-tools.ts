@@ -33,16 +33,16 @@ export interface ToolSurroundings {
   readonly trace: (text: string) => void;
 }
 
-/** A function that is true when the outcome of a run is lost now. */
+/** Returns true if the outcome of a run is lost now. */
 type Loses = (id: number, probability: number) => boolean;
 
-/** The address under which the tools of threads are given. */
+/** The module address by which agents name the tools that run on tool threads. */
 export const TOOL_MODULE: URL = new URL('simulated:tools');
 /** Milliseconds a simulated tool may take. */
 export const TOOL_TIMEOUT_MS = 60_000;
 /**
- * Milliseconds within which a lost call must be answered: two intervals of its session's check for each of three calls that are
- * lost one behind another in a batch. A check is skipped while the session has unflushed transitions.
+ * Milliseconds within which a lost call must be answered: two intervals of its session's check for each of three calls
+ * that are lost one after another in a batch. A check is skipped while the session has unflushed transitions.
  */
 const LOST_CALL_MS = 6 * (TOOL_TIMEOUT_MS + CALL_CHECK_GRACE_MS);
 
@@ -61,7 +61,10 @@ interface SimulatedTool {
 /** A call of a simulated tool. */
 type SimulatedCall = SimulatedTool & Pick<ToolContext, 'key' | 'attempt' | 'progress'>;
 
-/** The tools of one process, by name: those named after their effect run on the thread that calls them. */
+/**
+ * Makes the tools of each process. A tool named after its effect runs on a tool thread; `host_<effect>` runs on the
+ * host.
+ */
 export class SimulatedTools {
   readonly #surroundings: ToolSurroundings;
   readonly #random: SeededRandom;
@@ -183,7 +186,7 @@ function flakyText(attempt: number, attempts: number): string {
   return `flaky: attempt ${attempt} of ${attempts}`;
 }
 
-/** True for a failure of `tool.flaky` that is not that of the last attempt: the call should have run again. */
+/** True for a failure by `tool.flaky` before the last attempt: the call should have run again. */
 export function isGivenUpEarly(content: string): boolean {
   const [, attempt, attempts] = /flaky: attempt (\d+) of (\d+)/.exec(content) ?? [];
   return Number(attempt) < Number(attempts);
@@ -195,8 +198,8 @@ export function resultOf(tool: string, key: string): string {
 }
 
 /**
- * The production pool, of which some outcomes never reach their session. A session must give up each lost call within a
- * bound: it answers the call, or receives another outcome. The check belongs to the process, which may die before.
+ * The production pool, except that some outcomes never reach their session. Within `LOST_CALL_MS` the session must give
+ * up a lost call and answer it, or receive another outcome. The check ends if its process dies earlier.
  */
 class LossyToolPool implements ToolPool {
   readonly #pool: ToolPool;
@@ -233,7 +236,7 @@ class LossyToolPool implements ToolPool {
     });
   }
 
-  /** The death of a thread is no outcome of a call that did not end the thread. */
+  /** A call must not fail with the death of a thread that it did not end. */
   #checkDeath(id: number, { content }: ToolOutcome): void {
     const { ledger } = this.#surroundings;
     if (!content.startsWith('tool worker died') || this.#guilty.has(id)) return;
@@ -285,7 +288,7 @@ class LossyToolPool implements ToolPool {
 interface ThreadSurroundings extends ToolSurroundings {
   readonly moduleOf: (thread: SimulatedProcess) => Readonly<Record<string, AnyTool>>;
   readonly loses: Loses;
-  /** Receives the runs whose failure the death of a thread may be. */
+  /** Receives the runs that may fail with the death of their thread. */
   readonly guilty: Set<number>;
 }
 
@@ -382,7 +385,7 @@ class SimulatedTaskPool implements TaskPool {
     const line: ThreadLine = {
       post: (message) => {
         const order = structuredClone(message) as ThreadOrder;
-        // The message is on its way: the thread may die, or end its shift, before it arrives.
+        // The message takes time: before it arrives the thread may die, or end its batch.
         world.schedule(thread, world.random.number(), () => {
           if (order.kind === 'abort') shift.abort(order.id, order.reason);
           else shift.join(order);
@@ -396,7 +399,7 @@ class SimulatedTaskPool implements TaskPool {
         begun.add(call);
         const begins = begin();
         if (!thread.isHeld) return begins;
-        // The tool has taken the loop before its first wait, and never returns.
+        // The tool holds the event loop before its first wait, and never returns.
         call.cursor.hold(call.at);
         return new Promise(() => undefined);
       },

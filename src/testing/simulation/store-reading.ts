@@ -1,5 +1,5 @@
 /**
- * Every session of a machine's stores, folded from its log while no process has a store open.
+ * Reads every session of a machine's stores: folds its log while no process has a store open.
  *
  * Owns: earlier readings, so that a session whose log has not grown is not read again. Does not own: the stores.
  */
@@ -22,11 +22,13 @@ export type Stories = ReadonlyMap<string, SessionStory>;
 /** The result of a reading. */
 export interface Reading {
   readonly stories: Stories;
-  /** Sessions whose logs grew since the reading before. */
+  /** Sessions whose logs grew since the previous reading. */
   readonly changed: ReadonlySet<string>;
-  /** Names of sessions that would wake in another state than their whole log gives, or whose log is incomplete. */
+  /**
+   * Sessions whose state from head and snapshot differs from the fold of their whole log, or whose log is incomplete.
+   */
   readonly differing: readonly string[];
-  /** A sentence about each session whose head gives lists another end of the last turn than its log. */
+  /** A sentence about each session whose head and log report different ends of the last turn. */
   readonly misstated: readonly string[];
   /** Every name, including those without any transition. */
   readonly names: readonly string[];
@@ -39,14 +41,14 @@ export class StoreReader {
   readonly #rendering: RenderingAt | undefined;
   #stories = new Map<string, SessionStory>();
 
-  /** `rendering`: how requests are made of the logs. Missing: for agents with tools that do not think. */
+  /** `rendering`: how requests are rendered from the logs. Missing: as for agents with tools and without thinking. */
   constructor(stores: readonly MemoryStore[], rendering?: RenderingAt) {
     this.#stores = stores;
     this.#rendering = rendering;
     this.#positions = stores.map(() => 0);
   }
 
-  /** Reads new data twice: from the whole logs, and as the runtime would read it to wake the sessions. */
+  /** Reads new data twice: from the whole logs, and as the runtime reads it when it loads a session into memory. */
   async read(): Promise<Reading> {
     const before = this.#stories;
     this.#stories = new Map();
@@ -58,7 +60,7 @@ export class StoreReader {
       const journal = openMemoryJournal({ store });
       const since = this.#positions[index] ?? 0;
       const grown = this.#grown(journal, index);
-      // The heads of these may be older than their logs, and no list is made from them (K1 of the checkpointer).
+      // The heads of these sessions may be older than their logs, and no list uses them (K1 of the checkpointer).
       const unlisted = new Set([...journal.runnable(), ...journal.tailKeys(journal.checkpointed())]);
       for (const [name, key] of journal.names({})) {
         names.push(name);
@@ -77,8 +79,7 @@ export class StoreReader {
         this.#stories.set(name, story);
         changed.add(name);
         if (!unlisted.has(key)) misstated.push(...misstatedEnd(journal, key, story.state));
-        // If the common log has an entry that the session's own log lacks, the entry would reappear, or be missed,
-        // later.
+        // If the common log has an entry that the session's own log lacks, the entry would later reappear or be missed.
         const isWhole = count(journal.read(key, since)) === (grown.get(key) ?? 0);
         const woken = readActor(journal, name, key).state;
         if (!isWhole || snapshotState(filled(woken, journal, key)) !== snapshotState(story.state)) differing.push(name);
@@ -99,7 +100,7 @@ export class StoreReader {
   }
 }
 
-/** The state with all contents in memory, as a story has them: its fold never leaves any to the log. */
+/** The state with all contents in memory, as in a story: the fold of a story never leaves a content in the log. */
 function filled(state: SessionState, journal: Journal, key: SessionKey): SessionState {
   const read = contentReader(journal, key);
   return {

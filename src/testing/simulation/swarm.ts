@@ -26,14 +26,14 @@ export interface Swarm {
   readonly limits: Partial<Limits>;
   readonly settings: SettingsInput;
   readonly bounds: ShardBounds;
-  /** Lives before the last one. */
+  /** The number of lives with faults. A life is one process, from the opening of the runtime to its crash or close. */
   readonly lives: number;
-  /** True if in the last of these lives the faults stop before its end, so that it finishes all work itself. */
+  /** True if the faults stop before the end of the last of these lives, so that this life finishes all work. */
   readonly endsInPlace: boolean;
   /** Conversations at once, and the number of sessions they use. */
   readonly conversations: number;
   readonly sessions: number;
-  /** Maximum actions of one conversation in one life. */
+  /** Maximum number of actions of one conversation in one life. */
   readonly actions: number;
   /** Share of the actions about sessions whose calls wait for approval, or that are compressed. */
   readonly specialShare: number;
@@ -57,10 +57,10 @@ export interface Swarm {
   readonly fallback?: AgentModels;
 }
 
-/** The default model of a thinker: it thinks on request only, and binds no thoughts. */
 /** Children of one session that work at once: few, so that others wait. */
 export const CHILDREN_AT_WORK_MAX = 3;
 
+/** The model of agents without another one: it thinks only on request, and its thoughts are not bound to a prefix. */
 const PLAIN_MODEL = 'claude-opus-4-6';
 
 /** A model and how it thinks. */
@@ -129,7 +129,8 @@ export function drawSwarm(random: SeededRandom): Swarm {
     conversations: random.between(1, size.conversations),
     sessions: random.between(1, size.sessions),
     actions: size.actions,
-    // Special sessions are rare in most runs, since each adds work for the rest of its run. In some runs they dominate.
+    // Special sessions are rare in most runs, because each adds work for the rest of its run. In some runs they
+    // dominate.
     specialShare: random.pick([0.04, 0.04, 0.04, 0.7]),
     historyShare: random.pick([0.02, 0.02, 0.02, 0.3]),
     thinkMs: lifeMs > 180_000 ? 60_000 : random.pick([500, 5_000, 60_000]),
@@ -141,13 +142,13 @@ export function drawSwarm(random: SeededRandom): Swarm {
     changesAgents: random.chance(0.3),
   };
   const { limits, bounds, settings } = swarm;
-  // A few hundred bytes hold a few messages here. The bounds are reached, and waiting contents are read back from the
-  // log.
+  // A few hundred bytes hold only a few messages. So the bounds are reached, and waiting contents are read back from
+  // the log.
   const mailboxBytes = random.pick([300, LIMIT_DEFAULTS.mailboxBytes, LIMIT_DEFAULTS.mailboxBytes]);
   const waitingBytes = random.pick([600, LIMIT_DEFAULTS.waitingBytes, LIMIT_DEFAULTS.waitingBytes]);
   const liveBytes = random.pick([500, LIMIT_DEFAULTS.liveBytes, LIMIT_DEFAULTS.liveBytes]);
   const storedContentBytes = random.pick([0, 20, STORED_CONTENT_BYTES_MIN]);
-  // Calls expire soon enough for a person to be late, or never, as by default.
+  // Calls expire so soon that a person may be late, or never, which is the default.
   const approvals = {
     expiresMs: random.pick([null, 3_000, 60_000]),
     onInput: random.pick(['wait', 'deny'] as const),
@@ -168,7 +169,9 @@ export function drawSwarm(random: SeededRandom): Swarm {
 /** The parts of a swarm that decide its agents. */
 type SwarmAgents = Pick<Swarm, 'enrichers' | 'thinker' | 'changesAgents' | 'hasServerTool' | 'fallback'>;
 
-/** The agents of a runtime. `values`: tools that run on the host. With Mneme, no agent is compressed automatically. */
+/**
+ * The agents of a runtime. `values`: tools that run on the host. With Mneme, no session is compressed automatically.
+ */
 export function swarmAgents(
   values: readonly AnyTool[],
   { enrichers, thinker, changesAgents, hasServerTool, fallback }: SwarmAgents,
@@ -230,7 +233,7 @@ export function withModels(swarm: Swarm, random: SeededRandom): Swarm {
   return fallback === undefined ? swarm : { ...swarm, fallback };
 }
 
-/** How the requests of these agents are rendered, for the model at each place of their list. */
+/** Returns how requests are rendered for the model at each index of the agents' list. */
 export function swarmRendering({ thinker, fallback }: Pick<Swarm, 'thinker' | 'fallback'>): RenderingAt {
   const first = thinker.model ?? PLAIN_MODEL;
   if (fallback === undefined) {

@@ -1,6 +1,6 @@
 /**
- * The invariants of tool calls (I4, I5, I14, I18 and I26 of `invariants.ts`): how often, why and when a call started, and its
- * result.
+ * The invariants of tool calls (I4, I5, I14, I18 and I26 of `invariants.ts`): how often and when a call started, what
+ * let it start, and its result.
  */
 
 import { TOOL_REPEATS_MAX } from '../../base/bounds.ts';
@@ -24,8 +24,8 @@ export function checkToolRuns(ledger: Ledger, stories: Stories, resultIn: Readon
   for (const [key, call] of ledger.tools) {
     const { tool, effect, starts, effects } = call;
     const story = stories.get(sessionOfKey(key));
-    // A `pure` call may run before the record that intends it is durable, and that record may be lost with its
-    // incarnation (H2).
+    // A `pure` call may run before the record that asks for it is durable. That record may be lost with its incarnation
+    // (H2).
     if (effect !== 'pure' && story !== undefined) checkIntent(ledger, key, call, story);
     if (effect === 'once' && starts.length > 1)
       ledger.violate('repeated', `${tool} started ${starts.length} times for ${key} (I4)`);
@@ -44,7 +44,7 @@ export function checkToolRuns(ledger: Ledger, stories: Stories, resultIn: Readon
   }
 }
 
-/** A call that is not `pure` starts only after the transitions that let it start, and these must be stored. */
+/** Checks that a call that is not `pure` started only after its store had the transitions that let it start. */
 function checkIntent(ledger: Ledger, key: string, { tool, starts }: ToolStory, story: SessionStory): void {
   const fact = story.calls.get(key);
   if (fact === undefined) return ledger.violate('failed', `${tool} ran for ${key}, a call the log does not have`);

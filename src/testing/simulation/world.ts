@@ -2,13 +2,13 @@
  * The simulated machine: virtual time, one queue of all future tasks, and processes that can die.
  *
  * Owns: the time, the order of tasks, which processes live. Does not own: the tasks' work, the drawn faults.
- *  V1 tasks run in the order of their virtual time, equal ones in the order they were given; between two of them all
- *     microtasks run, so the run is a function of the seed alone;
- *  V2 a task belongs to a process and never runs once that process is dead: a killed process does nothing any more;
- *  V3 a process dies with its parent: threads with their process;
+ *  V1 tasks run in the order of their virtual time; at the same time, in the order in which they were given. Between
+ *     two tasks all microtasks run. So the run is a function of the seed alone;
+ *  V2 a task belongs to a process and never runs once that process is dead;
+ *  V3 a process dies with its parent: threads die with their process;
  *  V4 wall time may jump, monotonic time never does;
- *  V5 an error that a task throws is uncaught, and a real process would end of it: it goes to the listener;
- *  V6 a process whose loop is held runs no task any more, but lives until it is killed.
+ *  V5 an error that a task throws goes to the listener; a real process would end with it;
+ *  V6 a process whose event loop is held runs no further task, but lives until it is killed.
  */
 import type { Clock, Soon } from '../../base/clock.ts';
 import type { SeededRandom } from './seeded-random.ts';

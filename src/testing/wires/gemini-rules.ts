@@ -5,7 +5,7 @@ import { type Refuse, recordsOf } from './wire-fake.ts';
 type Fields = Readonly<Record<string, unknown>>;
 
 const NAME = /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$/u;
-/** Members of `Schema`, and two that its page does not list and clients send. */
+/** The members of `Schema`, and two more that its page does not list but that clients send. */
 const SCHEMA_FIELDS: ReadonlySet<string> = new Set([
   ...['type', 'format', 'title', 'description', 'nullable', 'enum', 'maxItems', 'minItems', 'properties', 'required'],
   ...['minProperties', 'maxProperties', 'minLength', 'maxLength', 'pattern', 'example', 'anyOf', 'propertyOrdering'],

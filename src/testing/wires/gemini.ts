@@ -1,5 +1,5 @@
 /**
- * A strict fake of the Gemini API (`POST …:streamGenerateContent`): a `fetch` for `createGoogleGenerativeAI({ fetch })`.
+ * A strict fake of the Gemini API (`POST …:streamGenerateContent`): a `fetch` for `createGoogleGenerativeAI`.
  *
  * Owns: the thought signatures it has given. Does not own: the script.
  *
@@ -57,12 +57,13 @@ const SKIPPING: ReadonlySet<unknown> = new Set([
 ]);
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/u;
 const PATH = /\/models\/([^/:]+):streamGenerateContent$/u;
-/** Signatures that are remembered; the oldest are forgotten and then refused. */
+/** Maximum number of remembered signatures. The oldest are forgotten and then refused. */
 const SIGNATURES_MAX = 100_000;
 
 /**
- * A fake of the Gemini API. It answers from the script, streamed, and refuses what the API refuses. Models whose name
- * begins with `gemini-3` require thought signatures. Throws `ConfigError` for a bad script. Runs where its caller runs.
+ * A fake of the Gemini API. It streams answers from the script, and refuses what the API refuses. Models whose name
+ * begins with `gemini-3` require thought signatures. Throws `ConfigError` for a bad script. Runs on the thread of its
+ * caller.
  *
  * ```ts
  * const fake = fakeGemini({ script: ['Hello.'] });
@@ -133,7 +134,7 @@ function unknownName(name: string, at: string): string {
   return `Invalid JSON payload received. Unknown name "${name}"${where}: Cannot find field.`;
 }
 
-/** One content, as the rules of order see it. */
+/** The facts about one content that the rules of order need. */
 interface Turn {
   readonly path: string;
   readonly role: unknown;
@@ -178,7 +179,7 @@ function checkPart(part: Fields, path: string, signatures: Signatures, refuse: R
   refuse('G09', `${path}.thoughtSignature`, 'Corrupted thought signature.');
 }
 
-/** The content that a signature is bound to. The id of a call is the caller's. */
+/** The content to which a signature is bound. It has no call id, because the caller chooses the id. */
 function signedContent({ text, functionCall }: Fields): unknown {
   if (!isRecord(functionCall)) return { text };
   return { name: functionCall['name'], args: functionCall['args'] };
@@ -212,7 +213,7 @@ function checkOrder(turns: readonly Turn[], refuse: Refuse): void {
   }
 }
 
-/** The current turn is everything since the last content of the user that is no function response. */
+/** The current turn is everything since the last content of the user that is not a function response. */
 function checkSignatures(turns: readonly Turn[], refuse: Refuse): void {
   const opening = turns.findLastIndex(({ role, responses }) => role === 'user' && responses === 0);
   for (const { path, parts, role } of turns.slice(opening + 1)) {
@@ -251,7 +252,7 @@ function streamOf(
       part({ functionCall, ...(place === firstCall ? sign(functionCall) : {}) });
     } else if (block.type === 'text') {
       for (const text of piecesOf(block.text)) part({ text });
-      // The signature of a text comes at its end, in a part without a text.
+      // The signature of a text comes after it, in a part with an empty text.
       if (isThird && isLastText(content, place)) part({ text: '', ...sign({ text: block.text }) });
     }
   });

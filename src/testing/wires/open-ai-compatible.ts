@@ -1,6 +1,6 @@
 /**
  * A strict fake of the chat completions that many servers offer (`POST /chat/completions`): a `fetch` for
- * `createOpenAICompatible({ fetch })`. It owns nothing but what every fake of a wire owns.
+ * `createOpenAICompatible({ fetch })`. It owns only what `wire-fake.ts` owns.
  *
  * | rule | refused | source |
  * | --- | --- | --- |
@@ -9,11 +9,12 @@
  * | C03 | a `tool` message that answers no call | error "messages with role 'tool' must be a response to a preceeding message" |
  * | C04 | calls without a `tool` message for each | error "must be followed by tool messages responding to each" |
  * | C05 | an id of more than 40 characters | error `string_above_max_length` for `tool_calls[0].id` |
- * | C06 | an assistant without content and calls | error "Invalid value for 'content': expected a string, got null" |
- * | C07 | a result that is no text | API reference, "Tool message" |
- * | C08 | a part of a user that is no text, image, audio or file | API reference, "User message" |
- * | C09 | a call whose arguments are no JSON text | API reference, `tool_calls` |
- * | C10 | a function without a name or an object as schema | guide "Function calling" |
+ * | C06 | an assistant message without content and calls | error "Invalid value for 'content': expected a string, got
+ *   null" |
+ * | C07 | a result that is not a text | API reference, "Tool message" |
+ * | C08 | a part of a user message that is not a text, image, audio or file | API reference, "User message" |
+ * | C09 | a call whose arguments are not a JSON text | API reference, `tool_calls` |
+ * | C10 | a function without a name, or whose schema is not an object | guide "Function calling" |
  * | C11 | a tool choice that names no tool of the request | API reference, `tool_choice` |
  * | C12 | more than four stop sequences | API reference, `stop` |
  * | C13 | a strict schema that is open or has optional properties | guide "Structured outputs" |
@@ -40,7 +41,7 @@ const BODY_FIELDS: ReadonlySet<string> = new Set([
   ...['presence_penalty', 'seed', 'n', 'logprobs', 'top_logprobs', 'logit_bias', 'reasoning_effort', 'verbosity'],
   ...['metadata', 'service_tier', 'store', 'modalities', 'prediction', 'audio', 'prompt_cache_key'],
 ]);
-/** Members of a message, by role. `reasoning_content` is how these servers give and take reasoning. */
+/** Members of a message, by role. These servers send and receive reasoning as `reasoning_content`. */
 const MESSAGE_FIELDS: Readonly<Record<string, ReadonlySet<string>>> = {
   system: new Set(['role', 'content', 'name']),
   developer: new Set(['role', 'content', 'name']),
@@ -53,8 +54,9 @@ const ID_CHARACTERS_MAX = 40;
 const STOPS_MAX = 4;
 
 /**
- * A fake of chat completions. It answers from the script, streamed, and refuses what OpenAI's own interface refuses. A
- * thought of a reply is sent as `reasoning_content`. Throws `ConfigError` for a bad script. Runs where its caller runs.
+ * A fake of chat completions. It streams answers from the script, and refuses what OpenAI's own interface refuses. A
+ * thought of a reply is sent as `reasoning_content`. Throws `ConfigError` for a bad script. Runs on the thread of its
+ * caller.
  *
  * ```ts
  * const fake = fakeOpenAiCompatible({ script: ['Hello.'] });

@@ -1,16 +1,16 @@
 /**
- * The items of the Responses API that a fake has answered with, and the rules for items that come back: O02 to O12 of
+ * Remembers the items of a fake's answers (OpenAI's Responses API), and checks the items of its requests: O02 to O12 of
  * `open-ai.ts`.
  *
- * Owns: the items, and which reasoning belongs to which item. It forgets the oldest beyond a bound, and then judges them
- * no more.
+ * Owns: the items, and which reasoning belongs to which item. Beyond a bound the oldest items are forgotten and no
+ * longer checked.
  */
 import { isRecord } from '../../base/json.ts';
 import { type Refuse, recordsOf } from './wire-fake.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Items that are remembered. */
+/** Maximum number of remembered items. */
 const ITEMS_MAX = 100_000;
 const CALL_ID_CHARACTERS_MAX = 64;
 
@@ -18,7 +18,7 @@ const CALL_ID_CHARACTERS_MAX = 64;
 interface Item {
   readonly id: string;
   readonly type: 'reasoning' | 'output';
-  /** The id of the reasoning right before it. */
+  /** The id of the reasoning item right before this item. */
   readonly reasoning: string | undefined;
   readonly callId: string | undefined;
   readonly isStored: boolean;
@@ -46,7 +46,7 @@ export class OpenAiItems {
   readonly #items = new Map<string, Item>();
   readonly #encrypted = new Set<string>();
 
-  /** Takes the items of an answer in their order. */
+  /** Returns the functions that take the items of one answer, in their order. */
   answer(isStored: boolean): {
     readonly reasoning: (id: string, encrypted: string | undefined) => void;
     readonly item: (id: string, callId?: string) => void;

@@ -17,7 +17,7 @@
  * | O10 | encrypted reasoning that the API did not give | error `invalid_encrypted_content` |
  * | O11 | an id of the wrong kind, an id that occurs twice | error "Expected an ID that begins with"; "Duplicate item" |
  * | O12 | an image that is neither an address nor a data URL | guide "Images and vision" |
- * | O13 | a function without a name or an object as schema | guide "Function calling" |
+ * | O13 | a function without a name, or whose schema is not an object | guide "Function calling" |
  * | O14 | a strict schema that is open or has optional properties | guide "Structured outputs" |
  * | O15 | a tool choice that names no tool of the request | API reference, `tool_choice` |
  * | O16 | `max_output_tokens` below 16 | API reference, `max_output_tokens` |
@@ -48,8 +48,8 @@ const BODY_FIELDS: ReadonlySet<string> = new Set([
 const OUTPUT_TOKENS_MIN = 16;
 
 /**
- * A fake of OpenAI's Responses API. It answers from the script, streamed, and refuses what the API refuses. A thought of
- * a reply becomes a reasoning item. Throws `ConfigError` for a bad script. Runs where its caller runs.
+ * A fake of OpenAI's Responses API. It streams answers from the script, and refuses what the API refuses. A thought of
+ * a reply becomes a reasoning item. Throws `ConfigError` for a bad script. Runs on the thread of its caller.
  *
  * ```ts
  * const fake = fakeOpenAi({ script: ['Hello.'] });
@@ -78,7 +78,7 @@ export function fakeOpenAi(options: WireFakeOptions): WireFake {
   );
 }
 
-/** Reports every rule that a request breaks. `items`: those of the answers so far. */
+/** Reports every rule that a request breaks. `items`: the items of the answers so far. */
 export function checkResponsesRequest({ body }: Pick<WireCall, 'body'>, items: OpenAiItems, refuse: Refuse): void {
   for (const field of Object.keys(body)) {
     if (BODY_FIELDS.has(field)) continue;
@@ -135,7 +135,7 @@ function streamOf(
   };
   const response = { id: `resp_${number}`, created_at: number, model: String(body['model']) };
   push('response.created', { response });
-  // Without a store, reasoning can only come back if it was asked for in its encrypted form.
+  // Without a store, reasoning can be sent back only if the request asks for its encrypted form.
   const isEncrypted = Array.isArray(body['include']) && body['include'].includes('reasoning.encrypted_content');
   const answer = items.answer(body['store'] !== false);
   content.forEach((block, place) => {

@@ -10,7 +10,7 @@ export function checkName(rule: string, name: unknown, path: string, refuse: Ref
   refuse(rule, path, `Invalid '${path}': string does not match pattern '^[a-zA-Z0-9_-]+$'.`, 'invalid_value');
 }
 
-/** Reports a schema of a function that is no object's. */
+/** Reports a function's schema that is not of type `object`. */
 export function checkFunctionSchema(rule: string, name: unknown, schema: unknown, path: string, refuse: Refuse): void {
   const type = isRecord(schema) ? schema['type'] : undefined;
   if (schema === undefined || type === 'object') return;
@@ -24,7 +24,10 @@ export function checkChoice(rule: string, name: unknown, names: readonly unknown
   refuse(rule, 'tool_choice', `Tool choice '${String(name)}' not found in 'tools' parameter.`);
 }
 
-/** The first reason why a schema is not accepted as strict; undefined if it is. Source: the guide "Structured outputs". */
+/**
+ * The first reason why a schema is not accepted as strict; undefined if there is none. Source: the guide "Structured
+ * outputs".
+ */
 export function strictFault(schema: unknown, context = '()'): string | undefined {
   if (!isRecord(schema)) return undefined;
   const { properties, required, additionalProperties: others, items } = schema;

@@ -20,8 +20,8 @@ import { checkReply, type Reply, type ReplyError } from '../../models/script/scr
 export type WireBody = Readonly<Record<string, unknown>>;
 
 /**
- * The answers of a fake: a list, or a function of the body and the number of calls before this one. A reply has the form
- * of the script language (`scripted`).
+ * The answers of a fake: a list, or a function of the body and of the number of earlier calls. A reply has the form of
+ * the script language (`scripted`).
  */
 export type WireScript = readonly Reply[] | ((body: WireBody, call: number) => Reply | Promise<Reply>);
 
@@ -63,7 +63,7 @@ export interface WireCall {
 
 /** The parts of a fake that differ between the wires. */
 export interface Wire {
-  /** True if the path is one of the wire. */
+  /** True if the wire serves this path. */
   readonly serves: (path: string) => boolean;
   /** The model of a request. */
   readonly modelOf: (call: WireCall) => string;
@@ -186,7 +186,7 @@ export function eventOf(data: unknown): string {
   return `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`;
 }
 
-/** The members of a list that are objects, with their places. What is no object is reported by the caller. */
+/** The members of a list that are objects, each with its index. The caller reports members that are not objects. */
 export function recordsOf(list: unknown): readonly (readonly [Readonly<Record<string, unknown>>, number])[] {
   if (!Array.isArray(list)) return [];
   return list.flatMap((each: unknown, place) => (isRecord(each) ? [[each, place] as const] : []));

@@ -1,6 +1,6 @@
 /**
- * Tools with which a model asks: a person, or the parent of a sub-agent. A call waits until it is answered, over
- * restarts too, and the answer is its result. The runtime implements them, so no thread runs them.
+ * Tools with which a model asks a person, or the parent of a sub-agent. A call waits until it is answered, even across
+ * restarts, and the answer is its result. The runtime implements these tools, so no thread runs them.
  */
 import { z } from 'zod';
 import { ANSWER_SCHEMA_BYTES_MAX } from '../../base/bounds.ts';
@@ -50,8 +50,8 @@ const optionsSchema = z.strictObject({
 });
 
 /**
- * A tool with which the model asks a person. `session.answer(callId, value)` answers, `session.decline(callId)` declines
- * (`question.asked` announces the call). Throws `ConfigError` for a bad option.
+ * A tool with which the model asks a person. `session.answer(callId, value)` answers, `session.decline(callId)`
+ * declines (`question.asked` announces the call). Throws `ConfigError` for a bad option.
  */
 export function askHuman(options: AskOptions = {}): AskTool {
   return askTool('human', 'ask_human', 'Ask your human, and wait for the answer.', options);
@@ -75,7 +75,9 @@ function askTool(asked: Asked, ownName: string, ownDescription: string, options:
   return { ...tool, [ASKS]: { name, description, asked, ...(form === undefined ? {} : { form }) } };
 }
 
-/** A person need not keep to what a model can be made to write, so only the rules of a tool's input hold. */
+/**
+ * The form of the answer. Only the rules of a tool's input hold, not those of a grammar: no model writes this answer.
+ */
 function formOf(answer: unknown, label: string): AnswerForm {
   return formOfSchema(objectSchemaOf(answer, label, 'output', ANSWER_SCHEMA_BYTES_MAX));
 }

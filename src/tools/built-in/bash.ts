@@ -1,6 +1,6 @@
 /**
- * `bash`: a persistent shell, one for each session (contract §11.2). A tool value that hands its calls to the thread of
- * the shells (`shell-thread.ts`), so that the output of commands costs the host thread nothing.
+ * `bash`: a persistent shell, one for each session (contract §11.2). The tool hands its calls to the shell thread
+ * (`shell-thread.ts`), so that the output of commands costs the host thread nothing.
  */
 import { z } from 'zod';
 import { SHELL_COMMANDS_MAX, SHELL_TIMEOUT_MS } from '../../base/bounds.ts';
@@ -59,13 +59,13 @@ const input = z.object({
 /**
  * A `bash` tool with its own options. Throws `ConfigError` for bad options; its failures are results.
  *
- * A session's shell lives between calls and turns: directory, variables and background jobs stay. Calls of one session
- * run one after the other. The timeout covers the whole call, including the wait and all commands of a batch.
+ * A session's shell stays between calls and turns: directory, variables and background jobs are kept. Calls of one
+ * session run one after the other. The timeout covers the whole call, including the wait and all commands of a batch.
  *
  * Security: commands run with the rights of the process that embeds the runtime, on its machine. The model can read,
  * write and reach everything that the process can. The tool does not sandbox commands: grant it only where the whole
  * process is sandboxed. The environment is passed on without variables that look like secrets (`secretEnv` names
- * exceptions). That is no barrier either: a command may read the process itself.
+ * exceptions). This does not protect secrets either, because a command may read the memory of the process.
  *
  * Sessions are distinguished by their ids: runtimes in one process that use the same ids need separate tools.
  */

@@ -13,8 +13,8 @@ import { type Planned, planEdit, unplanEdit, type Wanted } from './text-edit.ts'
 /** Options of `editFile`. */
 export interface EditFileOptions {
   /**
-   * No file outside this directory is changed, by link or by `..`; relative paths start here. If missing: no
-   * containment.
+   * No file outside this directory is changed, not even through a link or `..`. Relative paths start here. If missing,
+   * any file may be changed.
    */
   readonly root?: string;
   /** Bytes of the largest file, before and after the edit; default 10 MiB. */
@@ -52,14 +52,14 @@ const FOUND_NOTE = '[The call was cut off and its outcome looked for: new_text i
  * An `edit_file` tool with its own options. Throws `ConfigError` for bad options; its failures are results
  * (`{ error }`).
  *
- * The file is replaced in one step, as by `writeFile`. Two simultaneous edits are both made, because each starts from
- * the result of the previous one. If another process changes the file meanwhile, it is read again. Only UTF-8 is
- * edited: other encodings would lose bytes.
+ * The file is replaced in one step, as by `writeFile`. Two simultaneous edits are both made, because the second starts
+ * from the result of the first. If another process changes the file meanwhile, it is read again. Only UTF-8 is edited:
+ * other encodings would lose bytes.
  *
- * Its effect is `probe`: a second run would not find `old_text`, or would find it in the text that the first run
+ * The tool's effect is `probe`: a second run would not find `old_text`, or would find it in the text that the first run
  * inserted. After a crash the file is checked. If `new_text` is not where the edit would have put it, the edit is made.
- * If it is there and `old_text` is not, the call is answered as done. If both readings are possible (a text inserted
- * after a line that stays), the outcome is reported as unknown.
+ * If the file has `new_text` there but no `old_text`, the call is answered as done. If it has both, the outcome is
+ * reported as unknown: the edit may have inserted a text after a line that stays.
  */
 export function editFile(options: EditFileOptions = {}): Tool<EditFileInput> {
   const given = parseOption(optionsSchema, 'editFile', options);
@@ -154,7 +154,7 @@ function refusal(planned: Exclude<Planned, { readonly type: 'edit' }>, path: str
   return `old_text has ${planned.count} ${matches} in ${path} (lines: ${planned.lines}). Give more lines around the one you mean.`;
 }
 
-/** The outcome of a call that was cut off. `undefined` if the call can run, or fail, as if for the first time. */
+/** The outcome of a call that was cut off by a crash. `undefined` if the call can run, or fail, like a first call. */
 async function outcomeOf(
   call: EditFileInput,
   bounds: Bounds,

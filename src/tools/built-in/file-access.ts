@@ -1,6 +1,6 @@
 /**
- * Shared by the file tools: resolving paths, containment in a root, bounded reading, and messages for file system
- * errors.
+ * The parts that all file tools share: resolving paths, containment in a root, bounded reading, and messages for file
+ * system errors.
  */
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
@@ -15,7 +15,7 @@ export class FileToolError extends Error {}
 export interface Location {
   /** The path as the model named it, made absolute. */
   readonly named: string;
-  /** The file's real path; links are resolved if that was asked for. */
+  /** The file's real path, with links resolved. */
   readonly real: string;
 }
 
@@ -23,14 +23,15 @@ export interface Location {
 const LINKS_MAX = 40;
 
 /**
- * The location of a file to read, with links resolved; with a root it is inside the root (F72). Throws `FileToolError`
- * for a path outside the root, for files of the kernel and of a store. Also throws the file system's errors.
+ * The location of a file to read, with links resolved. If there is a root, the location is inside it (F72). Throws
+ * `FileToolError` for a path outside the root, and for files of the kernel and of a store. Also throws the file
+ * system's errors.
  */
 export async function locate(path: string, root: string | undefined): Promise<Location> {
   checkPath(path);
   if (root !== undefined) return await locateInside(path, root, realpath);
   const named = resolve(path);
-  // This is checked before links are resolved: links in /proc lead out of it, to any file that a process has open.
+  // This is checked before links are resolved, because links in /proc lead to any file that a process has open.
   if (await isForbidden(named, root)) throw forbidden(path);
   return await allowed({ named, real: await realpath(named) }, path, root);
 }
@@ -46,8 +47,8 @@ function forbidden(path: string): FileToolError {
 }
 
 /**
- * The location of a file to write, which may not exist yet, nor its directories. Every link on the way is followed,
- * even a dangling one, so that a root contains new files too. Throws like `locate`.
+ * The location of a file to write. The file and its directories need not exist. Every link on the way is followed, even
+ * a dangling one, so that new files cannot lie outside the root either. Throws like `locate`.
  */
 export async function locateNew(path: string, root: string | undefined): Promise<Location> {
   checkPath(path);
@@ -77,8 +78,8 @@ function outside(path: string): FileToolError {
 }
 
 /**
- * Throws `FileToolError` when an open file lies outside the root, or where no tool may read or write. `asked`: the path
- * by which the file was opened.
+ * Throws `FileToolError` when an open file is outside the root, or is a file of the kernel or of a store. `asked`: the
+ * path by which the file was opened.
  */
 export async function checkOpened(
   handle: FileHandle,
@@ -129,12 +130,12 @@ export interface ReadBounds {
 }
 
 /**
- * All bytes of a regular file. Throws `FileToolError` for any other kind of file and for one beyond the bound. Also
+ * All bytes of a regular file. Throws `FileToolError` for any other kind of file, and for a file beyond the bound. Also
  * throws the file system's errors.
  */
 export async function readRegular({ real }: Location, path: string, bounds: ReadBounds): Promise<Buffer> {
-  // Non-blocking: opening a pipe without a writer would block a thread of the pool forever. A link that replaced the
-  // file after the check is refused. A link that replaced a directory is detected by the location of the opened file.
+  // O_NONBLOCK: opening a pipe without a writer would block a thread of the pool forever. O_NOFOLLOW: a link that
+  // replaced the file after the check is refused. `checkOpened` detects a link that replaced a directory.
   const handle = await open(real, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0));
   try {
     await checkOpened(handle, real, path, bounds.root);

@@ -1,7 +1,7 @@
 /**
- * Converts a page to Markdown (contract §11.3): its main part if it has one, else everything but the surroundings of
- * the content. The result is made for reading: text is not escaped, so that names and code stay unchanged. The time is
- * linear in the page, times the levels of it that are kept.
+ * Converts a page to Markdown (contract §11.3): its main part if it has one, otherwise everything but navigation and
+ * other surroundings. The result is made for reading: text is not escaped, so that names and code stay unchanged. The
+ * time grows with the length of the page times the number of levels that are kept.
  */
 import { HTML_INDENT_LEVELS_MAX } from '../../base/bounds.ts';
 import { type HtmlElement, type HtmlNode, isBlock, parseHtml } from './html-tree.ts';
@@ -11,7 +11,7 @@ const SURROUNDINGS: ReadonlySet<string> = new Set(['nav', 'footer', 'aside', 'fo
 const NOTHING: ReadonlySet<string> = new Set();
 const LISTS: ReadonlySet<string> = new Set(['ul', 'ol', 'menu', 'dir']);
 const ROW_GROUPS: ReadonlySet<string> = new Set(['thead', 'tbody', 'tfoot']);
-/** Elements that no cell of a data table contains. */
+/** Elements that a cell of a data table does not contain. A table with such a cell counts as layout. */
 const BEYOND_CELLS: ReadonlySet<string> = new Set('ul ol dl table pre blockquote h1 h2 h3 h4 h5 h6 hr'.split(' '));
 const MARKS: ReadonlyMap<string, string> = new Map([
   ['b', '**'],
@@ -22,7 +22,7 @@ const MARKS: ReadonlyMap<string, string> = new Map([
   ['s', '~~'],
 ]);
 /**
- * Characters by which the links of a page may grow when they are made absolute, in addition to the page's own length.
+ * The links of a page may grow when they are made absolute: by the length of the page and these characters together.
  */
 const LINKS_GROWTH = 20_000;
 /** Maximum length, in UTF-16 units, of a page's own base URL. */
@@ -36,8 +36,8 @@ interface Block {
 }
 
 /**
- * The Markdown of a page that was fetched from `url`, without blank lines around it. Never rejects because of its
- * content.
+ * The Markdown of a page that was fetched from `url`, without blank lines around it. Never rejects because of the
+ * page's content.
  */
 export async function htmlToMarkdown(html: string, url: URL): Promise<string> {
   const root = await parseHtml(html);
@@ -47,8 +47,8 @@ export async function htmlToMarkdown(html: string, url: URL): Promise<string> {
 }
 
 /**
- * The main parts of a page: `<main>`, else the articles, else elements with the role `main`; outermost ones only.
- * `undefined`: the page marks no main part.
+ * The main parts of a page: `<main>`, otherwise the articles, otherwise elements with the role `main`. Only outermost
+ * elements count. `undefined`: the page marks no main part.
  */
 function mainParts(root: HtmlElement): readonly HtmlElement[] | undefined {
   const isMain = ({ name }: HtmlElement): boolean => name === 'main';
@@ -71,7 +71,7 @@ function outermost(from: HtmlElement, fits: (element: HtmlElement) => boolean): 
 function baseOf(root: HtmlElement, url: URL): URL {
   const [base] = outermost(root, ({ name, attributes }) => name === 'base' && attributes.has('href'));
   const href = base?.attributes.get('href');
-  // Every link is parsed together with the base URL, so a page must not make it as long as the page itself.
+  // Every link is parsed together with the base URL, so a page must not be able to set a very long one.
   if (href === undefined || href.length > BASE_CHARACTERS_MAX || !URL.canParse(href, url.href)) return url;
   return new URL(href, url);
 }
@@ -80,13 +80,13 @@ function joined(blocks: readonly Block[]): string {
   return blocks.map(({ text }) => text).join('\n\n');
 }
 
-/** The conversion of one page. The tree bounds the depth, so this may recurse. */
+/** The conversion of one page. It recurses, because `html-tree.ts` bounds the depth of the tree. */
 class Page {
   readonly #leftOut: ReadonlySet<string>;
   readonly #base: URL;
   /**
-   * Characters by which links may still grow when they are made absolute. Otherwise each link could repeat a long base
-   * URL.
+   * Characters by which links may still grow when they are made absolute. Without this bound each link could repeat a
+   * long base URL.
    */
   #growth: number;
 
@@ -119,7 +119,7 @@ class Page {
     return blocks;
   }
 
-  /** True for an inline element around blocks, which is ignored. A link is kept: its text is all the text inside it. */
+  /** True for an inline element around blocks: it is ignored. A link is not: its text is all the text inside it. */
   #isTransparent({ name, hasBlocks, attributes }: HtmlElement): boolean {
     if (isBlock(name)) return false;
     return hasBlocks && !(name === 'a' && attributes.has('href'));
@@ -207,8 +207,8 @@ class Page {
   }
 
   /**
-   * A link made absolute, or as written once `#growth` is used up. `undefined` for a target that can be neither fetched
-   * nor written to: scripts, data, invalid URLs.
+   * A link made absolute, or as the page has it once `#growth` is used up. `undefined` for scripts, data and invalid
+   * URLs, which cannot be opened.
    */
   #target(href: string): string | undefined {
     const written = href.trim();

@@ -1,12 +1,13 @@
 /**
- * HTML as a tree, as far as its text needs it. Time and memory are linear in the page, whatever its content (F76): no
- * search of the open elements goes further than `HTML_DEPTH_MAX`.
+ * Parses HTML into a tree, as far as the conversion to text needs it. Time and memory are linear in the page, whatever
+ * its content (F76): no search of the open elements looks at more than `HTML_DEPTH_MAX` of them.
  *
- * The tree is built from htmlparser2's tokens, not by its parser and domhandler. The parser searches all open elements
- * at each end tag, and its tree is as deep as the page: 80,000 `<b>` and as many `</i>` take it 4.3 s, and take this
- * 0.07 s. The rest of this file (T1, T2, which tag ends which) would be needed on top of the parser.
+ * The tree is built from htmlparser2's tokens, not with its parser and domhandler. That parser searches all open
+ * elements at each end tag, and its tree is as deep as the page. It needs 4.3 s for 80,000 `<b>` and as many `</i>`;
+ * this file needs 0.07 s. The rest of this file (T1, T2, which tag ends which) would be needed in addition to the
+ * parser.
  *
- * T1 no element lies deeper than `HTML_DEPTH_MAX`; content that was written deeper belongs to the last element above.
+ * T1 no element lies deeper than `HTML_DEPTH_MAX`; deeper content belongs to the last element above that level.
  * T2 nothing of an element of `DROPPED` is in the tree.
  * T3 `hasBlocks` is true exactly for elements that hold a block element.
  */
@@ -31,7 +32,7 @@ interface OpenElement extends HtmlElement {
   hasBlocks: boolean;
 }
 
-/** Elements that are never shown: they are not meant for people, or not part of this page. */
+/** Elements that are left out: they are not meant for people, or not part of this page. */
 const DROPPED: ReadonlySet<string> = names('script style noscript iframe svg template title');
 const VOID: ReadonlySet<string> = names('area base br col embed hr img input link meta param source track wbr');
 /** The attributes that are kept, because readers of the tree use them. */
@@ -49,7 +50,7 @@ const TABLE_PARTS: ReadonlySet<string> = names('table thead tbody tfoot tr td th
  * table part.
  */
 const CELLS: ReadonlySet<string> = names('td th caption');
-/** An end tag of an inline element has an effect only inside the nearest of these elements, itself excluded. */
+/** An end tag of an inline element closes no element outside the nearest of these elements, and not that element. */
 const PARTS: ReadonlySet<string> = names('td th caption body main article section');
 
 /** The elements that an opening tag ends, if one is open inside the nearest element of `within`. */
@@ -99,7 +100,9 @@ class TreeBuilder implements TokenizerCallbacks {
   readonly #open: OpenElement[] = [this.root];
   /** The number of elements of each name that are open below the last level (T1). */
   readonly #below = new Map<string, number>();
-  /** The name of the element that is being left out, and how many elements of the same name are open inside it (T2). */
+  /**
+   * The name of the element that is being left out, and how many elements of that name are open, itself included (T2).
+   */
   #dropped: { readonly name: string; count: number } | undefined;
   #tag: OpenElement | undefined;
   #attribute = '';
@@ -148,7 +151,7 @@ class TreeBuilder implements TokenizerCallbacks {
     const tag = this.#tag;
     if (tag === undefined) return;
     this.#begin(tag);
-    // In HTML the slash has no effect; in the dropped SVG drawings it ends the element.
+    // In HTML the slash has no effect. In SVG, which is left out, it ends the element.
     if (this.#dropped?.name === tag.name) this.#end(tag.name);
   }
 

@@ -1,6 +1,7 @@
 /**
- * `search_messages` and `view_messages` read earlier messages of the sessions within reach of the caller. Those are the
- * sessions of the caller's tree, unless `search.scope` of `open` allows more (contract §11.2). Not granted by default.
+ * `search_messages` and `view_messages` read earlier messages of the sessions that the caller may read (those "within
+ * reach"). These are the sessions of the caller's tree, unless `search.scope` of `open` allows more (contract §11.2).
+ * The tools are not granted by default.
  */
 import { z } from 'zod';
 import { type Tool, type ToolContext, tool } from '../tool.ts';
@@ -25,11 +26,11 @@ export interface MessageMemory {
   /** The messages that match a query, within reach of a session, except those that its own window shows. */
   search(query: string, session: string): Promise<string>;
   /**
-   * A message by `<session>#<seq>`, with those around it. Rejects for a message that does not exist or is not within
-   * reach of `reader`.
+   * A message by `<session>#<seq>`, with the messages around it. Rejects for a message that does not exist, or is not
+   * within reach of the session `reader`.
    */
   view(messageId: string, reader: string): Promise<string>;
-  /** The content of a message; `undefined` if it does not exist or is not within reach of `reader`. */
+  /** The content of a message; `undefined` if the message does not exist, or is not within reach of `reader`. */
   message(messageId: string, reader: string): Promise<RememberedMessage | undefined>;
 }
 

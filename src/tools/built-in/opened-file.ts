@@ -1,7 +1,7 @@
 /**
- * Determines where an open file really lies, and which files no file tool may open. A path is checked before it is
- * opened; between the two another process may replace a directory with a link. The descriptor cannot be exchanged, so
- * the check uses the descriptor.
+ * Determines where an open file really is, and which files no file tool may open. A path is checked before it is
+ * opened, but between check and open another process may replace a directory with a link. So the file is checked again
+ * by its descriptor, which no other process can exchange.
  */
 import { type BigIntStats, constants } from 'node:fs';
 import { access, type FileHandle, lstat, readlink, realpath } from 'node:fs/promises';
@@ -16,7 +16,7 @@ const SYSTEM_DIRECTORIES: readonly string[] = ['/proc', '/sys', '/dev'];
  * File names of shortened results, which a model may read in a store. They cannot be guessed: each name is a hash of
  * the content.
  */
-const SAVED_RESULT = /^tool_result_[0-9a-f]{32}\.txt$/;
+const SAVED_RESULT = /^tool_result_(?:[\d-]+_)?[0-9a-f]{32}\.txt$/;
 
 /** True for a path at or below a directory. */
 export function contains(directory: string, path: string): boolean {
@@ -24,7 +24,8 @@ export function contains(directory: string, path: string): boolean {
 }
 
 /**
- * True for a path (links resolved) that a tool must not touch: the kernel's, unless the root is there, and a store's.
+ * True for a path (links resolved) that no tool may use: in a directory of the kernel, unless the root is there too, or
+ * in a store.
  */
 export async function isForbidden(path: string, root: string | undefined): Promise<boolean> {
   for (const system of SYSTEM_DIRECTORIES) {
@@ -45,19 +46,20 @@ async function isOfStore(path: string): Promise<boolean> {
 async function isThere(path: string): Promise<boolean> {
   return access(path, constants.F_OK).then(
     () => true,
-    // A directory that may not be searched also gives false: no file in it could be opened.
+    // A directory that this process may not search also gives false: no file in it can be opened.
     () => false,
   );
 }
 
 /**
- * The path of an open file, with links resolved. `asked`: the path by which it was opened. If the system cannot resolve
- * descriptors, the file that the path leads to now is compared with the open one; `undefined` when they differ.
+ * The path of an open file, with links resolved. `asked`: the path by which the file was opened. If the system cannot
+ * resolve descriptors, the open file is compared with the file that the path leads to now. `undefined` when they
+ * differ.
  */
 export async function openedPath(handle: FileHandle, asked: string): Promise<string | undefined> {
   if (process.platform === 'linux') {
     try {
-      // A file that was replaced since is reported as deleted.
+      // A file that was replaced after the open is reported as deleted.
       return (await readlink(`/proc/self/fd/${handle.fd}`)).replace(/ \(deleted\)$/, '');
     } catch (error) {
       if (systemCodeOf(error) !== 'ENOENT') throw error;

@@ -1,6 +1,7 @@
 /**
- * The process groups of a program that leads its own POSIX session: a shell, an MCP server. Commands such as `timeout`
- * move their child processes to another group of that session, which a signal to the leader's group does not reach.
+ * The process groups of a program that leads its own POSIX session, such as a shell or an MCP server. Commands such as
+ * `timeout` move their child processes to another group of that session. A signal to the leader's group does not reach
+ * that group.
  */
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -14,9 +15,9 @@ const TABLE_BYTES_MAX: number = 4 * 1024 * 1024;
 
 /**
  * The groups with a living process in the session that `leader` (a process id) leads, including the leader's own group.
- * With `carried` (`NAME=value`), also the groups of processes that have it in their environment and have left that
- * session. Without `/proc`: the leader's group and those of its descendants. A group in which only `watcher` is left is
- * left out. Empty when no process is left. Never rejects.
+ * With `carried` (`NAME=value`), also the groups of processes that have left the session but have this entry in their
+ * environment. Without `/proc`: the leader's group and the groups of its descendants. A group in which only `watcher`
+ * lives does not count. Empty when no process is left. Never rejects.
  */
 export async function groupsOf(leader: number, carried?: string, watcher?: number): Promise<readonly number[]> {
   try {
@@ -27,8 +28,8 @@ export async function groupsOf(leader: number, carried?: string, watcher?: numbe
 }
 
 /**
- * Kills each process that was started with one of these entries (`NAME=value`) in its environment, without waiting: for
- * the exit of this process. Does nothing without `/proc`.
+ * Kills each process that was started with one of these entries (`NAME=value`) in its environment. It waits for
+ * nothing, so that it can run while this process exits. Does nothing without `/proc`.
  */
 export function killCarriers(entries: ReadonlySet<string>): void {
   if (process.platform !== 'linux' || entries.size === 0) return;
@@ -44,14 +45,13 @@ export function killCarriers(entries: ReadonlySet<string>): void {
 }
 
 /**
- * Ends the groups that `groupsOf` finds: TERM, and KILL for those that are left after `killMs`. A `watcher` in the leader's
- * group, which survives TERM, is killed with the last of them. Resolves when none is left or KILL was sent. Never
- * rejects.
+ * Ends the groups that `groupsOf` finds: TERM, and KILL for the groups that are left after `killMs`. A `watcher` in the
+ * leader's group survives TERM; it is killed last. Resolves when no group is left, or KILL was sent. Never rejects.
  */
 export async function endGroups(leader: number, carried: string, killMs: number, watcher?: number): Promise<void> {
   let groups = await groupsOf(leader, carried, watcher);
   for (const group of groups) signalGroup(group, 'SIGTERM');
-  // The search of a machine with many processes takes longer than the wait between two of them.
+  // A deadline is used, not a count of rounds: on a machine with many processes a search takes longer than the wait.
   const until = performance.now() + killMs;
   while (groups.length > 0 && performance.now() < until) {
     await delay(PROCESS_GONE_POLL_MS);
@@ -63,9 +63,9 @@ export async function endGroups(leader: number, carried: string, killMs: number,
 }
 
 /**
- * The code of a watcher in the group of a program, for `sh`: it waits until descriptor 3 is closed, and then kills every
- * process that carries the entry `carried` (`NAME=value`) in its environment, except itself, and its own group. It
- * searches twice, since a process may start another during the search.
+ * The code of a watcher in the group of a program, for `sh`. The watcher waits until descriptor 3 is closed. Then it
+ * kills every other process with the entry `carried` (`NAME=value`) in its environment, and finally its own group. It
+ * searches twice, because a process may start another during the search.
  */
 export function watcherCode(carried: string): string {
   const find = `for at in /proc/[0-9]*/environ; do pid=\${at#/proc/}; pid=\${pid%/environ}`;
@@ -96,7 +96,7 @@ async function groupsInProc(
   const groups = new Set<number>();
   for (const pid of await readdir('/proc')) {
     if (!/^\d+$/.test(pid) || Number(pid) === watcher) continue;
-    // A process that ended since the directory was read is not an error.
+    // A process that has ended since the directory was read is skipped.
     const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '');
     // The name is in parentheses and may hold any character, so the fields are counted from its end.
     const [state = '', , group, session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
@@ -107,8 +107,8 @@ async function groupsInProc(
 }
 
 /**
- * True if a process has an entry in the environment that it was started with. Another user's process does not show its
- * environment.
+ * True if a process has the entry in the environment that it was started with. The environment of another user's
+ * process cannot be read; such a process gives false.
  */
 async function carries(pid: string, entry: string | undefined): Promise<boolean> {
   if (entry === undefined) return false;

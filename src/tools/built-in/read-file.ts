@@ -10,8 +10,8 @@ import { FileToolError, failureText, locate, readRegular } from './file-access.t
 /** Options of `readFile`. */
 export interface ReadFileOptions {
   /**
-   * Files outside this directory cannot be read, by link or by `..`; relative paths start here. If missing: no
-   * containment.
+   * Files outside this directory cannot be read, not even through a link or `..`. Relative paths start here. If
+   * missing, any file may be read.
    */
   readonly root?: string;
   /** Bytes of the largest file; default 10 MiB. */
@@ -94,7 +94,7 @@ function linesOf(text: string): readonly string[] {
   return lines;
 }
 
-/** The requested lines, up to the first bound, and a hint how to continue when there are more. */
+/** The requested lines, up to the first bound that is reached. If there are more, a hint says how to continue. */
 function windowOf(lines: readonly string[], call: ReadFileInput, bounds: Bounds): string {
   if (lines.length === 0) return '';
   const offset = Math.max(1, call.offset ?? 1);

@@ -1,6 +1,6 @@
 /**
- * The unified diff of one replaced region, made from the region alone. It searches nothing, so its cost grows only with
- * the region. Pure.
+ * The unified diff of one replaced region, made from the region alone. The texts are not compared as a whole, so the
+ * cost grows only with the region. Pure.
  */
 
 /** Unchanged lines shown before and after the change. */
@@ -61,7 +61,8 @@ function startOfLine(text: string, at: number): number {
 }
 
 /**
- * The end of the last line that the change touches. This is the region's own end if the replacement ends a line too.
+ * The end of the last line that the change touches. If the region and its replacement both end a line, this is the end
+ * of the region.
  */
 function endOfLines({ text, end }: Region, opening: string): number {
   const isWhole = startOfLine(text, end) === end && (opening === '' || opening.endsWith('\n'));

@@ -1,22 +1,23 @@
 /**
  * Replaces a file's content: completely or not at all, for readers and across a kill.
  *
- * Owns the files it makes beside the one it writes: `.troupe-<random>.part`, the new content, and
- * `.troupe-<hash of the name>.lock`, held while the part is moved into place. Both are removed afterwards, unless the
- * process is killed in between: then they remain as litter, which no reader takes for the file. Owns neither the text
- * nor the containment in a root.
+ * Owns two files beside the one that is written. `.troupe-<random>.part` has the new content.
+ * `.troupe-<hash of the name>.lock` exists while the part is moved into place. Both are removed afterwards. If the
+ * process is killed in between, they remain, but no reader mistakes them for the file. Does not own: the text, the
+ * containment in a root.
  *
- * W1 A reader finds the old content or the new, never a part: the new content is complete and on disk before it has the
- *    name.
- * W2 Two changes of one file follow one another. Changes of one thread queue, so that none is made in vain; changes of
- *    other threads and processes wait for the lock. A file that changed since it was read is not replaced.
+ * W1 A reader finds the old content or the new, never a part. The new content is complete and on disk before it gets
+ *    the file's name.
+ * W2 Two changes of one file follow one another. Changes of one thread queue, so that none is prepared for nothing.
+ *    Changes of other threads and processes wait for the lock. A file that changed since it was read is not replaced.
  * W3 A caller that has given up (its signal) changes nothing from then on.
  * W4 No lock outlives its owner for long: a lock that stays the same for `FILE_LOCK_STALE_MS` is removed. The lock
- *    guards two quick steps. A process that stalls there longer may lose a change of others (W2), but never tears a
- *    file (W1).
- * W5 Nothing is written outside a root, even while directories are exchanged for links. On Linux all operations use the
- *    checked descriptor of the directory. Elsewhere the check comes first, and a swap in between may succeed. A swap
- *    while missing directories are made may succeed too, which leaves at most empty directories.
+ *    guards two quick steps. A process that stalls there for longer may overwrite another's change (W2), but it never
+ *    tears a file (W1).
+ * W5 Nothing is written outside a root, even while another process replaces directories with links. On Linux all
+ *    operations use the checked descriptor of the directory. On other systems a replacement between check and write may
+ *    succeed. On all systems a replacement while missing directories are made may succeed; it leaves at most empty
+ *    directories outside.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
@@ -46,7 +47,7 @@ export interface Replacement {
   readonly isCurrent?: () => Promise<boolean>;
 }
 
-/** The last change of each file with work in progress on this thread; removed when it ends. */
+/** The last change in progress of each file on this thread; removed when it ends. */
 const turns = new Map<string, Promise<unknown>>();
 
 /** Runs `work` after all earlier work for the same file on this thread has ended (W2). Settles as `work` does. */
@@ -62,13 +63,14 @@ export async function inTurn<T>(real: string, work: () => Promise<T>): Promise<T
 }
 
 /**
- * Replaces the file with the bytes. Missing directories are made. The mode is kept, and the owner as far as the process
- * may. Other names of the same file (hard links) keep the old content. False when the file is no longer current:
- * nothing was changed. Durable when it resolves. Throws `FileToolError` and the file system's errors.
+ * Replaces the file with the bytes. Missing directories are made. The mode is kept, and so is the owner if the process
+ * may set it. Other names of the same file (hard links) keep the old content. Resolves to false when the file is no
+ * longer current; nothing was changed then. When it resolves to true, the change is durable. Throws `FileToolError` and
+ * the file system's errors.
  *
- * The sync costs milliseconds per write, which is right for a user's file. Without it a power cut may leave an empty
- * file in place of the old content, and a log that says it was written. So the content is synced before the move, and
- * the names after it.
+ * The sync costs milliseconds per write, which is acceptable for a user's file. Without it a power cut may leave an
+ * empty file in place of the old content, although the log says that the file was written. So the content is synced
+ * before the move, and the names after the move.
  */
 export async function replaceFile(replacement: Replacement): Promise<boolean> {
   const { real, path, root } = replacement;
@@ -76,8 +78,7 @@ export async function replaceFile(replacement: Replacement): Promise<boolean> {
   await writableStats(real, path);
   const directory = dirname(real);
   const made = await mkdir(directory, { recursive: true });
-  // The directory is held open and checked as opened: a link that replaced it after the path was checked has no effect
-  // (W5).
+  // The open directory is checked and used, so a link that replaced it after the check of the path has no effect (W5).
   const held = await open(directory, constants.O_RDONLY | (constants.O_DIRECTORY ?? 0) | (constants.O_NOFOLLOW ?? 0));
   try {
     await checkOpened(held, directory, path, root);
@@ -107,7 +108,7 @@ async function moveInto({ real, path, bytes, signal, isCurrent }: Replacement): 
   }
 }
 
-/** The stats of the existing file; throws when it may not be written, since a move would not check that. */
+/** The stats of the existing file. Throws when the file may not be written, because a move would not check that. */
 async function writableStats(real: string, path: string): Promise<Stats | undefined> {
   let stats: Stats;
   try {
@@ -140,8 +141,8 @@ async function writePart(part: string, bytes: Uint8Array, existing: Stats | unde
 }
 
 /**
- * The owner is set first, since changing it clears some bits of the mode. The setuid and setgid bits are dropped if the
- * owner is not kept.
+ * Gives the new file the owner and the mode of the existing one. The owner is set first, because changing it clears
+ * some bits of the mode. The setuid and setgid bits are dropped if the owner cannot be kept.
  */
 async function keepRights(handle: FileHandle, existing: Stats): Promise<void> {
   const own = await handle.stat();
@@ -209,7 +210,7 @@ async function markOf(lock: string): Promise<string | undefined> {
 /** The errors of a file system that cannot sync a directory, or does not allow this process to do it. */
 const UNSYNCABLE: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EBADF', 'EISDIR']);
 
-/** Makes the file's name durable, and those of the directories that were made for it; `made` is the uppermost. */
+/** Makes durable the name of the file, and those of the directories that were made for it. `made`: the uppermost. */
 async function syncNames(real: string, made: string | undefined): Promise<void> {
   await syncName(real);
   if (made === undefined) return;

@@ -1,7 +1,7 @@
 /**
  * Tools whose calls the runtime itself answers, for an agent's `tools`. They change sessions, so no thread runs them.
- * Listing them grants them; `agent({ subagents: { spawn: true } })` grants both spawn tools. Children always have
- * `mark_goal_completed`.
+ * An agent has the tools that its `tools` list. `agent({ subagents: { spawn: true } })` also grants both spawn tools.
+ * Children always have `mark_goal_completed`.
  */
 import type { Tool } from '../tool.ts';
 

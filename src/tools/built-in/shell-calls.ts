@@ -1,6 +1,6 @@
 /**
- * Answers the calls of the `bash` tool, on the thread of the shells: what runs, what its result says, the notices of
- * timeouts, interrupts and lost shells (contract §11.2). Does not own: the shells (`shell-pool.ts`).
+ * Answers the calls of the `bash` tool on the shell thread: it runs the commands and writes their results, with the
+ * notices of timeouts, interrupts and lost shells (contract §11.2). Does not own: the shells (`shell-pool.ts`).
  */
 import {
   SHELL_ANSWER_MS,
@@ -40,7 +40,7 @@ export interface ShellContext {
   /** Milliseconds that the call may take. */
   readonly timeoutMs: number;
   readonly progress: (data: unknown) => void;
-  /** The session's shell that was lost with its thread, if the session has had no other since. */
+  /** The session's shell that was lost with its thread, if the session has had no shell since. */
   readonly earlier?: EarlierShell | undefined;
 }
 
@@ -58,7 +58,7 @@ export function shellPool({ cwd, env, secretEnv, programs, idleMs }: ShellSettin
 interface Call {
   readonly lease: ShellLease;
   readonly context: ShellContext;
-  /** A signal that fires when the call is interrupted or its time is up; the reason says which. */
+  /** Fires when the call is interrupted or its time is up. Its reason says which of the two. */
   readonly stop: AbortSignal;
   /** Milliseconds that a command has to stop when the time is up. */
   readonly lateStopMs: number;
@@ -120,7 +120,7 @@ function resultOf({ text, isFailure }: Answer): unknown {
   return isFailure ? { error: text } : text;
 }
 
-/** Each command's answer under its header; the remaining commands share the room for output. */
+/** Each command's answer under its header. At each command the remaining commands share the room for output. */
 async function runBatch(call: Call, commands: readonly string[]): Promise<string> {
   const parts: string[] = [];
   let room = SHELL_OUTPUT_BYTES_MAX;
@@ -141,7 +141,9 @@ async function runOfBatch(call: Call, command: string, bytesMax: number): Promis
   return problem === undefined ? (await runOne(call, command, bytesMax)).text : `Error: ${problem}`;
 }
 
-/** Runs a command; its answer has at most `bytesMax` UTF-8 bytes, if the notices fit. Never rejects. */
+/**
+ * Runs a command. Its answer has at most `bytesMax` UTF-8 bytes, unless the notices alone are longer. Never rejects.
+ */
 async function runOne(call: Call, command: string, bytesMax: number): Promise<Answer> {
   const { lease, context, stop, lateStopMs } = call;
   let result: Awaited<ReturnType<ShellLease['run']>>;
@@ -205,7 +207,7 @@ const UNATTENDED: Readonly<Record<string, string>> = {
   GIT_PAGER: 'cat',
   MANPAGER: 'cat',
   SYSTEMD_PAGER: '',
-  // Git must not prompt: not on the terminal, nor through a helper program, a window or ssh.
+  // Git must not prompt: not on the terminal, and not through a helper program, a window or ssh.
   GIT_TERMINAL_PROMPT: '0',
   GIT_ASKPASS: '',
   GCM_INTERACTIVE: 'never',
@@ -215,7 +217,7 @@ const UNATTENDED: Readonly<Record<string, string>> = {
   PIP_NO_INPUT: '1',
 };
 
-/** Variables not passed on: they would make a starting shell run something, or end. */
+/** Variables that are not passed on, because they would make a starting shell run something, or end. */
 const WITHHELD: readonly string[] = ['ENV', 'BASH_ENV', 'PROMPT_COMMAND', 'TMOUT', 'MAIL', 'MAILPATH'];
 
 /**

@@ -31,8 +31,8 @@ export class ShellOutput {
   }
 
   /**
-   * The whole output as text, at most `bytesMax` UTF-8 bytes. Of a longer output both ends are kept, around a notice.
-   * Blank output gives `''`.
+   * The output as text, at most `bytesMax` UTF-8 bytes. A longer output keeps both ends, around a notice. Blank output
+   * gives `''`.
    */
   text(bytesMax: number): string {
     const isWhole = this.#headBytes + this.#tailBytes === this.#bytes;
@@ -59,7 +59,7 @@ function append(chunks: Buffer[], chunk: Buffer): number {
   return chunk.length;
 }
 
-/** Removes blank lines at the end; a command's final newline leaves one. */
+/** Removes blank lines at the end, such as the one after a command's final newline. */
 function trimBlankLines(text: string): string {
   return text.trim() === '' ? '' : text.trimEnd();
 }
@@ -79,8 +79,8 @@ function terminalText(bytes: Buffer): string {
 }
 
 /**
- * The text of a line after overwriting. Goes backwards from the last write; each earlier write only adds the part
- * beyond the later ones. Linear in the line.
+ * The text of a line in which carriage returns overwrite earlier text. It goes backwards from the last piece: an
+ * earlier piece shows only where it is longer than all later ones. The time is linear in the line.
  */
 function visibleLine(line: string): string {
   if (!line.includes('\r')) return line;

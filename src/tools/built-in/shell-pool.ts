@@ -5,9 +5,10 @@
  * (`shell.ts`), the texts for the model (`bash.ts`).
  *
  * O1 Calls of one session use its shell one after the other, in order of request (Δ15).
- * O2 At most `shellsMax` shells are alive. Beyond that the least recently used shell is ended; a shell in use never is.
+ * O2 At most `shellsMax` shells are alive. If there would be more, the least recently used shell is ended. A shell in
+ *    use is never ended for this.
  * O3 A session whose shell is gone gets a new one in the directory of the old one, and the result says so (Δ15).
- * O4 A shell unused for `idleMs` is ended; shells and their processes die with this process.
+ * O4 A shell that was not used for `idleMs` is ended. Shells and their processes die with this process.
  * O5 A child session's shell starts in the directory of its parent's shell (F121).
  */
 import { stat } from 'node:fs/promises';
@@ -72,8 +73,8 @@ export class ShellPool {
   /** All shells that have processes left. */
   readonly #shells = new Set<Shell>();
   /**
-   * Admits as many calls at once as there may be shells. So a call that needs a new shell finds an old one that is not
-   * in use (O2).
+   * Admits at most `shellsMax` calls at once. So a call that needs a new shell always finds an old one that is not in
+   * use and can be ended (O2).
    */
   readonly #places: Turns;
 
@@ -91,7 +92,7 @@ export class ShellPool {
 
   /**
    * Resolves with the session's shell once earlier calls have released it; undefined when the signal fired first (O1).
-   * `earlier`: a shell of the session that another pool has lost; O3 holds for it too.
+   * `earlier`: a shell of the session that another pool has lost; O3 also holds for it.
    */
   async take(session: string, signal: AbortSignal, earlier?: EarlierShell): Promise<ShellLease | undefined> {
     const slot = this.#slotOf(session);
@@ -134,7 +135,7 @@ export class ShellPool {
       isInUse: false,
       idle: undefined,
     };
-    // Marks the shell as most recently used, so that it is the last to be ended for another.
+    // Moves the slot to the end of the map, because its shell is now the most recently used.
     this.#slots.delete(session);
     this.#slots.set(session, slot);
     if (this.#slots.size > SHELL_DIRECTORIES_MAX + this.#shellsMax) this.#forgetOne();
@@ -170,7 +171,7 @@ export class ShellPool {
     return { ...result, restarted: gone };
   }
 
-  /** Starts a shell in the session's directory, or in the next best one that still exists. */
+  /** Starts a shell in the first of these directories that still exists: the session's, a parent's, the pool's. */
   async #start(slot: Slot): Promise<Shell> {
     this.#makeRoom();
     const cwd = await this.#startDirectory(slot);
@@ -227,8 +228,8 @@ export class ShellPool {
   }
 
   /**
-   * Notes that the shell can run nothing any more. The shell's remaining processes are still killed when this process
-   * ends.
+   * Notes that the shell can run nothing any more. Its remaining processes are being ended; if this process exits
+   * first, they are killed.
    */
   #ended(slot: Slot, shell: Shell, how: string): void {
     if (slot.shell !== shell) return;

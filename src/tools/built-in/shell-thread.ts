@@ -1,12 +1,12 @@
 /**
- * The thread on which the shells of all `bash` tools of a process live. A session's shell stays with it for as long as
- * it lives: a tool thread may be ended because another tool holds its loop, and would take its shells along.
+ * The shell thread: the shells of all `bash` tools of a process live there. A tool thread would not do, because it may
+ * be ended when another tool holds its loop, and its shells would end with it.
  *
  * Owns: the thread, and which shells were lost with it. Does not own: the shells (`shell-pool.ts`), the deadlines of
  * calls.
  *
- * N1 A thread that dies is replaced at the next call. Its shells end with it (B4 of `shell.ts`), and its calls are
- *    answered as unknown, since their commands may have taken effect.
+ * N1 A thread that dies is replaced at the next call. Its shells end with it (B4 of `shell.ts`). The outcome of its
+ *    calls is reported as unknown, because their commands may have taken effect.
  * N2 A session whose shell was lost with its thread gets a new one in the same directory, and the result says so (O3).
  * N3 The thread keeps the process alive only while a call runs.
  */
@@ -19,7 +19,7 @@ import { workerUrl } from '../../threads/worker-url.ts';
 import type { BashInput, ShellContext, ShellSettings } from './shell-calls.ts';
 import type { EarlierShell } from './shell-pool.ts';
 
-/** A call, as it crosses. `tool`: the number of the tool, whose settings are the same in each call. */
+/** A call as it is sent to the thread. `tool`: the number of the tool; each call of a tool has the same settings. */
 export interface ShellThreadCall extends Omit<ShellContext, 'signal' | 'progress'> {
   readonly id: number;
   readonly tool: number;
@@ -27,7 +27,7 @@ export interface ShellThreadCall extends Omit<ShellContext, 'signal' | 'progress
   readonly input: BashInput;
 }
 
-/** The answer of a call. `cwd`: the directory of the session's shell after it. */
+/** The answer of a call. `cwd`: the directory of the session's shell after the call. */
 export interface ShellThreadAnswer {
   readonly result: unknown;
   readonly cwd: string | undefined;
@@ -52,7 +52,7 @@ export class ShellThread {
   #lastCall = 0;
   #lastTool = 0;
 
-  /** `start`: starts the thread; a test keeps it, to end it. */
+  /** `start`: starts the thread. A test passes its own, to keep the thread and end it. */
   constructor(start: typeof startThread = startThread) {
     this.#start = start;
   }
@@ -83,7 +83,7 @@ export class ShellThread {
     return running;
   }
 
-  /** Runs a call there; undefined if the thread ended in between (N1). */
+  /** Runs a call on the thread; undefined if the thread ended in between (N1). */
   async run(
     running: Running,
     call: Omit<ShellThreadCall, 'id'>,
@@ -97,7 +97,7 @@ export class ShellThread {
     signal.addEventListener('abort', abort, { once: true });
     try {
       const answer = endpoint.call('run', { ...call, id });
-      // An aborted signal has no further event.
+      // A signal that is already aborted sends no event.
       if (signal.aborted) abort();
       return (await keepAliveFor(answer)) as ShellThreadAnswer;
     } catch (error) {
@@ -113,12 +113,12 @@ export class ShellThread {
   async close(tool: number): Promise<void> {
     const running = this.#running;
     if (running === undefined || running.isGone) return;
-    // With the thread its shells have ended too.
+    // If the call fails, the thread has ended, and its shells with it.
     await keepAliveFor(running.thread.endpoint.call('close', tool)).catch(() => undefined);
   }
 }
 
-/** The thread of this process, or of the thread that loads this module. */
+/** The shell thread of this process. The thread that loads this module owns it. */
 export const shellThread: ShellThread = new ShellThread();
 
 const SHELLS = new WeakMap<object, ShellsOfTool>();

@@ -4,8 +4,8 @@
  * Owns: the process, its pipes, the end marks in its output, and ending the shell with all its processes. Does not own:
  * which session has the shell, when it is closed (`shell-pool.ts`), the texts for the model (`bash.ts`).
  *
- * It is an interactive shell without a terminal: as at a terminal, an interrupt abandons the whole command line and
- * leaves the shell alive. The shell's own error output is discarded, so that no prompt appears; the error output of the
+ * The shell is interactive but has no terminal: as at a terminal, an interrupt abandons the whole command line and
+ * leaves the shell alive. The shell's own error output is discarded, so that no prompt appears. The error output of
  * commands joins their output.
  *
  * B1 One command runs at a time; `run` resolves exactly once, whatever the command, the shell or the signal do.
@@ -14,9 +14,9 @@
  * B4 Every process that the shell started ends with this process, even if this process is killed. A watcher in the
  *    shell's group waits for a pipe to close.
  * B5 An idle shell keeps nothing alive: neither this process nor a timer.
- * B6 If the system has `/proc`, a program that leaves the shell's POSIX session (`setsid`, a daemon) ends with the
- *    shell too. Each process inherits the shell's random id in `TROUPE_SHELL_ID`. A program that clears its environment
- *    is not found.
+ * B6 If the system has `/proc`, a program that leaves the shell's POSIX session (`setsid`, a daemon) also ends with the
+ *    shell: each process inherits the shell's random id in `TROUPE_SHELL_ID`. A program that clears its environment is
+ *    not found.
  */
 import { strict as assert } from 'node:assert';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -37,14 +37,14 @@ export interface ShellOptions {
   readonly program: string;
   readonly cwd: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Called once, when the shell can run nothing any more; says how it ended. Must not throw. */
+  /** Called once, when the shell can run nothing any more. `how`: how the shell ended. Must not throw. */
   readonly onEnd: (how: string) => void;
 }
 
 /**
- * How a command ended: it finished; it was interrupted and the shell continues; the interrupt failed and the shell was
- * given up; or it ended with the shell. As at a terminal, a shell may continue although a program ignores the
- * interrupt. That program ends with the shell.
+ * How a command ended. `finished`: by itself. `stopped`: it was interrupted, and the shell continues. `unstoppable`:
+ * the interrupt failed, and the shell was given up. `shellEnded`: it ended with the shell. As at a terminal, a shell
+ * may continue although a program ignores the interrupt. Such a program ends with the shell.
  */
 export type CommandEnd =
   | { readonly type: 'finished'; readonly exitCode: number }
@@ -72,8 +72,8 @@ export interface CommandResult {
 interface Running {
   readonly mark: Buffer;
   /**
-   * The number of the current mark. Only the last mark counts, since a shell may or may not drop earlier ones with an
-   * interrupted line.
+   * The number of the current end mark. Only the last mark counts, because an interrupted shell may or may not drop the
+   * earlier ones.
    */
   attempt: number;
   readonly onOutput: (output: ShellOutput) => void;
@@ -206,7 +206,7 @@ export class Shell {
     for (const shell of alive) signalGroup(shell.#pid, 'SIGKILL');
   }
 
-  /** Sends Ctrl-C, twice if needed. If that fails, gives up the shell. */
+  /** Interrupts the command as Ctrl-C does, twice if needed. If that fails, gives up the shell. */
   async #interrupt(running: Running, stopMs: number): Promise<void> {
     for (let round = 0; round < 2; round += 1) {
       signalGroup(this.#pid, 'SIGINT');
@@ -239,7 +239,7 @@ export class Shell {
     const end = at === -1 ? -1 : data.indexOf(mark, at + mark.length);
     if (end === -1) {
       this.#held = data.subarray(until);
-      // If the mark does not end within this bound, it is no mark: the shell no longer reports its state.
+      // A mark that does not end within this bound is not a mark: the shell no longer reports its state.
       if (this.#held.length > SHELL_PATH_BYTES_MAX) void this.end();
       return;
     }
@@ -279,7 +279,7 @@ export class Shell {
   async #end(): Promise<void> {
     const child = this.#child;
     this.#input.end();
-    // A shell that waits for commands ignores TERM, as at a terminal; HUP is the signal for the end of the terminal.
+    // An interactive shell that waits for commands ignores TERM. It ends at HUP, the signal that its terminal is gone.
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGHUP');
     await endGroups(this.#pid, this.#carried, SHELL_KILL_MS);
     for (const pipe of child.stdio) pipe?.destroy();
@@ -305,8 +305,9 @@ async function isOver(running: Running, ms: number): Promise<boolean> {
 }
 
 /**
- * Keeps the output to this process on descriptor 9, and starts the watcher (B4), which is not a child that the shell
- * would wait for. The watcher kills all processes that carry the shell's id, and its own group (B6).
+ * Code that the shell runs first. It keeps the output to this process on descriptor 9, and starts the watcher (B4) in
+ * such a way that the shell does not wait for it. The watcher kills all processes with the shell's id, and its own
+ * group (B6).
  */
 function preamble(isBash: boolean, carried: string): string {
   const watch = `trap '' INT HUP; exec >/dev/null 9>&-; ${watcherCode(carried)}`;

@@ -1,4 +1,4 @@
-/** Entry of the thread of the shells: runs the calls of `bash` tools behind an endpoint. See `shell-thread.ts`. */
+/** Entry of the shell thread: runs the calls of `bash` tools behind an endpoint. See `shell-thread.ts`. */
 import { decodeError } from '../../threads/error-codec.ts';
 import { serveThread } from '../../threads/thread.ts';
 import { answerCall, shellPool } from './shell-calls.ts';

@@ -16,7 +16,7 @@ export type Planned =
       readonly text: string;
       /** The replaced region, in the text with LF line ends and without its byte order mark. */
       readonly region: Region;
-      /** True if it was found only by its lines, ignoring white space. */
+      /** True if `old_text` was found only by comparing lines without white space. */
       readonly isFuzzy: boolean;
     }
   | { readonly type: 'missing' }
@@ -65,8 +65,8 @@ export function planEdit(fileText: string, wanted: Wanted): Planned {
 }
 
 /**
- * Reverses the edit if `wanted` can have made this text: the text before the edit then has `oldText` exactly once, at
- * the position of `newText`.
+ * Reverses the edit if `wanted` can have made this text. That is so if the text before the edit had `oldText` exactly
+ * once, at the position that `newText` has now.
  */
 export function unplanEdit(fileText: string, wanted: Wanted): Planned {
   const mark = fileText.startsWith(MARK) ? MARK : '';
@@ -115,8 +115,8 @@ function rawIndex(raw: string, index: number): number {
 }
 
 /**
- * The positions of `part`, at most one more than `countMax`. Overlapping matches count, since choosing one of them
- * would be a guess.
+ * The positions of `part`, at most one more than `countMax`. Overlapping matches count separately, because choosing one
+ * of them would be a guess.
  */
 function places(text: string, part: string, countMax: number = EDIT_MATCHES_COUNTED_MAX): readonly number[] {
   const found: number[] = [];
@@ -131,8 +131,8 @@ function exactSpans(text: string, part: string, countMax?: number): readonly Spa
 }
 
 /**
- * Whole lines that equal those of `part` without white space. The line end of the last line is included if `part` ends
- * with a line end.
+ * Whole lines that equal the lines of `part` if white space is ignored. The line end of the last line is included if
+ * `part` ends with a line end.
  */
 function fuzzySpans(text: string, part: string): readonly Span[] {
   const isEnded = part.endsWith('\n');

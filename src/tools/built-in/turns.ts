@@ -7,8 +7,8 @@ interface Waiter {
 }
 
 /**
- * Owns the waiting callers. Their number is bounded by the callers: one for each open tool call.
- * W1 First come, first served; a caller that gave up waiting never gets a slot.
+ * Owns the waiting callers. There is one for each open tool call, so the bound on open calls bounds them.
+ * W1 First come, first served. A caller that gave up waiting never gets a slot.
  */
 export class Turns {
   #free: number;
@@ -39,7 +39,7 @@ export class Turns {
     });
   }
 
-  /** Gives a slot back: the longest waiting caller gets it. */
+  /** Gives a slot back. The caller that has waited longest gets it. */
   release(): void {
     const [next] = this.#waiting;
     if (next === undefined) {

@@ -1,7 +1,7 @@
 /**
- * Decides which addresses a request may go to (F75): public unicast ones, and those that an embedder allowed by name.
- * All others are this machine, its local network, or nothing at all. A public address of this machine also counts as
- * this machine, because a request from inside does not pass the firewall that protects its services.
+ * Decides which addresses a request may go to (F75): public unicast addresses, and targets that an embedder allowed.
+ * All other addresses belong to this machine, to its local network, or to nothing at all. A public address of this
+ * machine is refused as well, because a request from inside does not pass the firewall that protects its services.
  */
 import { BlockList, isIP, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
@@ -14,7 +14,7 @@ export interface AddressGuard {
   allowsAddress(address: string): boolean;
 }
 
-/** Special-purpose addresses (the IANA registry of RFC 6890), multicast, and unassigned ones. */
+/** Special-purpose addresses (the IANA registry of RFC 6890), multicast, and unassigned addresses. */
 const DENIED_V4: readonly (readonly [string, number])[] = [
   ['0.0.0.0', 8], // this host
   ['10.0.0.0', 8], // private
@@ -66,8 +66,8 @@ export function isPublicAddress(address: string): boolean {
 }
 
 /**
- * The guard of one tool. `allow`: host names (exactly these), addresses, and ranges (`10.1.0.0/16`). Throws
- * `RangeError` that names an entry of no such kind. `own`: the addresses of this machine.
+ * The guard of one tool. `allow`: host names (exactly these), addresses, and ranges (`10.1.0.0/16`). For any other
+ * entry throws `RangeError` that names it. `own`: returns the addresses of this machine.
  */
 export function addressGuard(allow: readonly string[], own: () => readonly string[] = ownAddresses): AddressGuard {
   const hosts = new Set<string>();
@@ -111,7 +111,7 @@ function rangeBits(entry: string, bits: number, family: 'ipv4' | 'ipv6'): number
 function allowedHost(entry: string): string {
   const isName = /^[^\s/\\:@?#*%]+$/u.test(entry) && URL.canParse(`http://${entry}/`);
   const host = isName ? plainHost(new URL(`http://${entry}/`).hostname) : '';
-  // An unusual spelling of an address could look like one address and allow another.
+  // An address in an unusual spelling is refused: it could look like one address and allow another.
   if (host === '' || isIP(host) !== 0) {
     throw new RangeError(`${JSON.stringify(entry)} is neither a host's name nor an address or a range of them`);
   }

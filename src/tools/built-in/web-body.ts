@@ -30,11 +30,11 @@ const KINDS: readonly (readonly [RegExp, BodyKind])[] = [
   [/^application\/(?:xml|yaml|x-yaml|toml|javascript|ecmascript|x-javascript|graphql|sql|x-sh|rtf)$/u, 'text'],
   [/^application\/(?:x-ndjson|jsonl|json-seq|x-www-form-urlencoded|x-subrip|x-tex|x-bibtex)$/u, 'text'],
 ];
-/** Characters of a type; the registered ones are shorter. */
+/** The most characters of a media type that are kept; registered types are shorter. */
 const TYPE_SHOWN_MAX = 127;
 /**
- * Matches complete strings, and blanks between the parts, of a JSON text. Each can match in one way only, so matching
- * takes linear time.
+ * Matches complete strings of a JSON text, and the blanks between its parts. Each can match in one way only, so
+ * matching takes linear time.
  */
 const JSON_STRINGS_AND_BLANKS = /"[^"\\]*(?:\\.[^"\\]*)*"|[ \t\r\n]+/gsu;
 
@@ -48,9 +48,9 @@ export function bodyType(header: string | undefined): BodyType {
 }
 
 /**
- * The first `bytesMax` decoded bytes of a body. The body is decoded as it arrives, and no further than that: the full
- * expansion of a small body is never held. Destroys `source`. Rejects with `WebError` for an unknown encoding, or with
- * the connection's error.
+ * The first `bytesMax` decoded bytes of a body. The body is decoded as it arrives, and only up to this bound, so a
+ * small body cannot expand in memory. Destroys `source`. Rejects with `WebError` for an unknown encoding, or with the
+ * connection's error.
  */
 export async function readBody(source: Readable, encoding: string | undefined, bytesMax: number): Promise<BodyBytes> {
   const decoder = decoderOf(encoding);
@@ -128,7 +128,7 @@ function decoderFor(charset: string | undefined): TextDecoder {
   try {
     return new TextDecoder(charset ?? 'utf-8');
   } catch {
-    // The name of the character set is unknown: UTF-8 is the most likely encoding, and marks bytes that do not fit.
+    // The character set has an unknown name. UTF-8 is the most likely one, and its decoder marks bytes that do not fit.
     return new TextDecoder();
   }
 }

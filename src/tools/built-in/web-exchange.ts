@@ -1,7 +1,7 @@
 /**
  * One request for one URL, with its redirects (F75). Every hop is checked like the first one, and the connection is
- * made to the same addresses that were checked. A name is resolved once per hop, so a second answer of the resolver
- * cannot change anything.
+ * made to the addresses that were checked. A name is resolved only once per hop, so no later answer of the resolver can
+ * lead the connection elsewhere.
  */
 import { lookup } from 'node:dns/promises';
 import { type IncomingMessage, request as requestPlain } from 'node:http';
@@ -22,7 +22,7 @@ export type ResolveHost = (host: string) => Promise<readonly string[]>;
 export interface ExchangeOptions {
   readonly guard: AddressGuard;
   readonly resolve: ResolveHost;
-  /** Ends the request, including its body. */
+  /** Ends the request, even while its body is read. */
   readonly signal: AbortSignal;
 }
 
@@ -38,8 +38,8 @@ export interface Answer {
 const SHOWN_MAX = 200;
 const REDIRECTS: ReadonlySet<number | undefined> = new Set([301, 302, 303, 307, 308]);
 /**
- * The first port that no assigned protocol owns. A request for a page can trigger an action in some servers of assigned
- * protocols.
+ * The first port after those that are assigned to protocols. Some servers of such protocols would perform an action on
+ * a request for a page.
  */
 const FREE_PORTS_FROM = 1_024;
 const WEB_PORTS: ReadonlySet<string> = new Set(['', '80', '443']);
@@ -54,8 +54,8 @@ export const systemResolve: ResolveHost = async (host) =>
   (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
 
 /**
- * Requests `url` with GET, following at most `WEB_REDIRECTS_MAX` redirects, none of which leads from https to http. The
- * caller reads or destroys the answer. Rejects with `WebError`, or with the connection's error.
+ * Requests `url` with GET. Follows at most `WEB_REDIRECTS_MAX` redirects, and none from https to http. The caller reads
+ * or destroys the answer. Rejects with `WebError`, or with the connection's error.
  */
 export async function exchange(url: string, options: ExchangeOptions): Promise<Answer> {
   let at = webUrl(url);
@@ -115,8 +115,8 @@ async function askOnce(url: URL, options: ExchangeOptions): Promise<IncomingMess
 }
 
 /**
- * The addresses that a connection may be made to. All addresses of a name must be allowed, since the platform chooses
- * one.
+ * The addresses that a connection may be made to. All addresses of a name must be allowed, because the platform chooses
+ * one of them.
  */
 async function addressesOf(url: URL, { guard, resolve, signal }: ExchangeOptions): Promise<readonly string[]> {
   signal.throwIfAborted();

@@ -63,11 +63,11 @@ const input = z.object({ url: z.string().describe('The address of the page, with
 /**
  * A `web_get` tool with its own options. Throws `ConfigError` for bad options; its failures are results (`{ error }`).
  *
- * A GET may be repeated after a crash, and may then return a changed page. It does not begin before the log has the
- * call, so every request that leaves is recorded.
+ * A GET may be repeated after a crash, and may then return a changed page. The request does not begin before the log
+ * has the call, so every request that leaves is recorded.
  *
- * Security: the model chooses the URL, so everything that the model knows can leave with it, to any public address.
- * Grant it where that does no harm. The answer is text written by third parties.
+ * Security: the model chooses the URL. So everything that the model knows can leave in a URL, to any public address.
+ * Grant the tool only where that does no harm. The answer is text written by third parties.
  */
 export function webGet(options: WebGetOptions = {}): Tool<WebGetInput> {
   const { allow, maxBytes, timeoutMs, minCharacters, resolve } = parseOption(optionsSchema, 'webGet', options);
@@ -95,7 +95,7 @@ export function webGet(options: WebGetOptions = {}): Tool<WebGetInput> {
       }
     },
   });
-  // A function cannot be made again on another thread.
+  // With `resolve` the tool has no origin and runs on the host thread: a function cannot be sent to another thread.
   return resolve === undefined
     ? withOrigin(made, workerUrl('./web-get', import.meta.url).href, 'webGet', options)
     : made;

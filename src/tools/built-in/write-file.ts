@@ -15,8 +15,8 @@ import { inTurn, replaceFile, syncName } from './replace-file.ts';
 /** Options of `writeFile`. */
 export interface WriteFileOptions {
   /**
-   * Nothing outside this directory is written, by link or by `..`; relative paths start here. If missing: no
-   * containment.
+   * Nothing outside this directory is written, not even through a link or `..`. Relative paths start here. If missing,
+   * any file may be written.
    */
   readonly root?: string;
   /** UTF-8 bytes of the largest content; default 10 MiB. */
@@ -51,11 +51,13 @@ const input = z.object({
  * The file is replaced in one step: after a kill, or for a reader, it has the old content or the new. Missing
  * directories are made, links are followed, and the mode stays. The content is on disk when the result is available.
  *
- * Its effect is `probe`. Not `pure`: it would run before the log has the call, and might write a file that no logged
- * call asked for. Not `keyed`: a second run would be harmless to the file itself, but would undo changes that others
- * made in between. Not `once`: the file can be checked. After a crash a file that holds the content is answered as
- * written without being touched; any other file is written. Such a file may never have been written, or may have
- * changed since. The two cases look the same, so the requested content wins.
+ * The tool's effect is `probe`:
+ * - not `pure`: a pure call may run before the log has it, and would write a file that no logged call asked for;
+ * - not `keyed`: a second run would undo changes that others made in between;
+ * - not `once`: the file shows whether the call took effect.
+ *
+ * After a crash, a file that has the content is answered as written, and is not touched. Any other file is written. It
+ * may never have been written, or may have changed since. These two cases look the same, so the requested content wins.
  */
 export function writeFile(options: WriteFileOptions = {}): Tool<WriteFileInput> {
   const given = parseOption(optionsSchema, 'writeFile', options);

@@ -4,8 +4,8 @@ import { OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
 import type { McpEffect, McpResult, McpServerAnswer } from './protocol.ts';
 
 /**
- * An attempt that failed with its connection. `isUnsent`: the server has not received the call, so that sending it again
- * cannot repeat its effect.
+ * An attempt that failed because its connection was lost. `isUnsent`: the server has not received the call, so sending
+ * it again cannot repeat its effect.
  */
 export class ConnectionLostError extends Error {
   readonly isUnsent: boolean;
@@ -20,9 +20,9 @@ export class ConnectionLostError extends Error {
 const UNKNOWN: McpResult = { blocks: [{ type: 'text', text: OUTCOME_UNKNOWN }], isError: true };
 
 /**
- * Makes attempts until one settles otherwise than by `ConnectionLostError`. A `once` call that may have reached its
- * server is not sent again: its result says that the outcome is unknown. Other calls are sent again
- * `MCP_CALL_REPEATS_MAX` times at most; then the last error is thrown.
+ * Makes attempts until one succeeds, or fails with another error than `ConnectionLostError`. A `once` call that may
+ * have reached its server is not sent again: its result says that the outcome is unknown. Other calls are sent again at
+ * most `MCP_CALL_REPEATS_MAX` times; then the last error is thrown.
  */
 export async function repeatLost(effect: McpEffect, attempt: () => Promise<McpServerAnswer>): Promise<McpServerAnswer> {
   for (let repeats = 0; ; repeats += 1) {

@@ -1,6 +1,6 @@
 /**
- * The connection to one MCP server, under supervision: it is made again when it is lost. Runs on the MCP thread, or on
- * the host thread for a server with an authentication provider.
+ * The supervised connection to one MCP server: a lost connection is made again. Runs on the MCP thread, or on the host
+ * thread for a server with an authentication provider.
  *
  * Owns: the client, the process or the HTTP session behind it, the wait between attempts, the open calls. Does not own:
  * the deadline of a call (`../host-runs.ts`), which tools an agent may use.
@@ -8,8 +8,9 @@
  * K1 A call settles exactly once. It is sent only over a connection that is ready, and is sent again only as
  *    `call-repeats.ts` allows.
  * K2 One process of a server lives at a time: the next one starts when no process of the last one is left.
- * K3 A server that does not answer is found by its calls: one that is given up starts a health check, and a server that
- *    fails it is ended. In the newer era the end of the stream with its news is found as well.
+ * K3 A server that does not answer is noticed through its calls: a call that is given up starts a health check. A
+ *    server that fails the check is ended. In the newer protocol era the end of the server's notification stream also
+ *    starts a check.
  * K4 After `close` there is no process, no timer and no open call.
  */
 import { setTimeout as delay } from 'node:timers/promises';
@@ -72,7 +73,7 @@ export interface ConnectionParts {
 interface Session {
   readonly client: Client;
   readonly transport: StdioTransport | HttpTransport;
-  /** Resolves with the reason when the connection has ended or is given up. */
+  /** Resolves when the connection has ended or is given up, with the reason. */
   readonly ended: Promise<string>;
   readonly end: (why: string) => void;
   /** The server's tools that have a schema of their output, by name. */
@@ -92,9 +93,9 @@ export class McpConnection {
   #living: Promise<void> | undefined;
   /** The reason why there is no connection now. */
   #lastFailure = 'it is starting';
-  /** True if the server is known to be of the older protocol era, so that it is not asked again. */
+  /** True if the next connection uses the older protocol era at once, without asking for the newer one. */
   #isLegacy = false;
-  /** True once the listener knows that the server is not connected. */
+  /** True from the report that the server is not connected until it is connected again. */
   #isReported = false;
   #openCalls = 0;
   #openCharacters = 0;
@@ -173,7 +174,10 @@ export class McpConnection {
   async #attempt(session: Session, call: McpCall, { signal, progress }: McpCallHooks): Promise<McpServerAnswer> {
     try {
       if (call.elicited !== undefined && session.client.getProtocolEra() !== 'modern') {
-        throw new TroupeError('internal', `MCP server ${this.#label} asked, and now speaks a protocol without that`);
+        throw new TroupeError(
+          'internal',
+          `MCP server ${this.#label} asked a question, but now speaks a protocol without questions`,
+        );
       }
       const input = call.input as Record<string, unknown>;
       const result = await session.client.callTool(
@@ -181,7 +185,7 @@ export class McpConnection {
         {
           signal,
           onprogress: ({ progress: done, total, message }) => progress({ progress: done, total, message }),
-          // The caller keeps the time: it aborts the signal.
+          // The caller ends late calls: it aborts the signal.
           timeout: 2 * TOOL_TIMEOUT_MS_MAX,
           allowInputRequired: true,
           ...withoutOutput(session.tools.get(call.tool)),
@@ -191,13 +195,13 @@ export class McpConnection {
       return resultOf(result, session.tools.get(call.tool)?.outputSchema);
     } catch (error) {
       if (signal.aborted) {
-        // The server may be healthy: then the check costs one message.
+        // If the server is healthy, the check costs only one message.
         void this.#check(session);
         throw asError(signal.reason);
       }
       const lost = lostBy(error, session);
       if (lost === undefined) throw asError(error);
-      // Otherwise the next attempt might use the same dead connection.
+      // The check ends a dead connection, so that the next attempt does not use it.
       await this.#check(session);
       throw lost;
     }
@@ -218,7 +222,7 @@ export class McpConnection {
       const options = { timeout: MCP_HEALTH_MS };
       await (client.getProtocolEra() === 'modern' ? client.discover(options) : client.ping(options));
     } catch (error) {
-      // An error in answer to the check is an answer.
+      // A protocol error in reply to the check shows that the server answers.
       if (error instanceof ProtocolError && error.code !== STREAM_ENDED_CODE) return;
       end(`it did not answer a health check: ${asError(error).message}`);
     }
@@ -233,8 +237,8 @@ export class McpConnection {
       const { wasReady, why } = await this.#liveOnce();
       if (signal.aborted) return;
       this.#lastFailure = why;
-      // A process may end because it is asked for the newer era before it was initialised. So it is started again at once
-      // in the older one, and the eras take turns as long as neither works.
+      // A server may end its process when it is asked for the newer era before it was initialised. So it is started
+      // again at once in the older era. While neither era works, they alternate.
       if (!wasReady && 'command' in this.#parts.server) this.#isLegacy = wasAsked;
       if (!wasReady && this.#isLegacy && failures === 0) {
         failures = 1;
@@ -282,7 +286,7 @@ export class McpConnection {
         versionNegotiation: { mode: 'auto', probe: { timeoutMs: MCP_PROBE_MS } },
         listMaxPages: MCP_LIST_PAGES_MAX,
         capabilities: { elicitation: { form: {} } },
-        // A question waits in the log of its session, which answers it with another call.
+        // A question waits in the log of its session. The session answers it with another call.
         inputRequired: { autoFulfill: false },
         listChanged: {
           tools: {
@@ -294,8 +298,8 @@ export class McpConnection {
         },
       },
     );
-    // The era is not known before the capability must be declared. In the older one a question does not say whose call
-    // it belongs to, so that no session can answer it.
+    // The capability must be declared before the era is known. In the older era a question does not name its call, so
+    // no session can answer it.
     client.setRequestHandler('elicitation/create', () => ({ action: 'cancel' }));
     let end: (why: string) => void = () => undefined;
     const ended = new Promise<string>((resolve) => {
@@ -312,8 +316,9 @@ export class McpConnection {
   }
 
   /**
-   * Follows the stream with the news of a server of the newer era. A stream that breaks may be the end of the server, so
-   * its health is checked; otherwise another stream is opened, and the tools are read again. Never rejects.
+   * Follows the notification stream of a server of the newer era. A stream that breaks may mean that the server has
+   * ended, so its health is checked. If the server lives, another stream is opened, and the tools are read again. Never
+   * rejects.
    */
   async #follow(session: Session): Promise<void> {
     const { client, take } = session;
@@ -335,7 +340,7 @@ export class McpConnection {
 
   async #end(transport: Session['transport']): Promise<void> {
     const hasSession = transport instanceof HttpTransport && transport.sessionId !== undefined;
-    // A server that was lost has forgotten the session, or could not be asked to.
+    // Only a close ends the HTTP session: a lost server has forgotten its session, or cannot be reached.
     if (hasSession && this.#closing.signal.aborted) {
       await Promise.race([
         transport.terminateSession().catch(() => undefined),
@@ -346,14 +351,14 @@ export class McpConnection {
   }
 }
 
-/** The failure of an attempt that was lost with its connection; undefined for an answer of the server. */
+/** The error of an attempt that was lost with its connection; undefined if `error` is an answer of the server. */
 function lostBy(error: unknown, { transport }: Session): ConnectionLostError | undefined {
   const message = `the connection to the MCP server was lost: ${asError(error).message}`;
   const lost = (isUnsent: boolean): ConnectionLostError => new ConnectionLostError(message, { isUnsent, cause: error });
   if (error instanceof SdkHttpError) {
     const { status } = error;
     if (status !== undefined && status >= HTTP_SERVER_ERROR) return lost(false);
-    // The server has restarted and does not know its session any more.
+    // The server has restarted, and no longer knows its session.
     const isForgotten = status === HTTP_NOT_FOUND || status === HTTP_BAD_REQUEST;
     if (!isForgotten || !(transport instanceof HttpTransport) || transport.sessionId === undefined) return undefined;
     return lost(true);
@@ -367,8 +372,8 @@ function lostBy(error: unknown, { transport }: Session): ConnectionLostError | u
 }
 
 /**
- * The definition for a call whose output the client must not check: it would refuse a question, which has no output.
- * `resultOf` checks it instead.
+ * The tool's definition without the schema of its output, so that the client does not check the output. It would refuse
+ * a question, which has no output. `resultOf` checks the output instead.
  */
 function withoutOutput(tool: Tool | undefined): { readonly toolDefinition?: Tool } {
   if (tool === undefined) return {};

@@ -1,7 +1,7 @@
 /**
- * Questions of MCP servers: the answer `input_required` to a call, as one question to a person or as a result that says
- * why it cannot be asked. Schemas are taken in the form of the protocol, flat and without patterns, so that judging an
- * answer is cheap. Pure.
+ * Questions of MCP servers. A server's answer `input_required` to a call becomes one question to a person, or a result
+ * that says why the question cannot be asked. Only schemas in the protocol's form are accepted: flat, without patterns.
+ * So judging an answer is cheap. Pure.
  */
 import { type InputRequiredResult, specTypeSchemas } from '@modelcontextprotocol/client';
 import { MCP_QUESTION_BYTES_MAX, QUESTION_CHARACTERS_MAX } from '../../base/bounds.ts';
@@ -13,7 +13,7 @@ import { schemaProblem } from '../json-schema.ts';
 import { cleanText } from '../result-text.ts';
 import type { McpResult, McpServerAnswer } from './protocol.ts';
 
-/** The question that a server asks, or a failed result for one that is not supported. */
+/** The question that a server asks, or a failed result for a question that is not supported. */
 export function questionOf(
   server: string,
   { inputRequests = {}, requestState: state }: InputRequiredResult,
@@ -22,7 +22,7 @@ export function questionOf(
   if (asked === undefined) return refused('an answer that comes later');
   if (others.length > 0) return refused('several questions at once');
   const [key, request] = asked;
-  // The client has not checked it.
+  // The client has not checked the request.
   const { method, params } = isRecord(request) ? (request as Readonly<Record<string, unknown>>) : {};
   if (method !== 'elicitation/create') return refused(describeValue(method));
   if (isRecord(params) && params['mode'] === 'url') return refused('a question that a web page asks');

@@ -1,13 +1,13 @@
-/** The tools of an MCP server as an agent is granted them: plain data, resolved when the server's tools are known. */
+/** An agent's grants of MCP servers' tools: plain data. They are resolved once the servers' tools are known. */
 import { MCP_CALLS_IN_FLIGHT_MAX } from '../../base/bounds.ts';
 import type { RegisteredTool } from '../tool-registry.ts';
 import { MCP_NAME_SEPARATOR, type McpEffect, type McpToolList } from './protocol.ts';
 
-/** Options of `mcpTools`. The names are those at the server; `only` compares them without regard to case. */
+/** Options of `mcpTools`. They use the server's own names of its tools; `only` is case-insensitive. */
 export interface McpToolsOptions {
-  /** The tools that the agent may use; default: all, also those that the server gets later. */
+  /** The tools that the agent may use; default: all, including those that the server gets later. */
   readonly only?: readonly string[];
-  /** The effect of a call, which decides whether it may run again; default: the one that follows from the server's hints. */
+  /** The effects of calls, which decide whether a call may run again; default: as the server's hints say. */
   readonly effects?: Readonly<Record<string, McpEffect>>;
 }
 
@@ -17,8 +17,8 @@ export interface McpGrantData extends McpToolsOptions {
 }
 
 /**
- * The tools that the grants give: in the order of the grants, and within one in the server's order. `own`: the agent's
- * other tools. `timeoutMs`: the time of a call.
+ * The tools that the grants give: in the order of the grants, and within a grant in the server's order. `own`: the
+ * agent's other tools, which win over a granted tool of the same name. `timeoutMs`: the timeout of a call.
  */
 export function grantedTools(
   grants: readonly McpGrantData[],

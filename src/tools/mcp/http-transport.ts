@@ -1,12 +1,12 @@
 /**
- * Streamable HTTP as the SDK has it, with two additions: a message has a bound in bytes, and a call whose answer stream
- * ends without the answer fails at once instead of at its timeout.
+ * The SDK's transport for Streamable HTTP, with two additions. A message has a bound in bytes. A call whose answer
+ * stream ends without the answer fails at once instead of at its timeout.
  */
 import { type JSONRPCMessage, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { MCP_MESSAGE_BYTES_MAX } from '../../base/bounds.ts';
 import type { McpAddress } from './protocol.ts';
 
-/** The code of the error that stands for an answer stream without an answer. Servers have no such code. */
+/** The code of the error for an answer stream that ended without the answer. Servers do not use this code. */
 export const STREAM_ENDED_CODE = -32_099;
 const LINE_END = 10;
 
@@ -18,7 +18,7 @@ export class HttpTransport extends StreamableHTTPClientTransport {
     super(new URL(url), {
       requestInit: { headers: { ...headers } },
       fetch: boundedFetch,
-      // Options have checked that it has one of the two methods that the SDK looks for.
+      // The options were checked: the provider has one of the two methods that the SDK looks for.
       ...(authProvider === undefined ? {} : { authProvider: authProvider as never }),
     });
   }
@@ -33,13 +33,13 @@ export class HttpTransport extends StreamableHTTPClientTransport {
     }
     const { id } = message;
     const error = { code: STREAM_ENDED_CODE, message: 'the connection ended before the answer came' };
-    // The stream also ends after its answer. Then the request is no longer open, and the client ignores this.
+    // The stream also ends after its answer. The request is then no longer open, and the client ignores this error.
     const onRequestStreamEnd = (): void => this.onmessage?.({ jsonrpc: '2.0', id, error });
     await super.send(message, { ...options, onRequestStreamEnd });
   }
 }
 
-/** `fetch`, whose body fails when one message exceeds the bound: the whole body, or one line of an event stream. */
+/** `fetch` whose body fails when a message exceeds the bound. A message is the body, or a line of an event stream. */
 async function boundedFetch(url: string | URL, init?: RequestInit): Promise<Response> {
   const response = await fetch(url, init);
   if (response.body === null) return response;

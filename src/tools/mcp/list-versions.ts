@@ -1,6 +1,6 @@
 /**
- * The tools of all MCP servers now and before. An epoch shows a model the tools with which it was opened, so earlier
- * lists are kept for the epochs in use.
+ * The present and earlier tool lists of all MCP servers. An epoch shows a model the tools with which the epoch was
+ * opened, so earlier lists are kept for the epochs in use.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { MCP_LISTS_KEPT_MAX } from '../../base/bounds.ts';
@@ -8,12 +8,14 @@ import type { McpToolList } from './protocol.ts';
 
 /** The tools of all servers at one time. */
 export interface McpLists {
-  /** Larger than that of any earlier lists. */
+  /** Larger than the version of any earlier lists. */
   readonly version: number;
   readonly lists: readonly McpToolList[];
 }
 
-/** See the head of the file. An epoch older than `MCP_LISTS_KEPT_MAX` lists is replaced by a new one. */
+/**
+ * See the head of the file. Only the last `MCP_LISTS_KEPT_MAX` lists are kept; an epoch with older ones is replaced.
+ */
 export class McpListVersions {
   #versions: readonly [McpLists, ...McpLists[]];
 
@@ -21,7 +23,7 @@ export class McpListVersions {
     this.#versions = [{ version: 0, lists }];
   }
 
-  /** All that are kept, newest first. */
+  /** All kept lists, newest first. */
   get all(): readonly [McpLists, ...McpLists[]] {
     return this.#versions;
   }
@@ -30,7 +32,7 @@ export class McpListVersions {
     return this.#versions[0];
   }
 
-  /** Takes the present lists; returns false if they are the newest ones already. */
+  /** Takes the present lists. Returns false if they equal the newest lists. */
   take(lists: readonly McpToolList[]): boolean {
     const { newest } = this;
     if (isDeepStrictEqual(newest.lists, lists)) return false;

@@ -2,7 +2,6 @@
 import { ConfigError, systemCodeOf } from '../../base/errors.ts';
 import type { McpConnections, McpListener } from './protocol.ts';
 
-/** The package, and the form of the command that installs it. */
 const PACKAGE = '@modelcontextprotocol/client';
 
 /**

@@ -23,9 +23,9 @@ const optionsSchema: z.ZodType<{
 });
 
 /**
- * The tools of the MCP server that `open({ mcp })` has under this name, for an agent's `tools`. A model knows each as
- * `<server>__<tool>`; an agent's own tool of that name takes its place. Throws `ConfigError` that names the key for
- * unknown options and bad values. `open` refuses the name of a server that it does not have.
+ * The tools of the MCP server that `open({ mcp })` has under this name, for an agent's `tools`. A model knows each tool
+ * as `<server>__<tool>`. If the agent itself has a tool of that name, that tool wins. Throws `ConfigError` that names
+ * the key for unknown options and bad values. `open` refuses the name of a server that it does not have.
  */
 export function mcpTools(server: string, options: McpToolsOptions = {}): McpTools {
   const name = parseOption(serverNameSchema, 'mcpTools server', server);
@@ -38,7 +38,7 @@ export function isMcpTools(value: unknown): value is McpTools {
   return typeof value === 'object' && value !== null && GRANT in value;
 }
 
-/** The grant without its mark, which does not cross threads. */
+/** The grant without its mark, a symbol, which cannot be sent to a thread. */
 export function grantData({ server, only, effects }: McpTools): McpGrantData {
   return { server, ...defined({ only, effects }) };
 }

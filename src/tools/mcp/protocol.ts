@@ -8,9 +8,9 @@ import type { Effect, ToolDescription } from '../tool.ts';
 export interface McpProcess {
   readonly command: string;
   readonly args?: readonly string[];
-  /** Further variables. The process has those of this process without the ones whose names look like secrets. */
+  /** Variables added to those of this process. Variables whose names look like secrets are not passed on. */
   readonly env?: Readonly<Record<string, string>>;
-  /** The directory it starts in; default: that of this process. */
+  /** The directory in which the process starts; default: that of this process. */
   readonly cwd?: string;
 }
 
@@ -32,13 +32,13 @@ export type McpServer = McpProcess | McpAddress;
 /** Definitions by the names of the servers. */
 export type McpServerMap = Readonly<Record<string, McpServer>>;
 
-/** The effects that a call of a server may have; a server has no probe. */
+/** The effects that a call of a server's tool may have. A server has no probe. */
 export type McpEffect = Exclude<Effect, 'probe'>;
 
-/** Stands between the name of a server and that of its tool, in the name that a model knows. */
+/** Separates the name of a server from that of its tool in the name that a model knows. */
 export const MCP_NAME_SEPARATOR = '__';
 
-/** A tool of a server: its name there, and its description for a model, whose name is `<server>__<tool>`. */
+/** A tool of a server. `name`: its name at the server. The name in its description is `<server>__<tool>`. */
 export interface McpTool {
   readonly name: string;
   readonly description: ToolDescription;
@@ -59,7 +59,7 @@ export interface McpCall {
   readonly effect: McpEffect;
   /** The call's idempotency key. The server receives it as `_meta['troupe/key']`. */
   readonly key: string;
-  /** The answer to the question that the server asked in this call, which continues with it; missing: it begins. */
+  /** The answer to the question that the server asked in this call. The call continues with it; missing: it begins. */
   readonly elicited?: AnsweredElicitation;
 }
 
@@ -77,14 +77,14 @@ export interface McpResult {
   readonly isError: boolean;
 }
 
-/** The end of a run of a call: its result, or the question with whose answer the call continues. */
+/** How a server answers a call: with its result, or with a question. The call continues with the question's answer. */
 export type McpServerAnswer = McpResult | ServerQuestion;
 
-/** Receives the news of the servers. Its methods must not throw. */
+/** Receives the events of the servers. Its methods must not throw. */
 export interface McpListener {
   /** The server has these tools now. */
   tools(list: McpToolList): void;
-  /** The server has no connection; called once until it has one again. Its tools come as soon as it has. */
+  /** The server has lost its connection. Called once for each loss. `tools` is called when it is connected again. */
   lost(server: string, why: string): void;
   /** A warning for the log. */
   warn(message: string): void;
@@ -93,13 +93,13 @@ export interface McpListener {
 /** The connections to some servers, on this thread or on another one. */
 export interface McpConnections {
   /**
-   * Sets the servers: new and changed ones are started, missing ones are ended. Rejects with `ConfigError` when the
-   * package of the client is not installed.
+   * Sets the servers: new and changed servers are started, and servers that are missing here are ended. Rejects with
+   * `ConfigError` when the package of the client is not installed.
    */
   configure(servers: McpServerMap): Promise<void>;
   /**
    * Calls a tool. Rejects with `TroupeError` when there is no connection in time, when too many calls are open, and for
-   * a call that the server refused. A `once` call whose outcome is unknown is a result that says so.
+   * a call that the server refused. For a `once` call whose outcome is unknown, the result says so.
    */
   call(call: McpCall, hooks: McpCallHooks): Promise<McpServerAnswer>;
   /** Ends all servers; resolves when none of their processes is left. */

@@ -11,9 +11,9 @@ type McpResource = Extract<McpContent, { type: 'resource' }>['resource'];
 const PDF = 'application/pdf';
 
 /**
- * The blocks of a result: texts, images and documents as such, in order; consecutive texts as one, a line each. Content
- * that the Messages API does not have becomes a text that names it. Without content, the structured content as JSON.
- * `outputSchema`: what the structured content must fit. Throws if it does not.
+ * The blocks of a result, in order: texts, images and documents. Consecutive texts are joined by newlines. Content of
+ * another kind becomes a text that names it. If there is no content, the structured content is given as JSON.
+ * `outputSchema`: the schema of the structured content. Throws if the content does not fit.
  */
 export function resultOf(result: CallToolResult, outputSchema?: object): McpResult {
   const { content, structuredContent, isError } = result;
@@ -57,7 +57,7 @@ function resource(given: McpResource): ResultBlock {
   return media(mimeType, blob, `[resource: ${uri}, ${mimeType}]`);
 }
 
-/** An image or document, or else the text that names it. */
+/** An image or a document; for another media type, a text that names it. */
 function media(mediaType: string, data: string, name: string): ResultBlock {
   const source = { type: 'base64', media_type: mediaType, data };
   if (IMAGE_TYPES.has(mediaType)) return { type: 'image', source };

@@ -59,9 +59,9 @@ export function parseServers(given: Readonly<Record<string, unknown>>): McpServe
 }
 
 /**
- * The servers of an `mcp.json`: its `mcpServers`, by name. `${NAME}` stands for a variable of the environment and
- * `${NAME:-text}` for one with a default. A server that cannot be used is left out, and `warn` receives the reason. Throws
- * `ConfigError` for a text of another form.
+ * The servers of an `mcp.json`: its `mcpServers`, by name. `${NAME}` stands for a variable of the environment, and
+ * `${NAME:-text}` for a variable with a default. A server that cannot be used is left out, and `warn` receives the
+ * reason. Throws `ConfigError` for a text of another form.
  */
 export function parseServerFile(
   text: string,
@@ -102,13 +102,13 @@ function filedServer(name: string, given: unknown): McpServer | undefined {
   const result = (isAddress ? filedAddressSchema : filedProcessSchema).safeParse(given);
   if (result.success) return defined(result.data) as McpServer;
   const [issue] = result.error.issues;
-  // The value is not named: a variable of the environment may be a secret.
+  // The error does not show the value, because a variable of the environment may be a secret.
   throw new ConfigError(`option ${JSON.stringify([key, ...(issue?.path ?? [])].join('.'))}: ${issue?.message}`, {
     data: { key },
   });
 }
 
-/** The value with its variables. Throws `ConfigError` for a variable that is not set. */
+/** The value with its variables filled in. Throws `ConfigError` for a variable that is not set. */
 function expanded(value: unknown, environment: Readonly<Record<string, string | undefined>>): unknown {
   if (typeof value === 'string') {
     return value.replaceAll(/\$\{(\w+)(?::-([^}]*))?\}/g, (_whole, name: string, otherwise: string | undefined) => {

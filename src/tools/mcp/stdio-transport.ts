@@ -1,12 +1,14 @@
 /**
- * The process of an MCP server, and the messages on its standard input and output. The transport of the SDK signals one
- * process only; a server started by a wrapper such as `npx` would survive it, so this one ends whole process groups.
+ * The process of an MCP server, and the messages on its standard input and output. The SDK's own transport signals only
+ * one process, so a server that was started by a wrapper such as `npx` would survive. This transport ends whole process
+ * groups.
  *
  * Owns: the process, its group, its pipes. Does not own: the protocol, starting the process again.
  *
- * T1 The process leads its own POSIX session, and `close` ends every process in it: the end of its input, TERM, KILL.
- * T2 A watcher in the group waits for a pipe to close and kills the group, so that the server ends with this thread and
- *    with this process, even if either is killed.
+ * T1 The process leads its own POSIX session, and `close` ends every process in it: it closes the input, then sends
+ *    TERM, then KILL.
+ * T2 A watcher in the group waits for a pipe to close, and then kills the group. So the server ends with this thread
+ *    and this process, even if they are killed.
  * T3 A message is at most `MCP_MESSAGE_BYTES_MAX` bytes. A server that exceeds it is ended.
  */
 import { strict as assert } from 'node:assert';
@@ -31,8 +33,8 @@ import type { McpProcess } from './protocol.ts';
 /** The variable that names the server to which a process belongs, for processes that leave its POSIX session. */
 const SERVER_ID = 'TROUPE_MCP_ID';
 /**
- * Starts the watcher (T2), which holds none of the server's pipes, reports its process id, and becomes the server. The
- * watcher survives TERM, so that a server which ignores TERM cannot survive this process either.
+ * Starts the watcher (T2), which holds none of the server's pipes, reports the watcher's process id, and then becomes
+ * the server. The watcher survives TERM, so that a server that ignores TERM does not survive this process either.
  */
 const WATCH = "( trap '' TERM; read -r line <&3; kill -KILL 0 ) </dev/null >/dev/null 2>&1";
 const START = `${WATCH} & echo $! >&3; exec 3<&-; exec "$@"`;
@@ -42,7 +44,7 @@ export class StdioTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
-  /** With `pid` it marks a transport of a process for the SDK, which then takes silence for the older era. */
+  /** The SDK recognises the transport of a process by `stderr` and `pid`. It then takes silence for the older era. */
   readonly stderr = null;
   readonly #server: McpProcess;
   readonly #id: string = randomBytes(16).toString('hex');
@@ -88,7 +90,7 @@ export class StdioTransport implements Transport {
     // The last messages may be read after the exit. A process that the server left behind may hold the pipe open, so
     // the group is ended at the exit.
     child.once('exit', () => void this.close());
-    // Errors of these pipes are the server's end, which its exit reports.
+    // Errors of these pipes mean that the server has ended. Its exit reports that.
     for (const pipe of child.stdio) pipe?.on('error', () => undefined);
     child.stdio[3]?.on('data', (pid: Buffer) => {
       this.#watcher = Number(pid.toString());
@@ -150,7 +152,7 @@ export class StdioTransport implements Transport {
         if (message === null) return;
         this.onmessage?.(message);
       } catch (error) {
-        // A line of JSON that is no message: the line is skipped.
+        // The line is JSON but not a message, so it is skipped.
         this.onerror?.(asError(error));
       }
     }

@@ -1,11 +1,12 @@
 /**
- * The connections to MCP servers on the MCP thread, seen by the host.
+ * The host's side of the connections to MCP servers on the MCP thread.
  *
  * Owns: the thread, and which calls are in flight there. Does not own: the connections, which are the thread's
  * (`connection.ts`).
  *
- * J1 A thread that dies is replaced after `MCP_RETRY_MS`, and later each time it dies again soon. Its servers end with it
- *    (T2 of `stdio-transport.ts`), and its calls are treated as calls of a lost connection (K1).
+ * J1 A thread that dies is replaced after `MCP_RETRY_MS`. The wait grows each time a thread dies soon after its start.
+ *    Its servers end with it (T2 of `stdio-transport.ts`), and its calls are treated as calls of a lost connection
+ *    (K1).
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { MCP_CLOSE_MS, MCP_RETRY_MS, MCP_RETRY_MS_MAX, MCP_STABLE_MS } from '../../base/bounds.ts';
@@ -34,11 +35,11 @@ export class ThreadConnections implements McpConnections {
   #servers: McpServerMap = {};
   #running: Promise<Running> | undefined;
   #lastId = 0;
-  /** Threads that died in a row. */
+  /** Threads that died in a row, each soon after its start. */
   #deaths = 0;
   readonly #closing = new AbortController();
 
-  /** `start`: starts the thread; a test keeps it, to end it. */
+  /** `start`: starts the thread. A test passes its own, to keep the thread and end it. */
   constructor(listener: McpListener, version: string, start: typeof startThread = startThread) {
     this.#listener = listener;
     this.#data = { version };
@@ -76,7 +77,7 @@ export class ThreadConnections implements McpConnections {
     try {
       const request: McpThreadCall = { ...call, id };
       const answer = endpoint.call('call', request);
-      // An aborted signal has no further event.
+      // A signal that is already aborted sends no event.
       if (signal.aborted) cancel();
       return (await keepAliveFor(answer)) as McpServerAnswer;
     } catch (error) {
@@ -120,7 +121,7 @@ export class ThreadConnections implements McpConnections {
       const hasLasted = performance.now() - startedAt >= MCP_STABLE_MS;
       this.#deaths = hasLasted ? 1 : this.#deaths + 1;
       const next = this.#start(growingWait(this.#deaths, { first: MCP_RETRY_MS, longest: MCP_RETRY_MS_MAX }));
-      // A close during the wait ends it; `close` and the calls have the same reason.
+      // A close during the wait rejects this promise. `close` and the waiting calls handle the rejection.
       next.catch(() => undefined);
       this.#running = next;
     });

@@ -9,8 +9,8 @@ import { MCP_NAME_SEPARATOR, type McpEffect, type McpTool, type McpToolList } fr
 const FOREIGN = /[^a-zA-Z0-9_-]/g;
 
 /**
- * A server's tools, each described and checked as every tool is. A tool that a model cannot have is left out, and `log`
- * receives the reason; so are the tools beyond the bounds.
+ * A server's tools, each described and checked as every tool is. A tool that a model cannot have is left out, and so
+ * are the tools beyond the bounds. `log` receives the reasons.
  */
 export function describeTools(server: string, tools: readonly Tool[], log: (message: string) => void): McpToolList {
   const found = new Map<string, McpTool>();
@@ -50,7 +50,7 @@ function describe(server: string, { name, title, description, inputSchema, annot
   };
 }
 
-/** A server's hints say how often a call may run. Without a hint it runs once. */
+/** The effect that a server's hints give: they say whether a call may run again. Without a hint it runs only once. */
 function effectOf(annotations: Tool['annotations']): McpEffect {
   if (annotations?.readOnlyHint === true) return 'pure';
   return annotations?.idempotentHint === true ? 'keyed' : 'once';

@@ -1,4 +1,7 @@
-/** The pool's view of its threads: the shift of each thread at work, and the batches of calls that it was handed. */
+/**
+ * The pool's view of its threads. A **batch** is the calls that a thread was handed in one message. A **shift** is a
+ * thread's work from its first batch until every call of every batch has ended.
+ */
 import { strict as assert } from 'node:assert';
 import { TOOL_ABANDONED_MAX, TOOL_THREAD_CALLS_MAX } from '../../base/bounds.ts';
 import type { Deadline } from '../../base/deadline-queue.ts';
@@ -25,11 +28,11 @@ export class ThreadBatch {
   readonly cursor: BatchCursor;
   /** Monotonic ms at which the batch was handed over. */
   readonly handedAt: number;
-  /** True if the thread has the batch by its line, because it was at work already. */
+  /** True if the batch joined a shift that was already running. It was then sent over the thread's line. */
   readonly hasJoined: boolean;
   /** The number of runs that were not taken back. */
   end: number;
-  /** The number of runs that have ended here, or will begin again elsewhere. */
+  /** The number of runs that have ended on this thread, or will begin again on another. */
   left = 0;
   /** Outcomes that the thread has reported, or that are known to be lost (R5). */
   reported = 0;
@@ -48,12 +51,12 @@ export class ThreadBatch {
     for (const open of runs) shift.enter(open);
   }
 
-  /** True if none of its runs is with the thread any more. */
+  /** True if the thread has none of the batch's runs any more. */
   get isOver(): boolean {
     return this.left >= this.end;
   }
 
-  /** The number of runs at work. Of a batch whose runs begin one after another, that is one. */
+  /** The number of runs at work; at most one if the runs begin one after another. */
   get running(): number {
     return this.shift.isAlone ? Math.min(1, this.end - this.left) : this.end - this.left;
   }
@@ -100,7 +103,7 @@ export class ThreadBatch {
   }
 }
 
-/** A thread at work, from the first batch it was handed until it has ended every call of every batch. */
+/** A shift of a thread; see the head of the file. */
 export class ThreadShift {
   readonly number: number;
   /** Aborted to end the thread. */
@@ -109,28 +112,28 @@ export class ThreadShift {
   readonly batches: Set<ThreadBatch> = new Set();
   /** Runs that were answered although their tools still work, by id. */
   readonly abandoned: Map<number, BatchPlace> = new Map();
-  /** The cursor of the first batch, which shows when the thread takes up no other. */
+  /** The cursor of the first batch. It shows when the thread takes no further batch. */
   cursor: BatchCursor | undefined;
   /** True if its runs begin one after another, because they need the thread alone. */
   isAlone: boolean;
-  /** True if it receives nothing more, so that a run that needs a thread alone gets one. */
+  /** True if the thread receives no more runs, so that a run that needs a thread alone gets one. */
   isDraining = false;
   /** True if its thread is to be replaced once its runs are over. */
   isRetired = false;
-  /** True if its thread did not take up a batch in time. It receives nothing more until it sends a note. */
+  /** True if the thread did not begin a batch in time. It receives no more runs until it sends a note. */
   isDeaf = false;
   /** True if the thread has finished the shift. Reports of its runs may still be in flight. */
   isLeft = false;
-  /** Monotonic ms at which a check found it without any run. */
+  /** Monotonic ms at which a check found the shift without runs. */
   idleSince: number | undefined;
-  /** The line to its thread, once the thread has taken up the shift. */
+  /** The line to the thread, once the thread has begun the shift. */
   line: ThreadLine | undefined;
   /** The number of runs that are not over. */
   calls = 0;
   /** The number of runs of each tool that are not over. */
   readonly #lanes = new Map<string, number>();
 
-  /** `isSingle`: its thread is ended with its first run. */
+  /** `isSingle`: the thread is ended after its first run. */
   constructor(number: number, isAlone: boolean, isSingle: boolean = false) {
     this.number = number;
     this.isAlone = isAlone;
@@ -152,7 +155,7 @@ export class ThreadShift {
 
   /**
    * True if the thread may run one more call of this tool. `chosen`: how many calls of each tool are about to be handed
-   * over; the run is counted there.
+   * over. If the run fits, it is counted in `chosen`.
    */
   fits({ lane, perThread }: OpenRun, chosen: Map<string, number>): boolean {
     const more = chosen.get(lane) ?? 0;
@@ -179,7 +182,7 @@ export class ThreadShift {
     if (!this.isAlone) this.#lanes.set(lane, (this.#lanes.get(lane) ?? 0) + 1);
   }
 
-  /** Counts a run that is over here. */
+  /** Counts a run that the thread no longer has. */
   leave({ lane }: OpenRun): void {
     this.calls -= 1;
     const others = (this.#lanes.get(lane) ?? 0) - 1;
@@ -187,7 +190,7 @@ export class ThreadShift {
     else this.#lanes.delete(lane);
   }
 
-  /** Leaves a run without an owner. */
+  /** Notes a run that was answered although its tool still works. */
   abandon(open: OpenRun, place: BatchPlace): void {
     this.abandoned.set(open.run.id, place);
     if (this.abandoned.size >= TOOL_ABANDONED_MAX) this.isRetired = true;
@@ -222,14 +225,14 @@ export function runAt({ batch, at }: BatchPlace): OpenRun {
   return open;
 }
 
-/** Milliseconds for which a run's tool has worked; 0 before it began. `place`: with its thread, if it is there. */
+/** Milliseconds for which a run's tool has worked; 0 before it began. `place`: its place, if a thread has the run. */
 export function elapsedOf(open: OpenRun, place: BatchPlace | undefined, now: number): number {
   const mark = place?.batch.cursor.markOf(place.at);
   if (place !== undefined && mark !== undefined && 'ms' in mark) open.startedAt = place.batch.handedAt + mark.ms;
   return open.startedAt === 0 ? 0 : Math.max(0, Math.round(now - open.startedAt));
 }
 
-/** True if the outcome of a run stands: it was cancelled or threw, or its tool had noticed the abort. */
+/** True if the decided outcome of a run counts: the run was cancelled or threw, or its tool had noticed the abort. */
 export function isDecided(open: OpenRun, { batch, at }: BatchPlace): boolean {
   return open.decided !== undefined && (open.isFinal || batch.cursor.isAborted(at));
 }

@@ -1,10 +1,11 @@
 /**
- * Runs the calls of one shift on a tool thread, from the first claim to the last outcome. A real and a simulated thread
- * share this code. It keeps no time: the pool aborts calls, and ends a thread whose loop does not answer.
+ * Runs the calls of one shift (see `batch.ts`) on a tool thread, from the first claim to the last outcome. Real and
+ * simulated threads share this code. It has no deadlines: the pool aborts late calls, and ends a thread whose loop does
+ * not answer.
  *
  * Owns: the calls that have begun and not ended, the marks of their batches. Does not own: the modules, the thread.
  *
- * B1 A call that ends at once reports its outcome before the next call begins, since that call may hold the loop.
+ * B1 A call that ends at once reports its outcome before the next call begins, because the next call may hold the loop.
  * B2 A call that the pool has taken back is not begun.
  * B3 A call of a sequential batch begins when the call before it has ended. Other calls run side by side.
  * B4 While a call occupies the loop to begin its tool, the cursor of its batch names it.
@@ -21,8 +22,8 @@ import { startTool } from '../tool-execution.ts';
 import type { ThreadBatchTask, ThreadCall, ThreadFinished, ThreadNote } from './protocol.ts';
 
 /**
- * Milliseconds of calls after which the thread yields for one tick, so that aborts, and timers that tools left behind,
- * are not delayed.
+ * Milliseconds of calls after which the thread yields for one tick, so that aborts and the timers of tools are not
+ * delayed.
  */
 const TURN_MS = 2;
 
@@ -49,7 +50,7 @@ export interface CallInThread {
 interface CallAtWork extends CallInThread {
   readonly batch: BatchInThread;
   progress: ProgressPublisher | undefined;
-  /** Called at the end of the call, if its batch waits for it. */
+  /** Called at the end of the call, if its batch waits for that. */
   onEnd: (() => void) | undefined;
 }
 
@@ -57,11 +58,11 @@ interface CallAtWork extends CallInThread {
 export interface ShiftSurroundings {
   /** The tool of a call, `undefined` when there is none of this name; a promise if its module must be loaded first. */
   readonly find: (call: ThreadCall) => AnyTool | undefined | Promise<AnyTool | undefined>;
-  /** Begins a call by `begin`, so that later effects of the call can be attributed to it. */
+  /** Runs `begin`, which begins a call, in the call's context. So later effects can be attributed to the call. */
   readonly within: (call: CallInThread, begin: () => Promise<void> | undefined) => Promise<void> | undefined;
   readonly clock: Clock;
   readonly soon: Soon;
-  /** The cursor of a batch, if its marks are needed elsewhere than in its memory. */
+  /** Makes the cursor of a batch, if its marks must also be sent elsewhere. */
   readonly cursorOf?: (memory: SharedArrayBuffer) => BatchCursor;
   /** Sends a note to the pool. */
   readonly post: (note: ThreadNote) => void;
@@ -83,7 +84,7 @@ export class ShiftInThread {
     this.#around = around;
   }
 
-  /** The call that runs, if it is the only one: an error that belongs to no call most likely comes from it. */
+  /** The call that runs, if there is only one: an error outside every call's context most likely comes from it. */
   get only(): CallInThread | undefined {
     if (this.#open.size !== 1) return undefined;
     const [call] = this.#open.values();
@@ -91,8 +92,8 @@ export class ShiftInThread {
   }
 
   /**
-   * Runs the calls of the first batch, and of batches that join, that are not taken back. Resolves, with the last
-   * outcome that is not reported yet, when all have ended. Rejects only for an error of this code.
+   * Runs the calls of the first batch and of batches that join, except calls that are taken back. When all have ended,
+   * resolves with the last outcome, if it is not reported yet. Rejects only for an error of this code.
    */
   run(task: ThreadBatchTask): Promise<ThreadFinished | undefined> {
     return new Promise((resolve, reject) => {
@@ -143,7 +144,7 @@ export class ShiftInThread {
       const begun = within(working, () => this.#find(working, now - task.handedAt));
       if (begun !== undefined) await begun;
       if (working.running && task.isSequential) await endOf(working);
-      // A promise that is already settled reports its outcome in this microtask (B1).
+      // Waits one microtask, in which a promise that is already settled reports its outcome (B1).
       else if (working.running) await undefined;
       now = clock.monotonic();
       if (now - turnedAt < TURN_MS) continue;
@@ -221,7 +222,7 @@ export class ShiftInThread {
     working.onEnd?.();
   }
 
-  /** True if every call has ended, and none is left to begin. */
+  /** True if every call has ended, and no call is left to begin. */
   #hasEnded(): boolean {
     if (this.#open.size > 0) return false;
     for (const { cursor } of this.#beginning) if (cursor.claimed < cursor.end) return false;

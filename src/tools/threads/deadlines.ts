@@ -1,7 +1,7 @@
 /**
- * The deadlines of the runs that are with tool threads (R2, R4 and R5 of `runs.ts`). A batch has one deadline, at the
- * earliest time at which one of its runs could need something. What a run needs is then read from the marks that its
- * thread leaves in shared memory (`batch-cursor.ts`), so that a run that ends in time costs nothing here.
+ * The deadlines of runs on tool threads (R2, R4 and R5 of `runs.ts`). A batch (see `batch.ts`) has one deadline: the
+ * earliest time at which one of its runs could need attention. The check then reads the state of each run from the
+ * marks that the thread leaves in shared memory (`batch-cursor.ts`). So a run that ends in time costs nothing here.
  *
  * Owns: the time of each batch's next check, the decisions about runs. Does not own: the runs, the threads' shifts.
  */
@@ -16,19 +16,19 @@ import type { ThreadAbort } from './protocol.ts';
 
 /** The owner of the runs. */
 export interface RunOwner {
-  /** True if a run of the batch is with its thread and has no outcome yet. */
+  /** True if the batch's thread has the run, and the run has no outcome yet. */
   owns(open: OpenRun, batch: ThreadBatch): boolean;
   /** Takes back the runs of a batch that have not begun. */
   takeBack(batch: ThreadBatch): void;
   /** Answers a run whose tool still works. */
   abandon(open: OpenRun, place: BatchPlace): void;
-  /** Answers a run that has ended, and whose outcome was lost. */
+  /** Answers a run that has ended but whose outcome was lost. */
   lost(open: OpenRun): void;
-  /** Hands waiting runs over soon. */
+  /** Hands waiting runs to threads, in a later microtask. */
   pump(): void;
 }
 
-/** The answer of a run that did not come from its tool's end. */
+/** The answer of a run, decided before its tool has ended. */
 export interface Decided {
   readonly content: string;
   readonly failed?: ToolFailure | undefined;
@@ -55,7 +55,7 @@ export class RunDeadlines {
     this.#dueIn(batch, delayMs);
   }
 
-  /** Gives the missing reports of a batch whose thread has finished some time (R5). */
+  /** Waits for the missing reports of a batch whose thread has finished its shift (R5). */
   left(batch: ThreadBatch): void {
     this.drop(batch);
     this.#dueIn(batch, TOOL_KILL_MS);
@@ -88,7 +88,7 @@ export class RunDeadlines {
     for (const open of runs) if (open.phase === 'ending') this.#abort(open, shift);
   }
 
-  /** Does what is due for the runs of a batch, and sets its next deadline. */
+  /** Acts on the runs of a batch that need it now, and sets the batch's next deadline. */
   check(batch: ThreadBatch): void {
     batch.deadline = undefined;
     const now = this.#clock.monotonic();
@@ -102,7 +102,7 @@ export class RunDeadlines {
     if (Number.isFinite(next)) this.#dueIn(batch, next - now);
   }
 
-  /** Does what is due for a run. Returns the time at which it needs another look. */
+  /** Acts on a run if it needs it now. Returns the time of the run's next check. */
   #nextOf(open: OpenRun, place: BatchPlace, now: number): number {
     const { batch, at } = place;
     if (batch.shift.kill.isAborted) return Number.POSITIVE_INFINITY;
@@ -114,7 +114,7 @@ export class RunDeadlines {
     const { toolName, timeoutMs, place: source } = open.run;
     const dueAt = beganAt + (mark.state === 'loading' ? TOOL_LOAD_MS : timeoutMs);
     if (now < dueAt) return dueAt;
-    // A run that cannot continue because of another one is not late (R2).
+    // A run that cannot continue because another run holds the loop is not late (R2).
     if (this.#holderBeside(open, batch.shift) !== undefined) return now + TOOL_KILL_MS;
     if (mark.state === 'running') this.#decide(open, place, timeoutText(toolName, timeoutMs), 'timeout');
     else {
@@ -158,11 +158,11 @@ export class RunDeadlines {
     const dueAt = handedAt + (hasJoined ? TOOL_KILL_MS : TOOL_LOAD_MS);
     if (now < dueAt) return Math.min(soonest, dueAt);
     if (!hasJoined) {
-      // The thread does not start.
+      // The thread has not started in time.
       shift.kill.abort();
       return Number.POSITIVE_INFINITY;
     }
-    // The loop of the thread is held, although no call was about to begin.
+    // Something holds the thread's loop, although no call of this batch has begun.
     shift.isDeaf = true;
     this.#owner.takeBack(batch);
     if (shift.calls === 0) shift.kill.abort();
@@ -170,7 +170,9 @@ export class RunDeadlines {
     return Number.POSITIVE_INFINITY;
   }
 
-  /** A shift without runs ends by itself. If its end was lost, its thread is ended. */
+  /**
+   * Checks a shift without runs. Such a shift ends by itself; if the report of its end was lost, its thread is ended.
+   */
   #nextOfIdle({ shift, handedAt }: ThreadBatch, now: number): number {
     if (shift.calls > 0 || shift.abandoned.size > 0 || shift.isLeft) return Number.POSITIVE_INFINITY;
     shift.idleSince ??= shift.line === undefined ? handedAt + TOOL_LOAD_MS - TOOL_KILL_MS : now;
@@ -180,7 +182,7 @@ export class RunDeadlines {
     return Number.POSITIVE_INFINITY;
   }
 
-  /** Another run that has an owner and is known to hold the loop. */
+  /** Another run that is known to hold the loop, unless it was abandoned. */
   #holderBeside(open: OpenRun, shift: ThreadShift): OpenRun | undefined {
     const { holder } = shift;
     return holder === undefined || holder === open || shift.abandoned.has(holder.run.id) ? undefined : holder;

@@ -1,6 +1,6 @@
 /**
- * Holds back runs of `probe` tools whose call has an earlier run that is still at work (R9 of `runs.ts`): the earlier
- * run may still take effect after the probe has answered that nothing happened.
+ * Holds back a run of a `probe` tool while an earlier run of the same call is still at work (R9 of `runs.ts`). The
+ * earlier run may take effect even after the probe has answered that nothing happened.
  *
  * Owns: which runs of `probe` tools are at work, by the key of their call, and the runs that wait for one of them. Does
  * not own: when a run ends.
@@ -13,12 +13,12 @@ export class EarlierRuns {
   readonly #atWork = new Map<string, { readonly open: OpenRun; readonly place: BatchPlace }>();
   readonly #waiting = new Map<string, OpenRun[]>();
 
-  /** Notes that a run is with a thread. */
+  /** Notes that a run was handed to a thread. */
   began(open: OpenRun, place: BatchPlace): void {
     if (open.run.effect === 'probe') this.#atWork.set(open.run.key, { open, place });
   }
 
-  /** Holds a run back; returns the place of the run at work, or `undefined` if the run may begin. */
+  /** Holds a run back if it must wait. Returns the place of the earlier run, or `undefined` if the run may begin. */
   hold(open: OpenRun): BatchPlace | undefined {
     const { effect, key } = open.run;
     const earlier = effect === 'probe' ? this.#atWork.get(key) : undefined;

@@ -1,15 +1,16 @@
 /**
- * A pool of tool processes, with the interface of a pool of threads: each task has a new process, which ends with it. So
- * `runs.ts` has one set of rules for both.
+ * A pool of tool processes with the interface of a pool of threads, so that `runs.ts` has one set of rules for both.
+ * Each task has a new process, which ends with the task.
  *
  * Owns: the processes, their groups, the tasks that wait for one. Does not own: the meaning of a task, its deadline.
  *
- * K1 `run` settles exactly once: with the result, the task's own error, `CancelledError` on abort, or a process's death.
- * K2 A process leads its own POSIX session. When its task is over, however it ended, every process in that session is
- *    killed, and, where the system has `/proc`, every process that carries its id in its environment.
+ * K1 `run` settles exactly once: with the result, the task's own error, `CancelledError` on abort, or a process's
+ *    death.
+ * K2 A process leads its own POSIX session. When its task has ended in any way, every process in that session is
+ *    killed. If the system has `/proc`, every process with the tool process's id in its environment is killed as well.
  * K3 A watcher in the group kills these processes when this thread or this process ends, even by a kill.
  * K4 A task that was taken back before its process was ready is never sent. This side writes the marks of the batch, as
- *    the process reports them, since the two have no memory in common.
+ *    the process reports them, because the two sides share no memory.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -41,7 +42,7 @@ export type FromProcess =
   | { readonly note: unknown }
   | { readonly reply: TaskReply };
 
-/** The variable that names the process to which a process belongs, for processes that leave its session (K2). */
+/** The variable with the id of the tool process. Processes that leave its POSIX session are found by it (K2). */
 const PROCESS_ID = 'TROUPE_TOOL_ID';
 
 interface Waiting {
@@ -116,7 +117,7 @@ class ProcessPool implements TaskPool {
 
 /** One process with its task. */
 class ToolProcess {
-  /** Resolves when no process of it is left. */
+  /** Resolves when neither the process nor any process that it started is left. */
   readonly gone: Promise<void>;
   readonly #entry: Waiting;
   readonly #onNote: TaskPoolOptions['onNote'];
@@ -174,7 +175,7 @@ class ToolProcess {
     for (const { pid } of alive.map((tool) => tool.#child)) if (pid !== undefined) signalGroup(pid, 'SIGKILL');
   }
 
-  /** The last messages may still be in the channel. */
+  /** Waits for messages that may still be in the channel, and then ends the task. */
   async #exited(how: string): Promise<void> {
     if (this.#child.connected && !this.#isSettled) {
       const drained = new AbortController();
@@ -222,7 +223,7 @@ class ToolProcess {
   }
 
   #send(message: ToProcess): void {
-    // A process that has ended takes no messages; its exit is handled where it is reported.
+    // A process that has ended takes no messages. Its `exit` event ends the task.
     if (this.#child.connected) this.#child.send(message, () => undefined);
   }
 }

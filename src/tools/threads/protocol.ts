@@ -2,7 +2,7 @@
 import type { ToolRun } from '../pool.ts';
 import type { ToolFailure, ToolOutcome } from '../tool.ts';
 
-/** One call, as it crosses. */
+/** One call, as it is sent to a thread. */
 export interface ThreadCall {
   readonly run: Omit<ToolRun, 'place' | 'timeoutMs' | 'concurrency' | 'effect'>;
   readonly url: string;
@@ -10,7 +10,10 @@ export interface ThreadCall {
   readonly options?: string;
 }
 
-/** Calls for one thread, which begins them in order. The first batch of a shift is its task, others come by its line. */
+/**
+ * A batch: calls for one thread, which begins them in order. The first batch of a shift is the thread's task; later
+ * batches are sent over the thread's line.
+ */
 export interface ThreadBatchTask {
   readonly kind: 'run';
   /** The number of the shift. */
@@ -26,8 +29,8 @@ export interface ThreadBatchTask {
 }
 
 /**
- * A task for a thread. A batch begins a shift, which lasts until every call of it has ended. The answer of a shift is
- * its last outcome, unless that outcome has left as a note.
+ * A task for a thread. A batch begins a shift, which lasts until every call of the shift has ended. The answer of a
+ * shift is its last outcome, unless that outcome was already sent as a note.
  */
 export type ThreadTask = ThreadBatchTask | { readonly kind: 'describe'; readonly url: string };
 
@@ -40,14 +43,14 @@ export interface ThreadFinished {
 
 /** The messages of a thread besides its answers. */
 export type ThreadNote =
-  /** The thread takes up its first batch of a shift. The note carries the thread's line. */
+  /** The thread begins a shift. The note carries the thread's line. */
   | { readonly kind: 'opened'; readonly shift: number }
-  /** Everything that was handed over has begun, and the pool wished to know (C3). */
+  /** Every call that was handed over has begun, and the pool wished to know that (C3 of `batch-cursor.ts`). */
   | { readonly kind: 'ready'; readonly shift: number }
-  /** A call has ended. The note is sent before the next call begins, since that call may never yield the thread. */
+  /** A call has ended. The note is sent before the next call begins, because that call may never yield the thread. */
   | ThreadFinished
   | { readonly kind: 'progress'; readonly id: number; readonly data: unknown }
-  /** A running call threw an uncaught error: this note is the call's outcome, even if the call continues. */
+  /** A running call threw an uncaught error. This note becomes the call's outcome, even if the call continues. */
   | {
       readonly kind: 'fault';
       readonly id: number;
@@ -55,7 +58,7 @@ export type ThreadNote =
       readonly failed?: ToolFailure;
       readonly stack: string;
     }
-  /** An error of a call that has ended, or of no call. */
+  /** An error of a call that has ended, or an error that belongs to no call. */
   | { readonly kind: 'noise'; readonly toolName: string; readonly message: string };
 
 /** The pool's messages to a thread: further calls for its shift, or the abort of a call's signal. */

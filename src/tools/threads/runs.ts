@@ -1,28 +1,28 @@
 /**
- * The runs of a pool that run on tool threads. A thread receives several runs at once and begins them in order. A
- * message for each run, with its promises, signals and timers, would cost many times the work of a small tool.
+ * The runs of a pool on tool threads. A thread receives several runs in one message, a batch (see `batch.ts`), and
+ * begins them in order. A message for each run, with its promises and timers, would cost many times the work of a small
+ * tool.
  *
  * Owns: which runs wait, which thread has which run. Does not own: the threads (`threads/task-pool.ts`), the order of
  * waiting runs (`run-queue.ts`), their deadlines (`deadlines.ts`), delivering outcomes to the listener.
  *
  * R1 A run completes exactly once: by its thread's report, at its deadline, or by the end of its thread.
  * R2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when its tool begins: its signal is aborted at the
- *    timeout, and it is answered `TOOL_KILL_MS` later. If its tool still works then, it is left running without an
- *    owner. Time in which another run is known to hold the loop does not count.
- * R3 No run waits behind a slow one while a thread is free: runs that were handed over for `BATCH_MS` and have not
- *    begun are shared again. A thread whose loop is held receives nothing more.
+ *    timeout, and it is answered `TOOL_KILL_MS` later. A tool that still works then is left running; its run is called
+ *    abandoned. Time in which another run is known to hold the loop does not count.
+ * R3 No run waits behind a slow one while a thread is free: runs that have not begun `BATCH_MS` after they were handed
+ *    over are shared again. A thread whose loop is held receives no more runs.
  * R4 A thread is ended only when its loop does not notice an abort within `TOOL_KILL_MS`, or, once its runs are over,
- *    to be rid of abandoned ones. It begins no other run after the decision.
- * R5 A run that has ended on its thread completes even if its outcome was lost on the way: at the next report about a
- *    later end, or when a check after its deadline has found it ended for `TOOL_KILL_MS`.
+ *    to end abandoned runs. After that decision it begins no other run.
+ * R5 A run that has ended on its thread completes even if its outcome was lost on the way. It then completes when a
+ *    later end is reported, or when a check after its deadline finds that it ended `TOOL_KILL_MS` ago.
  * R6 When a thread dies, the run that held its loop fails. The others begin again elsewhere, if their effect allows: a
  *    `probe` asks its tool first, and a `once` run is answered as unknown. If it is not known which run held the loop,
  *    each begins again on a thread that it has to itself.
- * R7 A run begins at most `TOOL_REPEATS_MAX` times again in company, and then once more alone.
- * R8 A run that is `once`, unless its tool states a concurrency above 1, shares its thread with no other run that has
- *    an owner.
- * R9 A run of a `probe` tool does not begin while an earlier run of its call is at work. If that one was abandoned, its
- *    thread receives nothing more, and is ended once its other runs are over.
+ * R7 A run begins again at most `TOOL_REPEATS_MAX` times beside other runs, and then once more alone on a thread.
+ * R8 A `once` run shares its thread only with abandoned runs, unless its tool has a concurrency above 1.
+ * R9 A run of a `probe` tool does not begin while an earlier run of its call is at work. If the earlier run was
+ *    abandoned, its thread receives no more runs, and is ended once its other runs are over.
  */
 import { TOOL_REPEATS_MAX } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -53,14 +53,14 @@ import type { ThreadFinished, ThreadNote } from './protocol.ts';
 /** Milliseconds after which calls that a thread was handed and has not begun may move to a free one. */
 const BATCH_MS = 5;
 
-/** The answer of a run that its thread has left, and whose outcome never came (R5). */
+/** The answer of a run that has ended on its thread, but whose outcome never arrived (R5). */
 const LOST = 'The result of this call was lost on its way from the tool thread. It may have taken effect.';
 
 /** The dependencies of thread runs. */
 export interface ThreadRunsOptions {
   readonly threads: number;
   readonly tasks: TaskPool;
-  /** True if each run has a thread, here a process, that is ended with it. */
+  /** True if each run has its own thread (in fact a process), which is ended with the run. */
   readonly isSingle?: true;
   readonly clock: Clock;
   readonly resultBytesMax: number;
@@ -78,7 +78,7 @@ export type RunNote = Exclude<ThreadNote, { kind: 'noise' }>;
 export class ThreadRuns {
   readonly #options: ThreadRunsOptions;
   readonly #queue = new RunQueue<OpenRun>();
-  /** Runs with a thread, begun or not, by their id. */
+  /** Runs that were handed to a thread, begun or not, by their id. */
   readonly #handed = new Map<number, BatchPlace>();
   /** The threads at work, by the number of the shift. */
   readonly #shifts = new Map<number, ThreadShift>();
@@ -164,7 +164,7 @@ export class ThreadRuns {
     shift.isDeaf = false;
     if (shift.line === undefined) {
       shift.line = line;
-      // Calls that were cancelled before the thread could be reached.
+      // Sends the aborts of calls that were cancelled before the thread could be reached.
       for (const batch of shift.batches) this.#deadlines.abortDecided(batch);
     }
     if (this.#isWaiting()) this.#pumpSoon();
@@ -192,8 +192,7 @@ export class ThreadRuns {
 
   #handOver(): void {
     const { threads } = this.#options;
-    // A thread takes only its share, even while others are busy: they become free before one thread could run
-    // everything.
+    // A thread takes only its share, even while others are busy: these become free before one thread could run all.
     const share = (isAlone: boolean): number =>
       Math.min(BATCH_CALLS_MAX, Math.ceil(this.#queue.ready(isAlone) / threads));
     const alone = share(true);
@@ -223,7 +222,7 @@ export class ThreadRuns {
     return runs;
   }
 
-  /** Gives runs to threads that are at work with a free loop, and asks the others to report when theirs is free. */
+  /** Gives runs to threads at work whose loop is free. Asks the other threads to report when their loop is free. */
   #joinReady(): void {
     const ready = byCalls([...this.#shifts.values()].filter((shift) => shift.isReady));
     const share = Math.min(BATCH_CALLS_MAX, Math.ceil(this.#queue.ready(false) / Math.max(1, ready.length)));
@@ -251,8 +250,8 @@ export class ThreadRuns {
   }
 
   /**
-   * Frees a thread for a run that needs one alone: the thread with the fewest calls receives nothing more. Only one
-   * thread at a time, so that other runs can use the others.
+   * Frees a thread for a run that needs one alone: the thread with the fewest calls receives no more runs. Only one
+   * thread is freed at a time, so that other runs can use the other threads.
    */
   #drain(): void {
     const shifts = [...this.#shifts.values()];
@@ -346,7 +345,7 @@ export class ThreadRuns {
     for (const batch of shift.batches) {
       const hasBegun = batch.hasJoined || batch.cursor.claimed > 0;
       if (!hasBegun && !isDead && batch.end > 0) this.#unsendable(batch, error);
-      // If a thread ends before its first call began, that call ends too: retrying the call could continue forever.
+      // If a thread ends before its first call began, that call fails: it might end each thread that it is handed to.
       this.#takeBack(batch, hasBegun ? 0 : 1);
     }
     const text = death === undefined ? nameAndMessage(error) : `tool worker died: ${death}`;
@@ -364,7 +363,7 @@ export class ThreadRuns {
     for (const batch of [...shift.batches]) this.#forget(batch);
   }
 
-  /** Sends the runs of a batch one by one: one of them cannot be sent, and it is unknown which. */
+  /** Sends the runs of a batch one by one, because one of them cannot be sent and it is unknown which. */
   #unsendable(batch: ThreadBatch, error: unknown): void {
     const [only] = batch.runs;
     if (batch.end > 1) for (const open of batch.runs) this.#single.add(open);
@@ -400,7 +399,7 @@ export class ThreadRuns {
     const place = last === undefined ? undefined : this.#handed.get(last.id);
     if (place?.batch.shift === shift && last !== undefined) this.#over(runAt(place), last.outcome);
     for (const batch of [...shift.batches]) {
-      // Calls that joined too late.
+      // Takes back calls that joined too late.
       this.#takeBack(batch, 0);
       this.#forget(batch);
       if (!batch.isOver) this.#deadlines.left(batch);
@@ -421,7 +420,7 @@ export class ThreadRuns {
     batch.reported += 1;
     const order = cursor.endOf(at);
     if (order > batch.reported) {
-      // A thread reports ends in order: it reported all earlier ones before this one, so a missing report is lost (R5).
+      // A thread reports ends in order. So an earlier end whose report is missing here was lost (R5).
       batch.reported = order;
       for (const other of this.#owned(batch)) {
         const end = cursor.endOf(other.at);
@@ -452,7 +451,7 @@ export class ThreadRuns {
     this.#settle(shift);
   }
 
-  /** Notes that a run is at work no more: later runs of its call may begin (R9). */
+  /** Notes that a run is no longer at work, so that later runs of its call may begin (R9). */
   #stopped(open: OpenRun): void {
     for (const later of this.#earlier.ended(open)) this.#queue.add(later);
   }
@@ -474,7 +473,7 @@ export class ThreadRuns {
     if (place !== undefined) this.#settle(place.batch.shift);
   }
 
-  /** Takes a run from its thread. A shift keeps its last batch, by which a missing end of the shift is noticed. */
+  /** Takes a run from its thread. A shift keeps its last batch, whose deadline notices a missing end of the shift. */
   #release(open: OpenRun, { batch }: BatchPlace): void {
     this.#handed.delete(open.run.id);
     if (!batch.shift.abandoned.has(open.run.id)) this.#stopped(open);

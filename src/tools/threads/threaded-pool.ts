@@ -1,5 +1,6 @@
 /**
- * Tool calls on tool threads and on the host: a call leaves, and exactly one outcome comes back, in time.
+ * Runs tool calls on tool threads, in tool processes and on the host. A call leaves, and exactly one outcome comes back
+ * before its deadline.
  *
  * Owns: every open run, and delivering its outcome to the listener. Does not own: the order and duration of runs
  * (`threads/runs.ts`, `host-runs.ts`), the threads (`threads/task-pool.ts`), a tool's execution (`tool-execution.ts`).
@@ -7,9 +8,9 @@
  * P1 Each run has exactly one outcome. The first cause wins: an outcome decided here (timeout, cancel, fault) is not
  *    replaced by a later report of the thread.
  * P2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when the tool begins: its signal is aborted at the
- *    timeout, and it is answered `TOOL_KILL_MS` later, whatever its tool does. R2 has the exception.
- * P3 A thread's death is the outcome of the run that held its loop. It costs the other runs on the thread a repeat at
- *    most, or, if they are `once` and share a thread because their tool says so, their outcome.
+ *    timeout, and it is answered `TOOL_KILL_MS` later, whatever its tool does. R2 of `runs.ts` has the exception.
+ * P3 A thread's death is the outcome of the run that held its loop. The other runs on the thread begin again. Only
+ *    `once` runs, which share a thread if their tool allows it, do not; their outcome is reported as unknown.
  * P4 The listener is never called from within `run`, `cancel` or `close`.
  */
 import { strict as assert } from 'node:assert';
@@ -56,7 +57,7 @@ export interface ToolPoolOptions {
   readonly clock: Clock;
   /** Runs the calls of tools on the host; if missing, these calls fail. */
   readonly hostRunner?: HostRunner;
-  /** The most open runs, default `TOOL_QUEUE_MAX`; a further run fails. */
+  /** The most open runs, default `TOOL_QUEUE_MAX`; any further run fails. */
   readonly queueMax?: number;
   /** UTF-8 bytes of a result that may leave a thread, default `TOOL_RESULT_CROSSING_BYTES_MAX`. */
   readonly resultBytesMax?: number;
@@ -170,7 +171,8 @@ class Pool implements ThreadedToolPool {
     try {
       return await this.#describeOn(this.#tasks, url);
     } catch (error) {
-      // An addon that cannot be loaded on a thread can be in a process, where the module's tools then have to run.
+      // A native addon that cannot be loaded on a thread can be loaded in a process. The module's tools then have to
+      // run in processes.
       if (!isAddonRefused(error)) throw error;
       const found = await this.#describeOn(this.#processes, url).catch(() => []);
       if (found.length > 0 && found.every(({ description }) => description.isolation === 'process')) return found;

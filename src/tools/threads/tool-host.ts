@@ -2,8 +2,8 @@
  * Runs calls in the modules of their tools, on a tool thread or in a tool process. An uncaught error of a tool is
  * attributed to its call and does not end the thread (F54).
  *
- * Owns: the shift that runs, the loaded modules. Does not own: a call's deadline; the pool aborts, and ends a thread
- * whose loop does not answer.
+ * Owns: the shift that runs (see `batch.ts`), the loaded modules. Does not own: deadlines of calls. The pool aborts
+ * late calls, and ends a thread whose loop does not answer.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { TOOL_NOISE_MAX } from '../../base/bounds.ts';
@@ -21,7 +21,7 @@ import type { AnyTool } from '../tool.ts';
 import { type CallInThread, ShiftInThread, type ShiftSurroundings } from './call.ts';
 import type { ThreadCall, ThreadNote, ThreadOrder, ThreadTask } from './protocol.ts';
 
-/** See the head of the file. `cursorOf`: see `ShiftSurroundings`. Returns the handler of tasks. */
+/** Returns the handler of tasks; see the head of the file. `cursorOf`: see `ShiftSurroundings`. */
 export function serveTools(
   line: TaskLine,
   cursorOf?: ShiftSurroundings['cursorOf'],
@@ -31,13 +31,13 @@ export function serveTools(
   let resultBytesMax = 0;
   const noise = new Set<string>();
   const modules = new Map<string, ModuleExports>();
-  /** Tools that exports made from their options. There are as many as agents were given. */
+  /** Tools that exports made from options. Their number is bounded by the tools that agents were given. */
   const made = new Map<string, AnyTool>();
   const post = (note: ThreadNote): void => line.post(note);
 
   const onStray = (thrown: unknown): void => {
-    // An error outside every call's context, in native callbacks, most likely comes from the call that runs, if it is
-    // the only one.
+    // An error outside every call's context comes from a native callback. If only one call runs, it is the likely
+    // cause.
     const call = calls.getStore() ?? shift?.only;
     if (call?.running === true) {
       const { content } = thrownText(thrown, resultBytesMax);
@@ -54,7 +54,7 @@ export function serveTools(
   process.on('uncaughtException', onStray);
   process.on('unhandledRejection', onStray);
   process.on('exit', () => {
-    // The call that ends the thread, so that the pool knows it (R6 of `runs.ts`).
+    // Marks the call that ends the thread, so that the pool knows which call it was (R6 of `runs.ts`).
     const call = calls.getStore();
     if (call?.running === true) call.cursor.hold(call.at);
   });
@@ -66,7 +66,7 @@ export function serveTools(
   });
 
   const load = async (url: string): Promise<ModuleExports> => {
-    // Timers that a module starts while it is loaded belong to all its calls, not to the one that needed it first.
+    // Timers that a module starts while it loads belong to no call, not even to the call that first needed the module.
     const exports = await calls.exit(() => importModule(url, `tool module ${url}`));
     modules.set(url, exports);
     return exports;

@@ -1,6 +1,6 @@
 /**
- * Entry of a tool process: runs one call as a tool thread would, and reports to its pool over the channel of its parent.
- * See `process-pool.ts`, which also ends it: a process without its parent is killed by its watcher.
+ * Entry of a tool process: runs one call as a tool thread would, and reports to the pool in its parent process over
+ * their channel. `process-pool.ts` ends the process. If the parent dies, the watcher kills the process.
  */
 import { TroupeError } from '../../base/errors.ts';
 import { encodeError } from '../../threads/error-codec.ts';
@@ -8,7 +8,7 @@ import { BatchCursor } from '../batch-cursor.ts';
 import type { FromProcess, ToProcess } from './process-pool.ts';
 import { serveTools } from './tool-host.ts';
 
-/** A cursor whose marks are sent to the pool, which has no memory in common with this process. */
+/** A cursor whose marks are sent to the pool, because the pool shares no memory with this process. */
 class ReportedCursor extends BatchCursor {
   override markLoading(at: number, ms: number): void {
     super.markLoading(at, ms);

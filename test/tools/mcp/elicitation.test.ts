@@ -97,5 +97,5 @@ test('a server of the older era is answered with a cancellation, and continues n
   const { call } = await serving({ s: (await effects()).asking('--era', 'legacy') });
   expect(await textOf(call('pay', { id: 'x' }))).toBe('cancel');
   const elicited = { server: 's', key: 'amount', response: { action: 'decline' }, round: 1 } as const;
-  await expect(call('pay', { id: 'x' }, { elicited })).rejects.toThrow('now speaks a protocol without that');
+  await expect(call('pay', { id: 'x' }, { elicited })).rejects.toThrow('now speaks a protocol without questions');
 });

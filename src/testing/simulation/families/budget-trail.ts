@@ -1,13 +1,13 @@
 /**
- * The calls of a session beside its budget, as its log says (I29 of `invariants.ts`).
+ * Checks in a session's log that no half-step begins after its budget is used up (I29 of `invariants.ts`).
  *
- * Owns: the half-step that began too late. Does not own: the log.
+ * Owns: the number of a half-step that began too late. Does not own: the log.
  */
 import { tokensOf } from '../../../base/messages.ts';
 import type { SessionRecord } from '../../../session/state/records.ts';
 import type { SessionState } from '../../../session/state/state.ts';
 
-/** A budget that was exceeded by a call that began after it was used up. */
+/** A model call that began after the budget was used up. */
 export interface BudgetFault {
   readonly kind: 'failed';
   readonly what: string;

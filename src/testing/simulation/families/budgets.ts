@@ -1,6 +1,6 @@
 /**
- * Budgets of the session trees of a run (I29 of `invariants.ts`): the embedder sets, raises and removes them at random,
- * and the logs are checked for what each of them counted.
+ * Budgets of the session trees of a run (I29 of `invariants.ts`): the embedder sets, raises and removes them at random.
+ * The checks compare what each budget counted with the logs.
  *
  * Owns: the schedule of these changes, drawn from a stream that no other draw uses. Does not own: the budgets.
  */
@@ -14,7 +14,7 @@ import type { Stories } from '../store-reading.ts';
 import { agentOfSession, type Swarm } from '../swarm.ts';
 import type { SimulatedProcess, World } from '../world.ts';
 
-/** The parts of the changes of one life. */
+/** The parts that the changes of one life need. */
 export interface BudgetParts {
   readonly process: SimulatedProcess;
   readonly world: World;
@@ -27,9 +27,9 @@ export interface BudgetParts {
 
 /** Share of the runs with budgets. */
 const SHARE = 0.25;
-/** Parts the stream of these draws from that of the whole run. */
+/** Separates the stream of these draws from that of the whole run. */
 const STREAM = 0x5eed_b0d9;
-/** Most changes in one life. */
+/** Maximum number of changes in one life. */
 const CHANGES_MAX = 6;
 
 /** The random numbers of a run with budgets; undefined: the run has none. */
@@ -65,7 +65,7 @@ export class BudgetChanges {
     }
   }
 
-  /** Changes nothing more. */
+  /** From now on changes nothing. */
   leave(): void {
     this.#attempts.leave();
   }
@@ -93,7 +93,7 @@ export class BudgetChanges {
   }
 }
 
-/** Each budget has counted what every session below it used, once. */
+/** Checks that each budget counted the tokens of its session and of all sessions below it, each once. */
 export function checkBudgets(ledger: Ledger, stories: Stories): void {
   const usedBy = (state: SessionState): number => {
     let used = tokensOf(state.usage);

@@ -1,12 +1,12 @@
 /**
- * The places of a family, as the logs say (I27 of `invariants.ts`): which children of a session work and which wait, and
- * whether a child works only in its place.
+ * Follows in the logs of a family which children of a session work and which wait, and whether a child works only in its
+ * place (I27 of `invariants.ts`).
  *
- * Owns: who works and who waits, counted apart from the session's own state. Does not own: the log.
+ * Owns: the working and the waiting children, counted apart from the session's own state. Does not own: the log.
  */
 import type { SessionRecord } from '../../../session/state/records.ts';
 
-/** A promise that a log breaks. */
+/** A broken rule of a log. */
 export interface LineFault {
   readonly kind: 'reordered';
   readonly what: string;

@@ -1,6 +1,6 @@
 /**
- * The models of the agents of a run whose agents have several, drawn from a stream that nothing else uses: all other
- * draws of a seed stay as they are.
+ * The models of the agents of a run whose agents have several, drawn from a stream that nothing else uses. So all other
+ * draws of a seed are the same with and without them.
  */
 import { parseSettings } from '../../../base/settings.ts';
 import { modelTraits } from '../../../context/model-traits.ts';
@@ -30,17 +30,17 @@ const NORTH_MODELS = ['claude-opus-4-6', 'claude-sonnet-4-5', 'claude-opus-5-5',
 const MAX_TOKENS = parseSettings({}).llm.maxTokens;
 /** Share of the runs whose agents have several models. */
 const SHARE = 0.3;
-/** Parts the stream of these draws from that of the whole run. */
+/** Separates the stream of these draws from that of the whole run. */
 const STREAM = 0x5eed_fa11;
 
-/** The random numbers of everything that only runs with several models have. */
+/** The random numbers for everything that exists only in runs with several models. */
 export function modelsRandom(seed: number): SeededRandom {
   return new SeededRandom((seed ^ STREAM) >>> 0);
 }
 
 /**
- * Draws the models of a run, of which `first` is one; undefined: its agents have one model. `mayBeginSouth`: the agents
- * have no option that the other vendor refuses of its first model.
+ * Draws the models of a run, one of which is `first`. Undefined: the agents have one model. `mayBeginSouth`: true if
+ * the other vendor's model may be the first, because it refuses no option of the agents.
  */
 export function drawModels(random: SeededRandom, first: string, mayBeginSouth: boolean): AgentModels | undefined {
   if (!random.chance(SHARE)) return undefined;
@@ -62,7 +62,7 @@ export function drawModels(random: SeededRandom, first: string, mayBeginSouth: b
   };
 }
 
-/** How the requests of an agent's model are made. */
+/** How the requests of an agent's model are rendered. */
 export interface ModelRendering {
   /** The model's name with its provider; missing: the agent has one model. */
   readonly name?: string;
@@ -70,8 +70,8 @@ export interface ModelRendering {
 }
 
 /**
- * How the requests of a model are rendered that is at a place of its agent's list. All agents have tools, and none shows
- * timestamps.
+ * How requests are rendered for the model `name` at the index `place` of its agent's list. All agents have tools, and
+ * none shows timestamps.
  */
 export function renderingOf(name: string, thinking: Thinking | undefined, place: number): RenderOptions {
   const traits = modelTraits(name.slice(name.indexOf('/') + 1));

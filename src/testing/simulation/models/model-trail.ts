@@ -1,8 +1,8 @@
 /**
- * The models that a session's log says it has asked, and the invariant of a move to another one (I23 of
+ * Follows in a session's log which models a half-step asked, and checks its moves to another model (I23 of
  * `invariants.ts`).
  *
- * Owns: the models and the attempts of the present half-step. Does not own: the log.
+ * Owns: the models and the attempts of the current half-step. Does not own: the log.
  */
 import type { ErrorShape } from '../../../base/errors.ts';
 import { parseSettings } from '../../../base/settings.ts';
@@ -10,7 +10,7 @@ import { retryWaitMs } from '../../../session/decide/answer.ts';
 import type { RecordOf, SessionRecord } from '../../../session/state/records.ts';
 import type { SessionState } from '../../../session/state/state.ts';
 
-/** A promise that a log breaks. */
+/** A broken rule of a log. */
 export interface TrailFault {
   readonly kind: 'failed' | 'repeated';
   readonly what: string;
@@ -18,16 +18,16 @@ export interface TrailFault {
 
 /** The attempts that each model has, and the waits between them. */
 const RETRY = parseSettings({}).llm.retry;
-/** From this status on a server asks for no wait. */
+/** With this HTTP status or a higher one, the simulated servers ask for no wait. */
 const SERVER_ERROR = 500;
 
 /** See the head of the file. */
 export class ModelTrail {
   #halfStep = 0;
-  /** The places, in the agent's list, of the models that the half-step has asked. */
+  /** The models that the half-step has asked, by their index in the agent's list. */
   #asked = new Set<number>();
   #place = 0;
-  /** The place of the last attempt. */
+  /** The index of the model that made the last attempt. */
   #attemptedAt = 0;
   /** Attempts of the half-step that other models made. */
   #attemptsBefore = 0;
@@ -69,7 +69,7 @@ export class ModelTrail {
     return { kind: 'repeated', what: `half-step ${halfStep} of ${id} ${what} model ${place} (I23)` };
   }
 
-  /** The waits between the attempts of a model begin with the shortest one. */
+  /** Checks that the waits between the attempts of each model begin with the shortest wait. */
   #wait({ id }: SessionState, { halfStep, attempt, waitMs, status = 0 }: RecordOf<'retried'>): TrailFault | undefined {
     const tries = attempt - this.#attemptsBefore;
     if (this.#asked.size < 2 || tries < 1 || status < SERVER_ERROR) return undefined;
@@ -79,5 +79,5 @@ export class ModelTrail {
   }
 }
 
-/** An error without a wait that the server asks for. */
+/** An error with which the server asks for no wait. */
 const NO_ADVICE: ErrorShape = { name: 'ModelError', code: 'model_overloaded', message: '' };

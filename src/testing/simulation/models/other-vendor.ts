@@ -1,9 +1,10 @@
 /**
  * The model of another vendor: a simulated language model of the AI SDK behind the production provider for such models.
- * Each request is judged three times: by the runtime's own promise of what such a model takes, by the strict fake of
- * OpenAI's Responses API, and by the parts of its answers that this model has given.
+ * Each request is checked three times. It must have no option that the production provider refuses. It must pass the
+ * strict fake of OpenAI's Responses API. Its parts of earlier answers must be those that this model gave.
  *
- * Owns: the parts that it has given. They outlive processes, as in a real provider. Does not own: what an answer says.
+ * Owns: the parts that the model has given. They outlive processes, as in a real provider. Does not own: the content of
+ * an answer.
  */
 import { CancelledError } from '../../../base/errors.ts';
 import { isRecord } from '../../../base/json.ts';
@@ -61,7 +62,7 @@ export class OtherVendor {
     this.#parts = parts;
   }
 
-  /** The provider of a process or a thread: its calls die with it. */
+  /** The provider of a process or a thread. Its calls end when the process dies. */
   providerOf(process: SimulatedProcess): ModelProvider {
     const clock = this.#parts.surroundings.world.clockOf(process);
     const provider = (call: VendorCall | undefined): ModelProvider =>
@@ -116,7 +117,7 @@ export class OtherVendor {
           }
           controller.close();
         } catch (error) {
-          // A stream that was cancelled takes no error.
+          // A cancelled stream takes no error.
           if (!signal.aborted) controller.error(error);
         }
       },
@@ -124,7 +125,7 @@ export class OtherVendor {
     return { stream };
   }
 
-  /** The error of the AI SDK for an answer of the server that is none. */
+  /** The AI SDK's error for a failed request. */
   #failure(session: string, { status, message, retryAfterMs }: Trouble): Error {
     const { trace, ledger } = this.#parts.surroundings;
     trace(`${SOUTH} fails with ${status} for ${session}`);
@@ -150,7 +151,7 @@ export class OtherVendor {
     }
   }
 
-  /** Why a part of an answer cannot be one that this model gave; undefined if it can. */
+  /** Why this model cannot have given this part of an answer; undefined if it can have given it. */
   #foreign(part: AssistantPart): string | undefined {
     const { type, text, providerOptions: options }: Part = { ...part };
     const { itemId } = metadataOf(part);
@@ -168,7 +169,7 @@ export class OtherVendor {
     const { answer, random, troubles } = this.#parts;
     const { content, stop_reason: stop, usage } = answer(process, request);
     const number = this.#next();
-    // The stream of an answer that is not one ends without its end.
+    // For a malformed answer the stream ends without its last part.
     if (!Array.isArray(content) || stop === null) return [{ type: 'stream-start', warnings: [] }];
     const items = this.#items.answer(false);
     const parts: Part[] = [{ type: 'stream-start', warnings: [] }];
@@ -217,7 +218,7 @@ export class OtherVendor {
   }
 }
 
-/** The reasons of the AI SDK for an answer's end, where it is not the usual one. */
+/** The AI SDK's reasons for the end of an answer, except the usual one, `stop`. */
 const REASONS: Readonly<Record<string, string>> = {
   max_tokens: 'length',
   model_context_window_exceeded: 'length',

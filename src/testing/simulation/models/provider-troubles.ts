@@ -1,15 +1,16 @@
 /**
- * The troubles of whole providers, for runs whose agents have several models: one is away for a while, asks for a long
- * wait, refuses its credentials, declines to answer, and the process dies while a session moves to another model.
+ * The troubles of whole providers, for runs whose agents have several models. A provider is away for a while, asks for
+ * a long wait, refuses the credentials, or declines to answer. The process may die while a session moves to another
+ * model.
  *
- * Owns: until when each provider is away. Does not own: the errors in the form of each provider.
+ * Owns: the time until which each provider is away. Does not own: the errors in the form of each provider.
  */
 import { type FaultKind, Faults, PROVIDER_FAULT_KINDS } from '../faults.ts';
 import type { SeededRandom } from '../seeded-random.ts';
 import type { SimulatedProcess, World } from '../world.ts';
 import { NORTH, SOUTH } from './agent-models.ts';
 
-/** A failed call: the status and the words of the server. */
+/** A failed call: the status and the message of the server. */
 export interface Trouble {
   readonly status: number;
   readonly message: string;
@@ -25,7 +26,7 @@ const WAITS_MS = [15_000, 120_000, 600_000];
 /** The parts of the simulation that the troubles need. */
 export interface TroubleSurroundings {
   readonly world: World;
-  /** The run's other faults: with them these stop, too. */
+  /** The run's other faults. When they stop, these stop, too. */
   readonly faults: Pick<Faults, 'isOn'>;
   /** Ends the process of the current life. */
   readonly crash: (why: string) => void;
@@ -56,14 +57,16 @@ export class ProviderTroubles {
     return this.#kinds.counts;
   }
 
-  /** The trouble of a call of a provider; undefined: it is answered. `process`: the one that makes the call. */
+  /**
+   * The trouble of a call of a provider. Undefined: the call is answered. `process`: the process that makes the call.
+   */
   of(provider: string, process: SimulatedProcess): Trouble | undefined {
     const trouble = this.#drawn(provider);
     if (trouble !== undefined) this.#mayCrash(process);
     return trouble;
   }
 
-  /** True if the provider's answer to this call declines. */
+  /** True if the provider declines to answer this call. */
   declines(process: SimulatedProcess): boolean {
     const isDeclined = this.#strikes('provider.declines', 0.1);
     if (isDeclined) this.#mayCrash(process);
@@ -74,7 +77,7 @@ export class ProviderTroubles {
     const { world, faults } = this.#surroundings;
     if (this.#strikes('provider.away', 0.08)) {
       const until = world.elapsedMs + this.#random.between(0, AWAY_MS);
-      // The way to both of them may be cut.
+      // Both providers may be away at the same time.
       const away = this.#random.chance(0.4) ? [NORTH, SOUTH] : [provider];
       for (const each of away) this.#awayUntil.set(each, until);
     }

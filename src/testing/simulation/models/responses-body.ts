@@ -1,6 +1,6 @@
 /**
- * A call of the AI SDK as the body of a request to OpenAI's Responses API, as the AI SDK's own package makes it without
- * a store: the strict fake of that API judges it. Pure.
+ * Translates a call of the AI SDK to the body of a request to OpenAI's Responses API. The AI SDK's own package makes
+ * the same body if nothing is stored. The strict fake of that API checks it. Pure.
  */
 import { isRecord } from '../../../base/json.ts';
 import type {
@@ -65,7 +65,7 @@ function itemsOf(message: PromptMessage): readonly Item[] {
   }
 }
 
-/** A text has its id only behind a thought of the same message, as the AI SDK sends it. */
+/** A text keeps its id only if a thought precedes it in the same message, as in the AI SDK. */
 function answerItems(parts: readonly AssistantPart[]): readonly Item[] {
   const items: Item[] = [];
   let hasThought = false;

@@ -1,6 +1,6 @@
 /**
- * The persons who reply to questions: in time or late, twice, with something else, with a value that does not fit, or
- * not at all. Their replies go to the ledger.
+ * The persons who reply to questions: in time or late, twice, with a different reply, with a value that does not fit,
+ * or not at all. Their replies go to the ledger.
  */
 import { ContentError } from '../../../base/errors.ts';
 import type { Message } from '../../../base/messages.ts';
@@ -27,7 +27,7 @@ export class Persons {
     this.#parts = parts;
   }
 
-  /** Replies to a call that asks, whether it still waits or not; false if the call asks nothing. */
+  /** Replies to a question, even if it no longer waits. False if the call asks nothing. */
   async reply(handle: Session, { seq, toolName = '', toolUseId: callId = '' }: Message): Promise<boolean> {
     const form = askedForm(toolName);
     if (form === undefined) return false;
@@ -46,7 +46,7 @@ export class Persons {
     return true;
   }
 
-  /** The same reply holds again, and another one does not. */
+  /** Checks that the same reply is accepted again, and that a different one is not. */
   async #repeat(
     handle: Session,
     callId: string,

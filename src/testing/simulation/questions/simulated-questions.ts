@@ -1,7 +1,7 @@
 /**
  * The questions that simulated models ask, the replies that persons and parents give, and the invariant of both (I24 of
- * `invariants.ts`). Whether a reply fits is judged by hand-written checks, so that a mistake in the product's validator
- * does not hide itself.
+ * `invariants.ts`). The checks of replies are written by hand, so that a mistake in the product's validator cannot hide
+ * itself.
  */
 import { isRecord } from '../../../base/json.ts';
 import { textOf } from '../../../base/messages.ts';
@@ -39,7 +39,7 @@ export function askedForm(toolName: string): FormName | 'text' | undefined {
   return ASKING.get(toolName);
 }
 
-/** A reply to a question: one that fits its form, or one that does not. `n` makes it unlike the replies before. */
+/** A reply to a question: one that fits its form, or one that does not. `n` makes it different from earlier replies. */
 export function replyFor(
   form: FormName | 'text',
   given: { readonly fits: boolean; readonly n: number; readonly random: SeededRandom },
@@ -50,7 +50,9 @@ export function replyFor(
 
 const QUESTION = /\[question from ([\w-]+)\]/;
 
-/** The text with which a model answers the question of a sub-agent that its request ends with; undefined: none is there. */
+/**
+ * The text with which a model answers a sub-agent's question. Undefined if its request does not end with a question.
+ */
 export function answerToChild(
   { messages }: ModelRequest,
   given: { readonly n: number; readonly random: SeededRandom },
@@ -107,7 +109,7 @@ export class QuestionTrail {
   }
 }
 
-/** True if the result of a call is the reply, in the letters of its schema. */
+/** True if the result of a call is the reply. The result may differ in the letter case, which follows the schema. */
 export function isReply(form: FormName | 'text', value: unknown, content: string): boolean {
   if (form === 'text') return content === value;
   const stored = parsed(content);
