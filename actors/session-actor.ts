@@ -8,6 +8,7 @@
 import type { Deadline } from '../src/base/deadline-queue.ts';
 import { RequestWindow } from '../src/context/request-window.ts';
 import type { SessionKey } from '../src/journal/position.ts';
+import { mayBegin } from '../src/session/rules/mailbox.ts';
 import { isPreparing, isSummarising } from '../src/session/rules/memory.ts';
 import { waitsForApprovalOnly } from '../src/session/rules/run-loop.ts';
 import type { TransientMessage } from '../src/session/state/edit-request.ts';
@@ -111,7 +112,5 @@ export function isWaiting(state: SessionState): boolean {
   if (state.paused || state.blocked !== undefined) return false;
   // Its parent starts a queued child.
   if (state.queued) return false;
-  // Only a user's message continues a suspended run.
-  if (state.suspended !== undefined) return state.mailbox.some((entry) => entry.type === 'user_message');
-  return state.mailbox.some((entry) => entry.kind === 'active');
+  return mayBegin(state);
 }

@@ -1,20 +1,7 @@
 /**
- * A chat that survives a reload of its page and a restart of its service: the routes of `useChat` of the AI SDK, and the
- * sessions themselves at `/agents` for `troupe/client` and `useSession`. The page, of the AI SDK 6:
- *
- *     const initial = await (await fetch(`/api/chat/${id}`)).json();
- *     const transport = new DefaultChatTransport({
- *       // The turn at work; after its end, the answer to the message that has none in the page.
- *       prepareReconnectToStreamRequest: ({ id }) => {
- *         const last = chat.messages.at(-1);
- *         return { api: `/api/chat/${id}/stream${last?.role === 'user' ? `?message=${last.id}` : ''}` };
- *       },
- *     });
- *     const chat = new Chat({ id, messages: initial, transport }); // of @ai-sdk/react
- *     const { messages, sendMessage, regenerate, stop } = useChat({ chat, resume: true });
- *     const stopTurn = () => Promise.all([stop(), fetch(`/api/chat/${id}/stop`, { method: 'POST' })]);
- *
- * or, without the AI SDK, `useSession(createClient<Agents>({ url: '/agents' }).session(id, 'assistant'))`.
+ * A chat that survives a reload of its page, a lost connection and a restart of its service: the routes of `useChat` of
+ * the AI SDK, and the sessions themselves at `/agents` for `troupe/client` and `useSession`. `chat-page.ts` is the page.
+ * Without the AI SDK a page is `useSession(createClient<Agents>({ url: '/agents' }).session(id, 'assistant'))`.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -72,8 +59,9 @@ async function answer(request: Request): Promise<Response> {
 
 const chat = nodeListener((request) =>
   answer(request).catch((error: unknown) => {
-    // A body that is too large is answered by `nodeListener`, and one that is no JSON is the client's mistake.
-    if (error instanceof SyntaxError) return new Response('content\n', { status: 400 });
+    // A body that is no JSON, or a path that is badly encoded, is the client's mistake. `nodeListener` answers a body
+    // that is too large.
+    if (error instanceof SyntaxError || error instanceof URIError) return new Response('content\n', { status: 400 });
     if (!(error instanceof TroupeError)) throw error;
     return new Response(`${error.code}\n`, { status: statusOf(error) });
   }),

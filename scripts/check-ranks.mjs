@@ -81,7 +81,9 @@ const innerRanks = new Map([
 ]);
 
 /** The one circle of types: a session spawns children, and a child is a session. */
-const typeCircle = new Set(['child', 'family', 'session'].map((name) => `src/runtime/handles/${name}.ts`));
+const typeCircle = new Set(
+  ['child', 'family', 'session', 'session-parts'].map((name) => `src/runtime/handles/${name}.ts`),
+);
 
 const packageOwners = new Map([
   ['node:worker_threads', 'src/threads/'],

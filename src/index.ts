@@ -122,11 +122,15 @@ export type {
   ForkOptions,
   PageOptions,
   SendOptions,
-  SpawnOptions,
   StructuredSendOptions,
-  StructuredSpawnOptions,
   UsageOptions,
 } from './runtime/handles/session-options.ts';
+export type {
+  SpawnAllOptions,
+  SpawnExtra,
+  SpawnOptions,
+  StructuredSpawnOptions,
+} from './runtime/handles/spawn-options.ts';
 export type { WaitingOptions } from './runtime/handles/waiting.ts';
 export {
   type Agent,

@@ -1,17 +1,30 @@
 /**
  * Goal: each program of `examples/` runs unchanged. Method: compiled against the built package, run without a key, and
- * asked for its answer.
+ * asked for its answer. The page of the chat runs over connections that a proxy breaks.
  */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { AbstractChat, type ChatInit, type ChatState, type ChatStatus, type UIMessage } from 'ai';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createClient } from '../src/client/index.ts';
 import { compilePrograms, type Programs } from './support/package-programs.ts';
+import { deferred } from './support/runtime-kit.ts';
 
-const names = ['http-service', 'many-agents', 'custom-provider', 'approval', 'steady-service', 'chat-service'];
+const names = [
+  'http-service',
+  'many-agents',
+  'custom-provider',
+  'approval',
+  'steady-service',
+  'chat-service',
+  'chat-page',
+];
 let compiled: Programs;
 
 beforeAll(async () => {
@@ -121,6 +134,92 @@ it('chat-service: answers with a tool, regenerates, resumes, lists, shows, stops
     const session = createClient({ url: `${url}/agents` }).session('one');
     expect((await session.history()).map(({ content }) => content)).toEqual(['hello', 'You said: hello']);
     expect((await fetch(`${url}/api/chat`, { method: 'POST', body: '{}' })).status).toBe(400);
+    expect((await fetch(`${url}/api/chat/%E0%A4%A`)).status).toBe(400);
+  } finally {
+    service.kill('SIGTERM');
+  }
+  expect(await ended).toEqual([0, null]);
+});
+
+type OpenChat = (
+  url: string,
+  id: string,
+  create: (init: ChatInit<UIMessage>) => Chat,
+  retryMs?: number,
+) => Promise<Chat>;
+
+class PageState implements ChatState<UIMessage> {
+  status: ChatStatus = 'ready';
+  error: Error | undefined = undefined;
+  messages: UIMessage[];
+  constructor(messages: readonly UIMessage[] = []) {
+    this.messages = [...messages];
+  }
+  pushMessage = (message: UIMessage): void => void this.messages.push(message);
+  popMessage = (): void => void this.messages.pop();
+  replaceMessage = (index: number, message: UIMessage): void => {
+    this.messages = this.messages.with(index, message);
+  };
+  snapshot = <T>(value: T): T => structuredClone(value);
+}
+
+class Chat extends AbstractChat<UIMessage> {}
+
+/** A proxy before a service. It breaks the next connections as `faults` says, and then breaks none. */
+async function breakingProxy(target: string, faults: ('before' | 'middle')[]) {
+  const seen: string[] = [];
+  const forward = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { method = 'GET', url = '/' } = request;
+    const body = method === 'POST' ? await text(request) : null;
+    const fault = method === 'GET' && !url.includes('/stream') ? undefined : faults.shift();
+    seen.push(`${method} ${url}${fault === undefined ? '' : ` ${fault}`}`);
+    if (fault === 'before') return void request.socket.destroy();
+    const answer = await fetch(`${target}${url}`, { method, body });
+    const whole = await answer.text();
+    response.writeHead(answer.status, Object.fromEntries(answer.headers));
+    if (fault === undefined) return void response.end(whole);
+    const half = whole.slice(0, whole.indexOf('said'));
+    response.write(half, () => request.socket.destroy());
+  };
+  const server = createServer((request, response) => {
+    forward(request, response).catch((error: unknown) => response.destroy(error as Error));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen, close: () => server.close() };
+}
+
+it.each([
+  ['in the middle of the answer', ['middle'], 2],
+  ['before the message arrived, and again', ['before', 'before'], 4],
+  ['in the middle, and again before the answer', ['middle', 'before', 'middle'], 4],
+] as const)('chat-page: a connection that is lost %s costs no answer', async (_when, faults, requests) => {
+  const service = compiled.start('chat-service');
+  const ended = once(service, 'exit');
+  try {
+    const [line] = (await once(service.stdout?.setEncoding('utf8') ?? service, 'data')) as [string];
+    const proxy = await breakingProxy(line.trim(), [...faults]);
+    const page = (await import(pathToFileURL(join(compiled.directory, 'chat-page.js')).href)) as { openChat: OpenChat };
+    const finished = deferred<void>();
+    const create = (init: ChatInit<UIMessage>): Chat =>
+      new Chat({
+        ...init,
+        state: new PageState(init.messages),
+        onFinish: ({ isError }) => void (isError || finished.resolve()),
+      });
+    const chat = await page.openChat(proxy.url, 'one', create, 1);
+    await chat.sendMessage({ text: 'hello' });
+    await finished.promise;
+    expect(chat.messages.map(({ role, parts }) => [role, parts.findLast(({ type }) => type === 'text')])).toMatchObject(
+      [
+        ['user', { text: 'hello' }],
+        ['assistant', { text: 'You said: hello' }],
+      ],
+    );
+    expect(proxy.seen.slice(1), proxy.seen.join('\n')).toHaveLength(requests);
+    const kept = (await (await fetch(`${line.trim()}/api/chat/one`)).json()) as readonly unknown[];
+    expect(kept).toHaveLength(2);
+    proxy.close();
   } finally {
     service.kill('SIGTERM');
   }

@@ -137,7 +137,8 @@ function streamResponse(body: ReadableStream<Uint8Array>, options: UiStreamOptio
  * Answers the request with which `useChat({ resume: true })` asks for the running turn. The stream begins with the
  * beginning of the turn and then follows it live. The status is 204 if the session is idle. With `key` the stream is
  * the turn of that message, even after the turn has ended. So a client that lost its connection gets the whole answer.
- * If no message has that key, the stream is the running turn.
+ * If no message has that key, the stream is the running turn. If the turn was interrupted before it had any content, the
+ * status is 204, because a client would show an empty message.
  *
  * A turn that this process streams is repeated as it was sent. Any other turn is read from the log. For a model call in
  * flight, the stream has the text written so far and then the new text live.
@@ -146,9 +147,20 @@ export async function resumeResponse(session: Session, options: ResumeOptions = 
   const { key, ...others } = options;
   const wanted = key === undefined ? undefined : await receiptOfPage(session, key);
   const receipt = wanted ?? (await session.current());
-  if (receipt === undefined) return new Response(null, { status: 204, headers: { ...options.headers } });
+  if (receipt === undefined || (await isEmpty(session, receipt)))
+    return new Response(null, { status: 204, headers: { ...options.headers } });
   const body = replayed(receipt, startOf(receipt, options));
   return body === undefined ? uiMessageResponse(session, receipt, others) : streamResponse(body, options);
+}
+
+/** The chunks of a turn that add nothing to a message. */
+const FRAME = new Set(['start', 'start-step', 'finish-step', 'abort']);
+
+/** True if the turn was interrupted, and the log has nothing of its answer. */
+async function isEmpty(session: Session, receipt: Receipt): Promise<boolean> {
+  if ((await receipt.status()).status !== 'interrupted') return false;
+  for await (const { type } of await uiMessageChunks(session, receipt)) if (!FRAME.has(type)) return false;
+  return true;
 }
 
 /**

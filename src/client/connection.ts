@@ -25,6 +25,15 @@ export interface RequestOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** Options of a stream of events. */
+export interface StreamOptions extends RequestOptions {
+  /**
+   * Called when the stream connects again after a lost connection. The text that a model call has written then comes
+   * again, from its beginning.
+   */
+  readonly onReconnect?: () => void;
+}
+
 type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /** See the head of the file. */
@@ -62,16 +71,22 @@ export class Connection {
   }
 
   /** The data of the events of a stream, as JSON values. `after`: the number of the last event already read. */
-  async *events<T>(path: string, query: Query, after: number | undefined, signal?: AbortSignal): AsyncGenerator<T> {
+  async *events<T>(
+    path: string,
+    query: Query,
+    after: number | undefined,
+    { signal, onReconnect }: StreamOptions = {},
+  ): AsyncGenerator<T> {
     let lastId = after;
     const waits = new Waits(signal);
-    for (;;) {
+    for (let isFirst = true; ; isFirst = false) {
       const silence = new Silence(signal);
       try {
         const headers = lastId === undefined ? {} : { 'last-event-id': String(lastId) };
         const init = { method: 'GET', headers: { accept: 'text/event-stream', ...headers } };
         const response = await this.#fetch(withQuery(path, query), { ...init, signal: silence.signal });
         if (response.body === null) throw new ClientError('protocol', 'the server sent no stream', { status: 200 });
+        if (!isFirst) onReconnect?.();
         for await (const { type, data, id } of streamEvents(response.body, () => silence.heard())) {
           if (type === 'problem') throw problemError(parsed(data));
           if (id !== '') lastId = Number(id);

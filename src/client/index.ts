@@ -95,7 +95,7 @@ export class Client<Agents = unknown> {
     options: RequestOptions & { readonly session?: string; readonly deltas?: boolean } = {},
   ): AsyncGenerator<SessionEvent> {
     const { session, deltas, signal } = options;
-    return this.#connection.events<SessionEvent>('events', { session, deltas, mode: 'debug' }, undefined, signal);
+    return this.#connection.events<SessionEvent>('events', { session, deltas, mode: 'debug' }, undefined, { signal });
   }
 }
 

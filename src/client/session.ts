@@ -1,6 +1,6 @@
 /** Handles of the sessions and receipts on a server. A handle is an address: it keeps no state of its session. */
 import { PAGE_ITEMS } from './bounds.ts';
-import type { Connection, RequestOptions } from './connection.ts';
+import type { Connection, RequestOptions, StreamOptions } from './connection.ts';
 import type {
   Agent,
   ApprovalDecision,
@@ -62,7 +62,7 @@ export interface RemoteSendOptions extends RequestOptions {
 }
 
 /** Options of `events`. */
-export interface RemoteEventOptions extends RequestOptions {
+export interface RemoteEventOptions extends StreamOptions {
   /** Events after this number; default 0: all. */
   readonly after?: number;
   /** Default true. False: no deltas of texts that are being written. */
@@ -170,8 +170,8 @@ export class RemoteSession<Answer = string> {
   events(
     options: RemoteEventOptions & { readonly mode?: ShortViewMode | 'debug' } = {},
   ): AsyncGenerator<SessionEvent | ViewedEvent> {
-    const { after = 0, mode = 'debug', deltas, signal } = options;
-    return this.#connection.events<SessionEvent>(this.#path('/events'), { mode, deltas }, after, signal);
+    const { after = 0, mode = 'debug', deltas, ...others } = options;
+    return this.#connection.events<SessionEvent>(this.#path('/events'), { mode, deltas }, after, others);
   }
 
   /** The session and its state. Rejects with `unknown_session` if there is none. */
@@ -229,7 +229,7 @@ export class RemoteSession<Answer = string> {
     await this.#connection.post(this.#path('/budget'), { tokens }, options);
   }
 
-  /** Cancels the model call, the running tools and the working children; true if the session was running. */
+  /** Cancels the model call, the tools and the working children; true if the session or a child of it was at work. */
   async interrupt(reason?: string, options: RequestOptions = {}): Promise<boolean> {
     const body = reason === undefined ? {} : { reason };
     const { interrupted } = await this.#connection.post<{ interrupted: boolean }>(

@@ -55,6 +55,9 @@ const EMPTY: SessionView = Object.freeze({
   error: undefined,
 });
 
+/** The text of a call comes again from its beginning: the call is made again, or the stream of events was lost. */
+const UNWRITTEN = Object.freeze({ text: '', thinking: '' });
+
 type Actions<Answer> = Pick<RemoteSession<Answer>, 'send' | 'interrupt' | 'approve' | 'answer' | 'decline'>;
 
 /** See the head of the file. */
@@ -125,7 +128,8 @@ export class SessionStore<Answer> {
     const [messages, pending] = await Promise.all([session.messages({ signal }), session.pending({ signal })]);
     const waits = phase === 'approval' || phase === 'question' ? await this.#waits(signal) : [];
     this.#put({ messages, pending, waits, status: statusOf(state, phase), error: undefined });
-    for await (const event of session.events({ after: seq, signal })) this.#take(event);
+    const onReconnect = (): void => this.#put(UNWRITTEN);
+    for await (const event of session.events({ after: seq, signal, onReconnect })) this.#take(event);
   }
 
   /** The calls that already wait for a person, read from the server's queue. */
@@ -190,6 +194,10 @@ export class SessionStore<Answer> {
         return;
       case 'thinking.delta':
         this.#put({ thinking: this.#view.thinking + event.text });
+        return;
+      case 'llm.retry':
+      case 'session.recovered':
+        this.#put(UNWRITTEN);
         return;
       case 'tool.started':
         this.#put({ waits: without(waits, event.toolUseId) });

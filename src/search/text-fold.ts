@@ -141,7 +141,9 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
     case 'interrupted':
     case 'released':
     case 'spawned':
+    case 'childRevived':
     case 'childStarted':
+    case 'revived':
     case 'started':
     case 'childExited':
     case 'goalCompleted':

@@ -179,6 +179,10 @@ const spawn = route({
     replies: z.enum(['mailbox', 'handle']).optional(),
     budget: z.number().int().min(1).max(BUDGET_TOKENS_MAX).optional().describe('Tokens it and its descendants may use'),
     key: key.optional(),
+    continue: z
+      .boolean()
+      .optional()
+      .describe('Whether the known child of the key continues, if it was cancelled or failed'),
   }),
   answers: [
     { status: 201, description: 'Child, first message and link are on disk', schema: answers.child },
@@ -188,8 +192,9 @@ const spawn = route({
   ],
   async handle({ part, body, server: { runtime } }) {
     const parent = await known(runtime, part('id'));
-    const { task, ...options } = body;
-    const child = await runtime.session(parent).spawn({ task, ...defined(options) });
+    const { task, key, continue: continues, ...options } = body;
+    const extra = defined({ key, continue: continues });
+    const child = await runtime.session(parent).spawn({ task, ...defined(options) }, extra);
     return json({ id: child.id, name: child.name, parent }, 201, {
       location: `../${encodeURIComponent(child.id)}`,
     });

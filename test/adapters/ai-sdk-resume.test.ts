@@ -125,6 +125,30 @@ test('resume: with the key of its message a client that returns after the end ge
   expect(edited).not.toContain('One.');
 });
 
+test('resume: 204 for a turn that was stopped before it had any content; a finished step is shown', async () => {
+  const model = gatedModel();
+  const look = tool({
+    name: 'look',
+    description: 'Looks.',
+    input: z.object({}),
+    effect: 'pure',
+    run: () => 'a tree',
+  });
+  const runtime = await kit.open({ provider: model.provider, agents: [agent({ name: 'looker', tools: [look] })] });
+  const session = runtime.session('s');
+  const first = await post(session, submit('u1', 'first'));
+  await model.next();
+  await session.interrupt();
+  expect(await first.text()).toContain('"abort"');
+  expect((await resumeResponse(session, { key: 'u1' })).status).toBe(204);
+  const second = await post(session, submit('u2', 'look'));
+  (await model.next()).answer({ toolUse: { name: 'look', input: {} } });
+  await model.next();
+  await session.interrupt();
+  await second.text();
+  expect(await (await resumeResponse(session, { key: 'u2' })).text()).toContain('"output":"a tree"');
+});
+
 test('edit and regenerate: a page names the messages that it loaded; an unknown id is refused and adds nothing', async () => {
   const runtime = await kit.open({ provider: scripted(['One.', 'Two.', 'Three.', 'Four.']) });
   const session = runtime.session('s');

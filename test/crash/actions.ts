@@ -95,7 +95,8 @@ export class Actions {
     try {
       const child = await this.#session(session).spawn(
         { task: contentOf(uid), replies },
-        key === undefined ? {} : { key },
+        // A repeated spawn continues the child if a life before cancelled it, or failed it.
+        key === undefined ? {} : { key, continue: true },
       );
       say({ type: 'spawned', uid, child: child.id });
       return { answered: this.#tellReply(child), child: child.id };

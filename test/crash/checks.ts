@@ -58,7 +58,7 @@ export class Checker {
 
   /** I7, after a life without a kill has finished: nothing waits, nothing is open, every message was answered. */
   checkFinished(sessions: Sessions): void {
-    for (const { id, state, calls, accepted, settled, spawned, childExits } of sessions.values()) {
+    for (const { id, state, calls, accepted, settled, spawned, childExits, childRevivals } of sessions.values()) {
       checkEnrichersFinished(state, this.#ledger);
       const waiting = state.mailbox.filter((entry) => entry.kind === 'active').length;
       if (state.state !== 'idle' || waiting > 0)
@@ -71,8 +71,9 @@ export class Checker {
         if (isMessage && !settled.has(pendingId)) this.#ledger.violate('stuck', `${id}/${pendingId} was not answered`);
       }
       for (const child of spawned.keys()) {
-        if (childExits.get(child) !== 1)
-          this.#ledger.violate('unbalanced', `${child} ended ${childExits.get(child) ?? 0} times`);
+        const ends = 1 + (childRevivals.get(child) ?? 0);
+        if (childExits.get(child) !== ends)
+          this.#ledger.violate('unbalanced', `${child} ended ${childExits.get(child) ?? 0} times of ${ends}`);
       }
     }
     for (const { message, pendingId, isRefused } of this.#ledger.messages.values()) {
@@ -154,7 +155,7 @@ export class Checker {
     if (result === undefined || RUNTIME_TOOLS.has(tool)) return;
     const isRight = result.success
       ? result.content === resultOf(tool, key) && (this.#ledger.tools.get(key)?.starts.length ?? 0) > 0
-      : result.content === INTERRUPT_NOTICE ||
+      : result.content.startsWith(INTERRUPT_NOTICE) ||
         this.#timeouts.has(result.content) ||
         (tool === 'once' && result.content === OUTCOME_UNKNOWN);
     if (!isRight)
@@ -186,10 +187,18 @@ export class Checker {
     }
     for (const [child, outcome] of this.#ledger.replies) {
       if (mayBeGone(child)) continue;
-      const exit = sessions.get(child)?.exits[0];
-      const isSame = outcome.kind === 'text' ? exit?.reply === outcome.text : exit?.reason === outcome.kind;
-      if (!isSame)
-        this.#ledger.violate('changed', `the reply of ${child} was ${outcome.text}, stored is ${JSON.stringify(exit)}`);
+      const exits = sessions.get(child)?.exits ?? [];
+      const completed = exits.find(({ reason }) => reason === 'completed');
+      // A failure may be followed by another end, a reply by none.
+      const isStored =
+        outcome.kind === 'text'
+          ? completed?.reply === outcome.text
+          : exits.some(({ reason }) => reason === outcome.kind);
+      if (!isStored)
+        this.#ledger.violate(
+          'changed',
+          `the reply of ${child} was ${outcome.text}, stored is ${JSON.stringify(exits)}`,
+        );
     }
     for (const [session, received] of this.#ledger.events) this.#checkEvents(session, received, sessions.get(session));
     for (const recall of this.#ledger.sessions.recalls.values()) this.#checkRecall(recall, sessions);

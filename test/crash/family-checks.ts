@@ -41,7 +41,7 @@ function checkLink(
   const link = parent?.spawned.get(id);
   if (child === undefined) {
     if (!ledger.sessions.mayBeGone(id)) ledger.violate('unbalanced', `${id} is known to its parent and does not exist`);
-    else if (parent?.childExits.get(id) !== 1)
+    else if (parent?.childExits.get(id) !== 1 + (parent?.childRevivals.get(id) ?? 0))
       ledger.violate(
         'unbalanced',
         `${id} was deleted, its parent was notified ${parent?.childExits.get(id) ?? 0} times`,
@@ -55,7 +55,7 @@ function checkLink(
     return;
   }
   const [exits, notified] = [child.exits.length, parent.childExits.get(id) ?? 0];
-  if (exits > 1 || notified !== exits)
+  if (exits > 1 + (parent.childRevivals.get(id) ?? 0) || notified !== exits)
     ledger.violate('unbalanced', `${id} ended ${exits} times, and its parent was notified ${notified} times`);
   const wanted = link.replies === 'mailbox' ? child.said : [];
   const heard = parent.heard.get(link.name) ?? [];

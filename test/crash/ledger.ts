@@ -234,7 +234,8 @@ export class Ledger {
 
   #replied({ child, outcome }: Extract<Line, { type: 'reply' }>): void {
     const before = this.replies.get(child);
-    if (before !== undefined && !isSame(before, outcome)) {
+    // A child that has completed has one reply; one that was cancelled or failed may end again.
+    if (before?.kind === 'text' && !isSame(before, outcome)) {
       this.violate('changed', `the reply of ${child}: ${show(before)}, then ${show(outcome)}`);
     }
     this.replies.set(child, outcome);

@@ -52,6 +52,8 @@ export interface SessionFacts {
   readonly heard: Map<string, string[]>;
   readonly spawned: Map<string, { readonly name: string; readonly replies: string; readonly key: string | undefined }>;
   readonly childExits: Map<string, number>;
+  /** How often each child was to work again after an end. */
+  readonly childRevivals: Map<string, number>;
   readonly exits: { readonly reason: string; readonly reply: string }[];
   readonly failures: string[];
   /** Digests of durable events; index 0 is event 1. */
@@ -113,6 +115,7 @@ export class FactsGatherer {
       heard: new Map(),
       spawned: new Map(),
       childExits: new Map(),
+      childRevivals: new Map(),
       exits: [],
       failures: [],
       events: [],
@@ -213,6 +216,9 @@ export class FactsGatherer {
       }
       case 'childExited':
         facts.childExits.set(record.child, (facts.childExits.get(record.child) ?? 0) + 1);
+        return;
+      case 'childRevived':
+        facts.childRevivals.set(record.child, (facts.childRevivals.get(record.child) ?? 0) + 1);
         return;
       case 'recovered':
         facts.recoveries += 1;

@@ -75,12 +75,15 @@ describe('the tarball', () => {
         'dist/cli.js',
         'dist/licenses.txt',
         'dist/observer/index.html',
+        'docs/README.md',
+        'examples/chat-page.ts',
+        'GUARANTEES.md',
         'CHANGELOG.md',
         'LICENSE',
       ]),
     );
     expect(files.filter((path) => /^(src|actors|test|bench|scripts)\/|\.map$/u.test(path))).toEqual([]);
-    expect(files.filter((path) => path.endsWith('.ts') && !path.endsWith('.d.ts'))).toEqual([]);
+    expect(files.filter((path) => /^dist.*(?<!\.d)\.ts$/u.test(path))).toEqual([]);
   });
 
   test('has the code and the types of every subpath', () => {

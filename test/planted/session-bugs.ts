@@ -171,7 +171,7 @@ export const sessionBugs: readonly PlantedBug[] = [
     name: 'exit-told-twice',
     what: 'a child that is woken after its end ends a second time',
     file: 'src/session/decide/supervision.ts',
-    find: 'if (state.parent === undefined || state.exit !== undefined) return NOTHING;',
+    find: 'if (state.parent === undefined || hasEnded(state)) return NOTHING;',
     replace: 'if (state.parent === undefined) return NOTHING;',
   },
   {
@@ -250,6 +250,20 @@ export const sessionBugs: readonly PlantedBug[] = [
     file: 'src/session/decide/children.ts',
     find: 'let places = environment.agent.maxActiveChildren - atWork;',
     replace: 'let places = environment.agent.maxActiveChildren - atWork - 1;',
+  },
+  {
+    name: 'ended-child-without-a-place',
+    what: 'a child that has ended works again without a place among the working children (I27)',
+    file: 'src/session/decide/claim-gates.ts',
+    find: 'gate: reviveEnded,',
+    replace: 'gate: () => undefined,',
+  },
+  {
+    name: 'place-kept-by-a-second-end',
+    what: 'a child that completed before keeps its place after its later work (I27)',
+    file: 'src/session/decide/supervision.ts',
+    find: 'if (state.parent === undefined || hasEnded(state)) return NOTHING;',
+    replace: "if (state.parent === undefined || hasEnded(state) || state.exit?.reason === 'completed') return NOTHING;",
   },
   {
     name: 'failure-keeps-the-earlier-outcome',

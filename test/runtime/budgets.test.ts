@@ -62,10 +62,8 @@ describe.each(MATRIX)('budgets, sessions: $sessions, models: $models', (threads)
     expect(error.cause).toMatchObject({ data: { limit: 'budget', session: 'p:1', value: 500, budget: 450 } });
     expect(await used(runtime, 'p:1')).toEqual({ tokens: 450, used: 500 });
     expect(await used(runtime, 'p:1:1')).toBeUndefined();
-    expect(await failure(child.spawn({ task: 'one more' }))).toMatchObject({
-      code: 'limit',
-      data: { limit: 'budget' },
-    });
+    const late = await child.spawn({ task: 'one more', replies: 'handle' });
+    expect((await failure(late.reply())).cause).toMatchObject({ code: 'limit', data: { limit: 'budget' } });
     const other = await runtime.session('p').spawn({ task: 'lead', replies: 'handle', budget: 1_000 });
     await other.reply();
     const narrow = await other.spawn({ task: 'look', replies: 'handle', budget: 100 });

@@ -86,6 +86,8 @@ export interface World {
   waitingBytes: number;
   /** Ids that the embedder already uses for other sessions. */
   readonly taken: Set<string>;
+  /** The states of the sessions of a tree. */
+  readonly states: Map<string, () => SessionState>;
 }
 
 /** Tools of every test agent: one of each effect, one whose timeout the model may set, and those of the runtime. */
@@ -130,6 +132,7 @@ export function makeWorld(options: WorldOptions = {}): World {
     storedContentBytes: options.storedContentBytes ?? Number.POSITIVE_INFINITY,
     waitingBytes: 0,
     taken: new Set(),
+    states: new Map(),
   };
 }
 
@@ -160,6 +163,7 @@ export function environmentOf(world: World): Environment {
     admits: world.admits,
     isSupervised: () => world.isSupervised,
     exists: (sessionId) => world.taken.has(sessionId),
+    stateOf: (sessionId) => world.states.get(sessionId)?.(),
     fitOf,
   };
 }

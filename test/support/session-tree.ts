@@ -13,7 +13,7 @@ export class Tree {
 
   constructor(options: WorldOptions = {}) {
     this.root = startedSession(options);
-    this.machines.set(this.root.state.id, this.root);
+    this.#add(this.root);
   }
 
   /** Runs a transition of one session, and the transitions that follow from it in other sessions. */
@@ -28,7 +28,7 @@ export class Tree {
     for (const effect of machine.effects.slice(from)) {
       if (effect.type === 'born') {
         const child = new Machine(machine.world, effect.seed.id);
-        this.machines.set(effect.seed.id, child);
+        this.#add(child);
         this.input(child, { type: 'born', seed: effect.seed });
       } else if (effect.type === 'sendToParent') {
         this.input(this.at(machine.state.parent ?? ''), effect.input);
@@ -44,6 +44,13 @@ export class Tree {
     return this.at(this.root.lastOf('spawned')[0]?.child ?? this.root.lastOf('born')[0]?.seed.id ?? '');
   }
 
+  /** Sends a message to a session, and notifies the sessions concerned. */
+  send(machine: Machine, content: string): void {
+    const before = machine.effects.length;
+    machine.send(content);
+    this.settle(machine, before);
+  }
+
   /** Answers a session's current half-step, and notifies the sessions concerned. */
   answer(machine: Machine, content: unknown, stop?: string): void {
     const before = machine.effects.length;
@@ -56,6 +63,13 @@ export class Tree {
     const before = machine.effects.length;
     machine.fail(error);
     this.settle(machine, before);
+  }
+
+  /** From here on the session exists, for the others of the tree too. */
+  #add(machine: Machine): void {
+    this.machines.set(machine.state.id, machine);
+    machine.world.taken.add(machine.state.id);
+    machine.world.states.set(machine.state.id, () => machine.state);
   }
 
   at(id: string): Machine {

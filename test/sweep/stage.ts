@@ -9,7 +9,7 @@ import type { Child } from '../../src/runtime/handles/child.ts';
 import type { Receipt } from '../../src/runtime/handles/receipt.ts';
 import type { Runtime } from '../../src/runtime/handles/runtime.ts';
 import type { Session } from '../../src/runtime/handles/session.ts';
-import type { SpawnOptions } from '../../src/runtime/handles/session-options.ts';
+import type { SpawnOptions } from '../../src/runtime/handles/spawn-options.ts';
 import {
   digestOf,
   type Ledger,

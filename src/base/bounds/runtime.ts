@@ -294,3 +294,6 @@ export const DIAGNOSED_SESSIONS_MAX = 65_536;
  * Messages of one turn, or of one answer, in a diagnostics message. Only the first messages of a longer list are named.
  */
 export const DIAGNOSED_MESSAGES_MAX = 100;
+
+/** Budgets that a shard remembers to have reported as used up, newest first. One that was forgotten is reported again. */
+export const BUDGETS_REPORTED_MAX = 1_024;

@@ -83,7 +83,8 @@ export interface ReplyError {
 export type Reply = string | ReplyParts | ReplyMessage | ReplyError;
 
 /**
- * The arguments of a reply function besides the request. `call`: the number of calls of this session before this one.
+ * The arguments of a reply function besides the request. `call`: the number of calls of this session before this one,
+ * since the provider was built. After a restart it begins at 0.
  */
 export interface ReplyContext {
   /** The session's id; `''` behind the fake server, where one script serves all callers. */

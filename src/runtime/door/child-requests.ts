@@ -1,7 +1,7 @@
 /** Answers the methods `child.…` and `children.…`: ends of sub-agents, and their parents. */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { defined } from '../../base/defined.ts';
-import type { ChildLink } from '../../session/state/state.ts';
+import { type ChildLink, isEndAwaited } from '../../session/state/child-link.ts';
 import type { HandlersOf, ShardMethods } from '../protocol/protocol.ts';
 import { DELETED, endOf } from '../shard/shard-waiters.ts';
 import type { ShardDoor } from './shard-door.ts';
@@ -37,7 +37,7 @@ function endedOf({ state }: SessionActor, wanted: readonly string[]): readonly s
   const ended: ChildLink[] = [];
   for (const id of wanted) {
     const child = state.children.get(id);
-    if (child?.exited !== undefined) ended.push(child);
+    if (child !== undefined && !isEndAwaited(child)) ended.push(child);
   }
   return ended.sort((a, b) => (a.exitedSeq ?? 0) - (b.exitedSeq ?? 0)).map(({ id }) => id);
 }

@@ -4,7 +4,8 @@ import { type OutputSchema, typedAnswer } from '../protocol/output-option.ts';
 import type { ChildEnd } from '../protocol/protocol.ts';
 import { forgivenAtClose } from './at-close.ts';
 import { codeOf, issuesOf } from './receipt.ts';
-import { Session, type SessionParts } from './session.ts';
+import { Session } from './session.ts';
+import type { SessionParts } from './session-parts.ts';
 
 /** How a child ended. */
 export interface ChildExit {
@@ -49,9 +50,10 @@ export class Child<Answer = string> extends Session {
   }
 
   /**
-   * The first result, or the final text of the first turn; the structured reply if `spawn` had an `output`. Rejects
-   * with `TurnFailedError` or `CancelledError`. If there is no valid structured reply, the error's code is
-   * `answer_invalid`, `answer_refused` or `answer_cut`.
+   * The first result, or the final text of the first turn; the structured reply if `spawn` had an `output`. A child that
+   * was cancelled or failed and works again replies when it has ended again. Rejects with `TurnFailedError` or
+   * `CancelledError`. If there is no valid structured reply, the error's code is `answer_invalid`, `answer_refused` or
+   * `answer_cut`.
    */
   reply(): Promise<Answer> {
     return forgivenAtClose(this.#link, this.#reply());
@@ -67,7 +69,10 @@ export class Child<Answer = string> extends Session {
     return this.#output === undefined ? (end.reply as Answer) : typedAnswer<Answer>(this.#output, end.output);
   }
 
-  /** Resolves when the child has ended for the first time. The child stays addressable. */
+  /**
+   * Resolves when the child has ended; it stays addressable. A child that was cancelled or failed and works again has not
+   * ended. The end of a child that has completed its task stands.
+   */
   exit(): Promise<ChildExit> {
     return forgivenAtClose(
       this.#link,

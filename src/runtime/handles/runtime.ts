@@ -41,8 +41,9 @@ import { Child } from './child.ts';
 import { type DeadLetterOptions, deadLetterPage } from './dead-letters.ts';
 import { type AllEventOptions, allReading } from './event-options.ts';
 import { Family } from './family.ts';
-import { Session, type SessionParts } from './session.ts';
+import { Session } from './session.ts';
 import { type ListedSession, type ListOptions, listSessions } from './session-list.ts';
+import type { SessionParts } from './session-parts.ts';
 import { type WaitingOptions, waitingPage } from './waiting.ts';
 
 /** Facts about a runtime. */

@@ -1,9 +1,8 @@
-/** The options of a session's methods and their checks: sending, reading, approving, spawning, forking. Host thread. */
+/** The options of a session's methods, and their checks: sending, reading, approving, forking. Host thread. */
 import { z } from 'zod';
 import {
   APPROVAL_REASON_CHARACTERS_MAX,
   BUDGET_TOKENS_MAX,
-  KEY_CHARACTERS_MAX,
   PAGE_BYTES_MAX,
   SERVER_PAGE_DEFAULT,
   SERVER_PAGE_MAX,
@@ -14,9 +13,9 @@ import { checkSessionId } from '../../base/ids.ts';
 import { type Json, NotPlainError, stableText, toPlainJson, wellFormed } from '../../base/json.ts';
 import type { Deliver } from '../../base/messages.ts';
 import { parseOption } from '../../base/parse-option.ts';
-import { answerForm, type OutputSchema } from '../protocol/output-option.ts';
+import type { OutputSchema } from '../protocol/output-option.ts';
 import type { PageBounds, PageKind } from '../protocol/pages.ts';
-import type { ShardMethods, SpawnItem } from '../protocol/protocol.ts';
+import type { ShardMethods } from '../protocol/protocol.ts';
 import { fingerprintOf } from '../protocol/sent-message.ts';
 
 /** Options of `send`. */
@@ -48,35 +47,6 @@ export interface StructuredSendOptions<Output extends OutputSchema = OutputSchem
   readonly output: Output;
   /** Default `turn`. A message that joins another turn cannot ask for a form. */
   readonly deliver?: 'turn' | 'interrupt' | 'reject';
-}
-
-/** Options of `spawn` for a structured reply. */
-export interface StructuredSpawnOptions<Output extends OutputSchema = OutputSchema> extends SpawnOptions {
-  /** The form of the child's reply. A parent's model gets the reply as JSON. */
-  readonly output: Output;
-}
-
-/** Options of `spawn`. */
-export interface SpawnOptions {
-  /** The child's agent; default: its parent's agent. */
-  readonly agent?: string;
-  /** The child's agent, by its name as a specialist. */
-  readonly specialist?: string;
-  readonly task: string;
-  /** A nickname, unique among the siblings; default `agent-N`. */
-  readonly name?: string;
-  /** The names of the agent's tools that the child may use. Other tools cannot be added. */
-  readonly tools?: readonly string[];
-  /** `mailbox` (default): replies enter the parent's mailbox; `handle`: they go to the child's handle only. */
-  readonly replies?: 'mailbox' | 'handle';
-  /**
-   * The total of tokens, input and output, that the child and its descendants may use; at least 1. A model call that
-   * would begin after the total is used up fails its turn with `LimitError` (`data.limit` is `budget`), and the parent
-   * is notified. Calls in flight still complete.
-   */
-  readonly budget?: number;
-  /** The idempotency key of this item; only in `spawnAll`. */
-  readonly key?: string;
 }
 
 /** Options of `usage`. */
@@ -117,7 +87,6 @@ export interface ApprovalDecision {
 
 const wholeNumber = z.number().int().min(0);
 const messagesSchema = z.strictObject({ after: wholeNumber.optional(), limit: wholeNumber.optional() });
-const spawnKeySchema = z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional() });
 
 const pageKindSchema = z.enum(['messages', 'pending', 'viewport', 'request']);
 const pageSchema = z.strictObject({
@@ -136,20 +105,9 @@ const approvalSchema = z.strictObject({
   input: z.record(z.string(), z.unknown()).optional(),
 });
 
-const budgetSchema = z.number().int().min(1).max(BUDGET_TOKENS_MAX);
+/** A number of tokens that a budget may have. */
+export const budgetSchema: z.ZodNumber = z.number().int().min(1).max(BUDGET_TOKENS_MAX);
 const usageSchema = z.strictObject({ tree: z.boolean().optional() });
-
-const spawnSchema = z.strictObject({
-  agent: z.string().optional(),
-  specialist: z.string().optional(),
-  task: z.string(),
-  name: z.string().optional(),
-  tools: z.array(z.string()).optional(),
-  replies: z.enum(['mailbox', 'handle']).optional(),
-  key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional(),
-  budget: budgetSchema.optional(),
-  output: z.unknown().optional(),
-});
 
 const forkSchema = z.strictObject({ at: z.number().optional(), id: z.string().optional() });
 
@@ -228,17 +186,6 @@ function callIdOf(method: string, callId: unknown): string {
   return parseOption(z.string(), `${method}.callId`, callId);
 }
 
-/** The options of `session.spawn` as one item of `session.spawnAll`. Throws `ConfigError`. */
-export function keyedSpawn(options: SpawnOptions, extra: { readonly key?: string }): unknown {
-  const { key } = parseOption(spawnKeySchema, 'spawn', extra);
-  return key === undefined ? options : { ...parseOption(spawnSchema, 'spawn.0', options), key };
-}
-
-/** The items of `session.spawnAll`, checked. Throws `ConfigError` that names the item by its index. */
-export function checkSpawnItems(list: unknown): readonly SpawnItem[] {
-  return parseOption(z.array(z.unknown()), 'spawnAll', list).map((item, index) => spawnItem(item, index));
-}
-
 /** The options of `session.fork`, checked. Throws `ConfigError`, `InvalidArgumentError`, `InvalidNameError`. */
 export function checkForkOptions(options: unknown): ForkOptions {
   const { at, id } = parseOption(forkSchema, 'fork', options);
@@ -246,20 +193,6 @@ export function checkForkOptions(options: unknown): ForkOptions {
     throw new InvalidArgumentError('invalid_argument', `\`at\` must be the seq of a message, got ${at}`);
   }
   return { ...defined({ at }), ...(id === undefined ? {} : { id: checkSessionId(id) }) };
-}
-
-function spawnItem(options: unknown, index: number): SpawnItem {
-  const optionKey = `spawn.${index}`;
-  const parsed = parseOption(spawnSchema, optionKey, options);
-  const { agent, specialist, task, name, tools, replies, budget, key } = parsed;
-  const output = parsed.output === undefined ? undefined : answerForm(parsed.output, `${optionKey}.output`);
-  const item = {
-    task: wellFormed(task),
-    replies: replies ?? 'mailbox',
-    ...(specialist === undefined ? {} : { agent: specialist, specialist: true }),
-    ...defined({ agent, name, tools, budget, output }),
-  } as const;
-  return key === undefined ? item : { ...item, key, fingerprint: fingerprintOf(JSON.stringify(item)) };
 }
 
 /** A storable copy of a value. Throws `ContentError`. */
@@ -270,13 +203,6 @@ function plainValue(value: unknown, what: string): Json {
     if (error instanceof NotPlainError) throw new ContentError(`${what} is ${error.message}`, { cause: error });
     throw error;
   }
-}
-
-/** The schema of a child's structured reply, from the checked options of its spawn. */
-export function outputOf(options: unknown): OutputSchema | undefined {
-  return typeof options === 'object' && options !== null && 'output' in options
-    ? (options.output as OutputSchema | undefined)
-    : undefined;
 }
 
 const receiptSchema = z.strictObject({

@@ -4,20 +4,18 @@
  */
 import { z } from 'zod';
 import type { Draft } from '../../base/draft.ts';
-import { CancelledError, describeValue, errorFromShape, InvalidArgumentError, TroupeError } from '../../base/errors.ts';
+import { CancelledError, describeValue, InvalidArgumentError, TroupeError } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
 import { orAborted } from '../../base/lazy-abort.ts';
 import type { Message, Pending, Usage, UserContent } from '../../base/messages.ts';
 import { parseOption } from '../../base/parse-option.ts';
-import { type Definition, type DefinitionSource, unknownDefinition } from '../../definitions/definition.ts';
+import { type Definition, unknownDefinition } from '../../definitions/definition.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { ViewedEvent } from '../../events/viewed-event.ts';
 import type { ModelRequest } from '../../models/provider.ts';
 import type { Explanation } from '../../session/explain.ts';
-import type { EventHub } from '../events/event-hub.ts';
-import type { MessageCallback, MessageCallbacks } from '../events/message-callbacks.ts';
+import type { MessageCallback } from '../events/message-callbacks.ts';
 import type { Follower } from '../host/followed-receipts.ts';
-import type { ShardLink } from '../host/shard-link.ts';
 import type { OfSession } from '../protocol/addresses.ts';
 import type { AnswerOf, OutputSchema } from '../protocol/output-option.ts';
 import type { PageKind, PageOf } from '../protocol/pages.ts';
@@ -25,7 +23,7 @@ import type { SessionSnapshot, ShardMethods, WantedReceipt } from '../protocol/p
 import { checkContent, postedKey, putOptions, sendSchema } from '../protocol/sent-message.ts';
 import type { WaitingListener } from '../protocol/waiting-listeners.ts';
 import { forgivenAtClose } from './at-close.ts';
-import type { Child, ChildParts } from './child.ts';
+import type { Child } from './child.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { type EventOptions, sessionReading } from './event-options.ts';
 import type { Family } from './family.ts';
@@ -45,44 +43,27 @@ import {
   checkPageOptions,
   checkPendingId,
   checkReceiptOptions,
-  checkSpawnItems,
   checkUsageOptions,
   type ForkOptions,
-  keyedSpawn,
-  outputOf,
   type PageOptions,
   type SendOptions,
-  type SpawnOptions,
   type StructuredSendOptions,
-  type StructuredSpawnOptions,
   type UsageOptions,
 } from './session-options.ts';
+import type { SessionParts } from './session-parts.ts';
+import {
+  checkSpawnItems,
+  keyedSpawn,
+  outputOf,
+  refusedSpawn,
+  type SpawnAllOptions,
+  type SpawnExtra,
+  type SpawnOptions,
+  type StructuredSpawnOptions,
+} from './spawn-options.ts';
 
-/** The parts of a handle. */
-export interface SessionParts {
-  readonly id: string;
-  /** The agent, as each request names it. */
-  readonly named: Omit<OfSession, 'session'>;
-  readonly link: ShardLink;
-  readonly hub: EventHub;
-  readonly callbacks: MessageCallbacks;
-  readonly remove: (id: string) => Promise<boolean>;
-  /** The parts for the handle of another session, which must exist when the handle is used. */
-  readonly sibling: (id: string) => SessionParts;
-  /** Skills and workflows; missing: no directories of them were given. */
-  readonly definitions?: DefinitionSource | undefined;
-  /** The schema of the answers of the session's agent, if the handle was made with that agent. */
-  readonly output?: OutputSchema | undefined;
-  /** Makes the handles that extend a session. Injected, because those classes import this file. */
-  readonly kin: {
-    readonly child: <Answer>(parts: SessionParts, of: ChildParts) => Child<Answer>;
-    /** `ended`: the ids of the children that have ended, in order of completion. */
-    readonly family: <Answer>(
-      children: readonly Child<Answer>[],
-      ended: () => Promise<readonly string[]>,
-    ) => Family<Answer>;
-  };
-}
+/** A session's state as its embedder sees it. */
+export type SessionInfo = SessionSnapshot;
 
 type SendRequest = ShardMethods['session.send']['request'];
 
@@ -253,8 +234,9 @@ export class Session<Answer = string> {
   }
 
   /**
-   * Cancels the model call, the running tools and the working children; true if this session was running. `reason`: for
-   * the event, the receipts and the log. The model sees only that its calls were interrupted.
+   * Cancels the model call, the running tools, the working children and those that wait to begin; true if this session
+   * or a child of it was at work. `reason`: for the event, the receipts and the log. The model sees only that its calls
+   * were interrupted, and which of them may have taken effect.
    */
   async interrupt(reason?: string): Promise<boolean> {
     return this.#parts.link.call('session.interrupt', { ...this.address, ...checkInterrupt(reason) }, false);
@@ -287,38 +269,45 @@ export class Session<Answer = string> {
 
   /**
    * Starts a child; resolves once child, first message and link are durable. With a repeated key, resolves to the
-   * existing child. Rejects with `ConfigError` (blank task, unknown tool or agent), `InvalidNameError` (nickname),
-   * `LimitError` (depth, children).
+   * existing child, which takes up its task again if `continue` is true and it was cancelled or failed. Rejects with
+   * `ConfigError` (blank task, unknown tool or agent), `InvalidNameError` (nickname), `LimitError` (depth, children).
    */
   spawn<Output extends OutputSchema>(
     options: StructuredSpawnOptions<Output>,
-    extra?: { readonly key?: string },
+    extra?: SpawnExtra,
   ): Promise<Child<AnswerOf<Output>>>;
-  spawn(options: SpawnOptions, extra?: { readonly key?: string }): Promise<Child>;
-  async spawn(options: SpawnOptions, extra: { readonly key?: string } = {}): Promise<Child<unknown>> {
-    const [child] = await this.#spawn([keyedSpawn(options, extra)]);
+  spawn(options: SpawnOptions, extra?: SpawnExtra): Promise<Child>;
+  async spawn(options: SpawnOptions, extra: SpawnExtra = {}): Promise<Child<unknown>> {
+    const [item, list] = keyedSpawn(options, extra);
+    const [child] = await this.#spawn([item], list);
     if (child === undefined) throw new TroupeError('internal', 'a spawn was not answered');
     return child;
   }
 
-  /** Starts many children; those beyond `limits.liveSessions` wait for admission. Rejects if one of them is refused. */
+  /**
+   * Starts many children; those beyond `subagents.maxActive` wait in line, and those beyond `limits.liveSessions` for
+   * admission. Known keys find their children again, with their latest outcome; `continue` lets those that were cancelled
+   * or failed take up their tasks. A wrong option, a blank task or a bad name is refused before any child exists. Every
+   * other refusal is the error of one item (`data.index`): it rejects the call, and the other children exist.
+   */
   spawnAll<Output extends OutputSchema>(
     list: readonly StructuredSpawnOptions<Output>[],
+    options?: SpawnAllOptions,
   ): Promise<Family<AnswerOf<Output>>>;
-  spawnAll(list: readonly SpawnOptions[]): Promise<Family>;
-  async spawnAll(list: readonly SpawnOptions[]): Promise<Family<unknown>> {
-    const children = await this.#spawn(list);
+  spawnAll(list: readonly SpawnOptions[], options?: SpawnAllOptions): Promise<Family>;
+  async spawnAll(list: readonly SpawnOptions[], options: SpawnAllOptions = {}): Promise<Family<unknown>> {
+    const children = await this.#spawn(list, options);
     const ids = children.map(({ id }) => id);
     const { link, kin } = this.#parts;
     return kin.family(children, () => link.call('children.ended', { session: this.id, children: ids }, true));
   }
 
-  async #spawn(list: readonly unknown[]): Promise<readonly Child<unknown>[]> {
-    const items = checkSpawnItems(list);
+  async #spawn(list: readonly unknown[], options: SpawnAllOptions): Promise<readonly Child<unknown>[]> {
+    const items = checkSpawnItems(list, options);
     const repeatable = items.every((item) => item.key !== undefined);
     const answers = await this.#parts.link.call('session.spawn', { ...this.address, items }, repeatable);
     return answers.map((answer, index) => {
-      if ('error' in answer) throw errorFromShape(answer.error);
+      if ('error' in answer) throw refusedSpawn(answer.error, index, list.length);
       return this.#parts.kin.child<unknown>(
         { ...this.#parts, id: answer.child, named: {}, output: undefined },
         { name: answer.name, parent: this, output: outputOf(list[index]) },

@@ -16,6 +16,7 @@ import type { SessionActor } from '../../../actors/session-actor.ts';
 import { type StoreLostError, TroupeError } from '../../base/errors.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import type { CallWait } from '../../models/pool.ts';
+import { hasEnded } from '../../session/state/child-link.ts';
 import { storeRoots } from '../reading/fork-roots.ts';
 import { isHeadBlocked } from '../reading/head.ts';
 import type { Admission } from './admission.ts';
@@ -227,7 +228,7 @@ export class Life {
       this.#interrupted.delete(each.key);
       this.#waiters.deleted(each.id);
     }
-    if (parent !== undefined && actor.state.exit === undefined && this.#residency.find(parent) !== undefined) {
+    if (parent !== undefined && !hasEnded(actor.state) && this.#residency.find(parent) !== undefined) {
       this.#transitions.submit(parent, [{ type: 'childExited', child: sessionId, reason: 'cancelled' }]);
     }
     const release = (): void => {

@@ -17,12 +17,13 @@ import { ModelCaller } from '../../../actors/model-caller.ts';
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import type { ActorEffect } from '../../../actors/supervision/tree-transition.ts';
 import { ToolRunner, type ToolStart } from '../../../actors/tool-runner.ts';
-import { RUN_AHEAD_TURNS_MAX } from '../../base/bounds.ts';
+import { BUDGETS_REPORTED_MAX, RUN_AHEAD_TURNS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { type ErrorShape, errorShape } from '../../base/errors.ts';
 import { NO_USAGE } from '../../base/messages.ts';
 import type { EventBody, StreamNoteBody } from '../../events/event.ts';
 import type { CallWait, ModelCompletion, ModelPool } from '../../models/pool.ts';
+import { RecentMap } from '../../models/recent-map.ts';
 import { turnName } from '../../session/apply/turn.ts';
 import type { Effect, EnricherName, Input, Unjudged } from '../../session/state/inputs.ts';
 import type { SessionState } from '../../session/state/state.ts';
@@ -57,6 +58,8 @@ export class SessionWork {
   readonly #models: ModelCaller;
   readonly #tools: ToolRunner;
   readonly #enrichers: Enrichers;
+  /** The limit of each budget that a failed turn was last reported for, by its session: one line for a whole fan-out. */
+  readonly #budgetsReported = new RecentMap<number>(BUDGETS_REPORTED_MAX);
 
   constructor(parts: ShardParts, place: WorkPlace) {
     this.#parts = parts;
@@ -235,6 +238,7 @@ export class SessionWork {
         return true;
       case 'reportFailure': {
         const { error, isBlocked } = effect;
+        if (this.#isKnownBudget(error)) return true;
         const what = isBlocked
           ? 'the session is blocked until someone acts: see explain()'
           : 'a turn ended in a failure';
@@ -304,6 +308,15 @@ export class SessionWork {
   #warn(session: string, message: string, fields: Pick<LogLine, 'error' | 'ms' | 'stack'>): void {
     const agent = this.#place.inMemory(session)?.state.agent;
     this.#parts.host.log({ level: 'warn', message, session, ...fields, ...(agent === undefined ? {} : { agent }) });
+  }
+
+  /** True for a turn that a used-up budget fails, if another turn was reported that the same limit failed. */
+  #isKnownBudget({ data }: ErrorShape): boolean {
+    if (data?.['limit'] !== 'budget') return false;
+    const [holder, tokens] = [String(data['session']), Number(data['budget'])];
+    const isKnown = this.#budgetsReported.get(holder) === tokens;
+    this.#budgetsReported.put(holder, tokens);
+    return isKnown;
   }
 
   #callModel(actor: SessionActor, halfStep: number, attempt: number): void {

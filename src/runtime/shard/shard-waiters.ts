@@ -3,6 +3,7 @@
  * drain. A session that no request waits for has no entry.
  */
 import { CancelledError, errorShape } from '../../base/errors.ts';
+import { endOfChild } from '../../session/state/child-link.ts';
 import type { SessionState } from '../../session/state/state.ts';
 import type { ChildEnd } from '../protocol/protocol.ts';
 import type { Fate } from './outbox.ts';
@@ -164,6 +165,7 @@ export const DELETED: ChildEnd = Object.freeze({
 });
 
 /** The end of a child with its current name. Undefined while it has not ended. */
-export function endOf({ exit, name }: SessionState): ChildEnd | undefined {
-  return exit === undefined || name === undefined ? exit : { ...exit, name };
+export function endOf(state: SessionState): ChildEnd | undefined {
+  const end = endOfChild(state);
+  return end === undefined || state.name === undefined ? end : { ...end, name: state.name };
 }

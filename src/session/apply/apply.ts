@@ -22,6 +22,7 @@ import {
   applyBudgetUsed,
   applyChildExited,
   applyChildNamed,
+  applyChildRevived,
   applyChildStarted,
   applySpawned,
 } from './children.ts';
@@ -41,6 +42,7 @@ import {
   applyRestarted,
   applyRestartScheduled,
   applyResumed,
+  applyRevived,
   applySystem,
 } from './lifecycle.ts';
 import { applyAccepted, applyDropped, applyLetterDropped, applyPoisoned, applyRecalled } from './mailbox.ts';
@@ -140,9 +142,13 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return applySpawned(fold, record);
     case 'childStarted':
       return applyChildStarted(fold, record);
+    case 'childRevived':
+      return applyChildRevived(fold, record);
     case 'started':
       state.queued = false;
       return;
+    case 'revived':
+      return applyRevived(fold, record);
     case 'budgetUsed':
       return applyBudgetUsed(fold, record);
     case 'budgetSet':

@@ -3,6 +3,7 @@
  * children shows them. Changes the given state in place, as `apply` does; otherwise pure.
  */
 import { CHILDREN_LISTED_MAX } from '../../base/bounds.ts';
+import { type ChildLink, isOpenChild } from '../state/child-link.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { Fold } from './fold.ts';
 
@@ -62,12 +63,28 @@ export function applyChildStarted({ state }: Fold, record: RecordOf<'childStarte
   state.childrenAtWork += 1;
 }
 
+/** A child that has ended has a place again, or waits for one behind the others. */
+export function applyChildRevived({ state }: Fold, record: RecordOf<'childRevived'>): void {
+  const child = state.children.get(record.child);
+  if (child === undefined) throw new Error(`unknown child ${record.child}`);
+  child.revived = true;
+  if (record.queued === true) {
+    child.queued = true;
+    state.childQueue.add(child.id);
+  } else {
+    state.childrenAtWork += 1;
+  }
+}
+
 export function applyChildExited(fold: Fold, record: RecordOf<'childExited'>): void {
   const { state } = fold;
   const child = state.children.get(record.child);
   if (child === undefined) throw new Error(`unknown child ${record.child}`);
   if (!state.childQueue.delete(child.id)) state.childrenAtWork -= 1;
   delete child.queued;
+  delete child.revived;
+  // The end of a completed child stands: what it did since is no other end.
+  if (child.exited === 'completed') return;
   child.exited = record.reason;
   if (fold.counts())
     fold.publish({ type: 'child.exited', child: record.child, name: child.name, reason: record.reason });
@@ -109,8 +126,13 @@ function publishChildren(fold: Fold): void {
         .map((each) => ({
           id: each.id,
           name: each.name,
-          state: each.exited ?? (each.queued === true ? 'waiting' : 'working'),
+          state: childState(each),
         })),
     });
   }
+}
+
+function childState(child: ChildLink): string {
+  if (isOpenChild(child)) return child.queued === true ? 'waiting' : 'working';
+  return child.exited ?? '';
 }

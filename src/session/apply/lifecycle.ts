@@ -85,11 +85,18 @@ export function applyRecovered(fold: Fold, record: RecordOf<'recovered'>): void 
 
 export function applyExited({ state }: Fold, record: RecordOf<'exited'>): void {
   const { type: _type, ...exit } = record;
-  // Only the first exit counts, and the handle's `reply()` returns it. A child may be woken again later.
-  state.exit ??= exit;
+  // A child that has completed its task has answered. Its later work changes nothing of that.
+  if (state.exit?.reason !== 'completed') state.exit = exit;
+  state.revived = undefined;
   // An ended child is not restarted. If its wait for a restart remained, the child would stay resident forever.
   state.restartAt = undefined;
   state.queued = false;
+}
+
+/** A child that has ended is to work again. It starts when its parent gives it a place. */
+export function applyRevived({ state }: Fold, record: RecordOf<'revived'>): void {
+  state.revived = record.resumes === true ? 'resumed' : 'waiting';
+  state.queued = true;
 }
 
 /** This child waits for a transient fault to pass before it restarts. */

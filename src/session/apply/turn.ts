@@ -48,6 +48,7 @@ export function applyClaimed(fold: Fold, record: RecordOf<'claimed'>): void {
 export function beginTurn(state: SessionState, id: number): void {
   state.turn = { id, entries: [], text: '', joins: false, usage: NO_USAGE, halfSteps: 0, pauses: 0, marked: false };
   state.nextTurn = id + 1;
+  if (state.revived !== undefined) state.revived = 'working';
 }
 
 /** The model is called again to continue a paused answer. */

@@ -18,9 +18,8 @@ import type { Continuation, DispatchedCall } from '../state/messages.ts';
 import type { RecordOf } from '../state/records.ts';
 import { bouncedEntries, type SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
-import { callInNewEpoch } from './call-in-new-epoch.ts';
 import { compactionFailure, decideOverflow, decideSummary } from './compression.ts';
-import { isModelGone, mayMoveOn, moveAtOnce, moveOn, REFUSAL } from './fallback.ts';
+import { callInNewEpoch, isModelGone, mayMoveOn, moveAtOnce, moveOn, REFUSAL } from './fallback.ts';
 import { AT_BOUNDARY, exitOnIdle, isHeldAnswer } from './run-loop.ts';
 import { failureToParent } from './supervision.ts';
 

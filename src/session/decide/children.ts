@@ -5,6 +5,7 @@ import { checkNickname, SESSION_ID_CHARACTERS_MAX } from '../../base/ids.ts';
 import { namesHint } from '../../base/near-names.ts';
 import { budgetError, childBudget } from '../rules/budget.ts';
 import { childPrompt, spawnConfirmation } from '../rules/child-texts.ts';
+import { isOpenChild, mustQueue } from '../state/child-link.ts';
 import { type Decision, NOTHING, refuse, WAKE } from '../state/decision.ts';
 import type { ChildSeed, Effect, Environment, Input, SpawnRequest } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
@@ -19,7 +20,7 @@ const CHILD_SUFFIX_CHARACTERS = 8;
 /**
  * Spawns a child. The parent's link to the child and the child's first record are one batch (A6). A model's call gets
  * the reply as its result, a program gets it by an effect. A refusal creates nothing. Spawning again with the same key
- * returns the existing child.
+ * returns the existing child, which takes up its task again if the request says so.
  */
 export function decideSpawn(state: SessionState, request: SpawnRequest, environment: Environment): Decision {
   const known = request.key === undefined ? undefined : state.childKeys.get(request.key);
@@ -31,8 +32,11 @@ export function decideSpawn(state: SessionState, request: SpawnRequest, environm
         }),
       );
     }
-    const name = state.children.get(known.child)?.name ?? '';
-    return { records: [], effects: [{ type: 'spawned', child: known.child, name, duplicate: true }] };
+    const { child } = known;
+    const name = state.children.get(child)?.name ?? '';
+    const effects: Effect[] = [{ type: 'spawned', child, name, duplicate: true }];
+    if (request.continues === true) effects.push({ type: 'sendToChild', child, input: { type: 'continue' } });
+    return { records: [], effects };
   }
   const { callId } = request;
   if (callId !== undefined && !state.openCalls.has(callId)) {
@@ -53,7 +57,14 @@ export function decideSpawn(state: SessionState, request: SpawnRequest, environm
   const granted = 'error' in grants ? undefined : grants.granted;
   const unnamed = request.name === undefined && environment.agent.enrichers?.melete !== undefined;
   const child = childId(state, environment);
-  return spawn(state, { request, name: naming.name, child, granted, unnamed, queued: mustQueue(state, environment) });
+  return spawn(state, {
+    request,
+    name: naming.name,
+    child,
+    granted,
+    unnamed,
+    queued: mustQueue(state, environment.agent.maxActiveChildren),
+  });
 }
 
 /** The next free id below the parent's. An embedder may have used `<parent>:<n>` for another session. */
@@ -177,20 +188,14 @@ function spawnProblem(
     });
   }
   const waiting = state.childQueue.size;
-  if (mustQueue(state, environment) && waiting >= limits.spawnsWaiting) {
+  if (mustQueue(state, environment.agent.maxActiveChildren) && waiting >= limits.spawnsWaiting) {
     return new LimitError(
       `Too many sub-agents: ${state.childrenAtWork} work (subagents.maxActive is ${agent.maxActiveChildren}) and ${waiting} wait (limits.spawnsWaiting). Wait for one to finish.`,
       { data: { limit: 'spawnsWaiting', value: waiting } },
     );
   }
-  return state.budget === undefined ? undefined : budgetError(state, environment);
-}
-
-/**
- * True if a new child is queued: the session has as many working children as it may, or others are queued before it.
- */
-function mustQueue({ childrenAtWork, childQueue }: SessionState, { agent }: Environment): boolean {
-  return childrenAtWork >= agent.maxActiveChildren || childQueue.size > 0;
+  // A model learns it at once. A program's child fails with the error, so that the other children of its list do not.
+  return state.budget === undefined || request.callId === undefined ? undefined : budgetError(state, environment);
 }
 
 /** The requested nickname, or `agent-N`; unique among the siblings (§7.5, Δ29). */
@@ -294,7 +299,7 @@ export function decideChildExit(
   environment: Environment,
 ): Decision {
   const child = state.children.get(input.child);
-  if (child === undefined || child.exited !== undefined) return NOTHING;
+  if (child === undefined || !isOpenChild(child)) return NOTHING;
   const error: { readonly error?: ErrorShape } = input.error === undefined ? {} : { error: input.error };
   const records: SessionRecord[] = [{ type: 'childExited', child: input.child, reason: input.reason, ...error }];
   const effects: Effect[] = [...answerForEnded(state, child)];

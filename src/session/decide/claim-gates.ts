@@ -7,7 +7,7 @@
  */
 import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
 import { budgetErrorShape, refuseTurn } from '../rules/budget.ts';
-import { hasActive, incomingTokens, mayStart, type Selection } from '../rules/mailbox.ts';
+import { hasActive, incomingTokens, mayBegin, mayStart, type Selection } from '../rules/mailbox.ts';
 import { isRefusedRequest } from '../rules/run-loop.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Environment } from '../state/inputs.ts';
@@ -17,8 +17,9 @@ import { decideCompaction } from './compression.ts';
 import { decideEarlyNaming, decidePreparation } from './enrichment.ts';
 import { poisonedEntries } from './letters.ts';
 import { awaitSummary, decideMemory } from './memory.ts';
+import { reviveEnded } from './revival.ts';
 import { rollbackRecords } from './rollback.ts';
-import { continueForUser, exitWithout, gatherResults } from './run-loop.ts';
+import { continueSuspended, exitWithout, gatherResults } from './run-loop.ts';
 import { failureToParent } from './supervision.ts';
 
 /** The decision that replaces the claim; undefined if the gate is open. */
@@ -54,6 +55,11 @@ export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Env
     gate: (state, environment) => (state.queued ? nameEarly(state, environment) : undefined),
   },
   {
+    rule: 'G35',
+    reason: 'A child that has ended works again: it needs a place, and waits for it with the others.',
+    gate: reviveEnded,
+  },
+  {
     rule: 'L1',
     reason: 'The session is not admitted. A child is only named early, because its parent waits for the name.',
     gate: (state, environment) => (environment.admits ? undefined : nameEarly(state, environment)),
@@ -62,7 +68,7 @@ export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Env
     rule: '§4.2 step 3',
     reason:
       'Background entries alone start no turn. This check is cheap, and most wake-ups of an idle session end here.',
-    gate: (state) => (state.state === 'idle' && !hasActive(state) ? NOTHING : undefined),
+    gate: (state) => (state.state === 'idle' && !mayBegin(state) ? NOTHING : undefined),
   },
   {
     rule: 'Δ13',
@@ -72,7 +78,7 @@ export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Env
   {
     rule: 'history §4.2',
     reason: 'Only a user message makes a suspended run continue. Its pending calls run first.',
-    gate: (state) => (state.suspended === undefined ? undefined : continueForUser(state)),
+    gate: (state) => (state.suspended === undefined ? undefined : continueSuspended(state)),
   },
   {
     rule: 'history §10.1',

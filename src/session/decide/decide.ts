@@ -36,6 +36,7 @@ import { decideSummarised } from './memory.ts';
 import { decideChildName, decideChildReady, decideNamed, decideNickname } from './naming.ts';
 import { decideAsk, decideChildAsked, decideParentEnded, decideReply } from './questions.ts';
 import { decideRecovery } from './recovery.ts';
+import { decideChildRevived, decideContinue } from './revival.ts';
 import { decideBoundary } from './run-loop.ts';
 import { decideSend } from './send.ts';
 import { decideEscalation, decideRestart, decideRestartLater, reportFailure } from './supervision.ts';
@@ -70,7 +71,7 @@ export function decide(state: SessionState, input: Input, environment: Environme
     case 'systemFailed':
       return decideSystemFailure(state, input, environment);
     case 'interrupt':
-      return decideInterrupt(state, input.reason);
+      return decideInterrupt(state, input.reason, environment);
     case 'recall':
       return decideRecall(state, input.pendingId);
     case 'resendLetter':
@@ -93,10 +94,14 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideChildExit(state, input, environment);
     case 'start':
       return state.queued ? { records: [{ type: 'started' }], effects: [WAKE] } : NOTHING;
+    case 'continue':
+      return decideContinue(state);
+    case 'childRevived':
+      return decideChildRevived(state, input.child, environment);
     case 'fail':
       return reportFailure(state, input.error, input.reports);
     case 'restart':
-      return decideRestart(state, input.reason);
+      return decideRestart(state, input.reason, environment);
     case 'restartLater':
       return decideRestartLater(input, environment);
     case 'restartDue':

@@ -1,18 +1,23 @@
 /** Ends a running turn without another model call. Every call gets a response, so that the log stays legal. Pure. */
 import type { ErrorShape } from '../../base/errors.ts';
+import { isWaitingForApproval } from '../rules/run-loop.ts';
+import { outcomeUnknown } from '../rules/tool-texts.ts';
+import { questionOf } from '../rules/waiting-calls.ts';
 import type { Decision } from '../state/decision.ts';
-import type { Effect } from '../state/inputs.ts';
+import type { Effect, Environment } from '../state/inputs.ts';
+import type { OpenCall } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { CurrentCall, SessionState } from '../state/state.ts';
 import { compactionInterrupted } from './compression.ts';
 
 /**
  * Gives up a model call in flight, or closes an open round with a failed response for each open tool call (I5).
- * `firstId`: the next free pending id. `notice`: the content of those responses. `error`: the error with which the turn
- * failed; missing: it was cancelled.
+ * `firstId`: the next free pending id. `notice`: the content of those responses; a call that may have taken effect also
+ * gets "outcome unknown", as after a crash. `error`: the error with which the turn failed; missing: it was cancelled.
  */
 export function endRound(
   state: SessionState,
+  environment: Environment,
   options: { readonly firstId: number; readonly notice: string; readonly error?: ErrorShape },
 ): Decision {
   const { error } = options;
@@ -36,7 +41,7 @@ export function endRound(
       id,
       entry: {
         type: 'tool_response',
-        content: options.notice,
+        content: mayHaveHappened(state, call, environment) ? outcomeUnknown(options.notice) : options.notice,
         source: { type: 'tool', name: call.name },
         toolUseId: call.id,
         success: false,
@@ -48,6 +53,15 @@ export function endRound(
   }
   records.push({ type: 'closed', entries: responses, reason: 'cancelled', ...(error === undefined ? {} : { error }) });
   return { records, effects };
+}
+
+/** True for a call that has started, of a tool with effects: cancelled now, it may have taken effect already. */
+function mayHaveHappened(state: SessionState, { id, name }: OpenCall, { agent }: Environment): boolean {
+  if (state.held !== undefined) return false;
+  // A call waits for a person before it starts, and for the answer to a question of its server after that.
+  if (isWaitingForApproval(state, id) && questionOf(state, id)?.elicitation === undefined) return false;
+  const effect = agent.tool(name)?.effect;
+  return effect !== undefined && effect !== 'pure';
 }
 
 /**

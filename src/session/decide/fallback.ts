@@ -8,11 +8,12 @@
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Usage } from '../../base/messages.ts';
+import { callOrEvaluate } from '../rules/call-effect.ts';
 import { newEpoch } from '../rules/epoch.ts';
 import type { Decision } from '../state/decision.ts';
 import type { Effect, Environment, EpochFacts } from '../state/inputs.ts';
-import type { SessionState } from '../state/state.ts';
-import { callInNewEpoch } from './call-in-new-epoch.ts';
+import type { RecordOf } from '../state/records.ts';
+import type { CurrentCall, SessionState } from '../state/state.ts';
 
 const NOT_FOUND = 404;
 
@@ -87,4 +88,21 @@ function nextModel({ agent: { models } }: Environment, toOther: boolean): EpochF
     if (!toOther || next.models?.provider !== models.provider) return next;
   }
   return undefined;
+}
+
+/**
+ * The next attempt of the current call, at once and in the given epoch, because its request must change. `why`: the
+ * members of the record that say the reason.
+ */
+export function callInNewEpoch(
+  state: SessionState,
+  { halfStep, attempt }: CurrentCall,
+  environment: Environment,
+  epoch: RecordOf<'epoch'>,
+  why: Pick<RecordOf<'retried'>, 'code' | 'detail' | 'status' | 'repaired' | 'fallsBack' | 'usage'>,
+): Decision {
+  return {
+    records: [epoch, { type: 'retried', halfStep, attempt, waitMs: 0, ...why }],
+    effects: [callOrEvaluate(state, environment, halfStep, state.epoch + 1, attempt + 1)],
+  };
 }

@@ -1,6 +1,8 @@
 /** Interrupt, recall, pause and resume (contract §5.6 with Δ22, §3.6). Pure. */
 
+import { waitsToBegin } from '../rules/mailbox.ts';
 import { INTERRUPT_NOTICE } from '../rules/tool-texts.ts';
+import { isOpenChild } from '../state/child-link.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from '../state/decision.ts';
 import type { Effect, Environment } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
@@ -9,15 +11,15 @@ import { claimCutShort } from './compression.ts';
 import { endRound } from './end-round.ts';
 import { interruptPreparation, withPreparationGivenUp } from './enrichment.ts';
 import { exitWithout, resumeSuspended } from './run-loop.ts';
-import { exitDecision } from './supervision.ts';
+import { exitDecision, neverBegun } from './supervision.ts';
 
 /**
  * Cancels the model call, the running tools and the working children. The turn ends as cancelled, and the user's
  * message stays. For an idle session nothing is recorded and the result is `false`, but its working children are still
  * interrupted (Δ22 d).
  */
-export function decideInterrupt(state: SessionState, reason: string | undefined): Decision {
-  const children = interruptChildren(state, reason);
+export function decideInterrupt(state: SessionState, reason: string | undefined, environment: Environment): Decision {
+  const children = interruptChildren(state, reason, environment);
   const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
   if (state.enrichment !== undefined) return interruptPreparation(state, reason, children);
   const waiting = state.state === 'idle' ? claimCutShort(state) : NO_RECORDS;
@@ -26,30 +28,46 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
     return { records, effects: [...exit.effects, ...children, { type: 'result', value: true }, WAKE] };
   }
   if (state.state === 'idle') {
-    // A child that waits for its restart, or is queued, counts as working, although nothing runs. Messages that came
-    // meanwhile are promoted afterwards.
-    const isPending = state.restartAt !== undefined || state.queued;
-    if (!isPending) return { records: [], effects: [...children, { type: 'result', value: false }] };
-    return { records: exit.records, effects: [...exit.effects, ...children, { type: 'result', value: true }, WAKE] };
+    // A child that waits for its restart, for a place or to be admitted counts as working, although nothing runs. The
+    // entries for which it waits are cancelled: promoted afterwards, they would make it wait again.
+    const isPending = state.restartAt !== undefined || waitsToBegin(state);
+    if (!isPending) return { records: [], effects: [...children, { type: 'result', value: hasWorkingChild(state) }] };
+    const records = [...neverBegun(state, 'all', 'cancelled'), ...exit.records];
+    return { records, effects: [...exit.effects, ...children, { type: 'result', value: true }, WAKE] };
   }
-  const interrupted = interruptRecords(state, reason, state.nextPendingId);
+  const interrupted = interruptRecords(state, reason, state.nextPendingId, environment);
   return {
     records: [...interrupted.records, ...claimCutShort(state), ...exit.records],
     effects: [...interrupted.effects, ...exit.effects, ...children, { type: 'result', value: true }, WAKE],
   };
 }
 
+function hasWorkingChild({ childrenAtWork, childQueue }: SessionState): boolean {
+  return childrenAtWork > 0 || childQueue.size > 0;
+}
+
 /**
- * The effects that interrupt the children. Queued children are cancelled in this batch. Otherwise the ends of the
- * working children, which come later, would start them.
+ * The effects that interrupt the children. Children that wait to begin are cancelled in this batch. Otherwise the ends
+ * of the working children, which come later, would start them.
  */
-function interruptChildren({ children, childQueue }: SessionState, reason: string | undefined): readonly Effect[] {
-  if (children.size === 0) return [];
+function interruptChildren(
+  state: SessionState,
+  reason: string | undefined,
+  { stateOf }: Environment,
+): readonly Effect[] {
+  if (state.children.size === 0) return [];
   const why = reason === undefined ? {} : { reason };
-  const cancelled = [...childQueue].map(
-    (child): Effect => ({ type: 'sendToChild', child, input: { type: 'interrupt', ...why } }),
-  );
-  return [...cancelled, { type: 'interruptChildren', ...why }];
+  const effects: Effect[] = [];
+  const cancel = (child: string): void => {
+    effects.push({ type: 'sendToChild', child, input: { type: 'interrupt', ...why } });
+  };
+  for (const child of state.childQueue) cancel(child);
+  for (const child of state.childrenAtWork === 0 ? [] : state.children.values()) {
+    if (child.queued === true || !isOpenChild(child)) continue;
+    const working = stateOf?.(child.id);
+    if (working !== undefined && waitsToBegin(working)) cancel(child.id);
+  }
+  return [...effects, { type: 'interruptChildren', ...why }];
 }
 
 /**
@@ -57,8 +75,13 @@ function interruptChildren({ children, childQueue }: SessionState, reason: strin
  * given up. An open round is closed with a failed response for each open tool call (I5). `firstId`: the next free
  * pending id.
  */
-export function interruptRecords(state: SessionState, reason: string | undefined, firstId: number): Decision {
-  const ended = endRound(state, { firstId, notice: INTERRUPT_NOTICE });
+export function interruptRecords(
+  state: SessionState,
+  reason: string | undefined,
+  firstId: number,
+  environment: Environment,
+): Decision {
+  const ended = endRound(state, environment, { firstId, notice: INTERRUPT_NOTICE });
   return { records: [interruptedRecord(reason), ...ended.records], effects: ended.effects };
 }
 

@@ -6,9 +6,10 @@
 import { ConfigError, InvalidNameError } from '../../base/errors.ts';
 import { checkNickname } from '../../base/ids.ts';
 import { childPrompt, spawnConfirmation } from '../rules/child-texts.ts';
+import type { ChildLink } from '../state/child-link.ts';
 import { type Decision, NO_RECORDS, NOTHING, refuse } from '../state/decision.ts';
 import type { Effect, Input } from '../state/inputs.ts';
-import type { ChildLink, SessionState } from '../state/state.ts';
+import type { SessionState } from '../state/state.ts';
 
 /** Handles a nickname that was chosen for this child. The parent checks the name in the same batch. */
 export function decideNickname(state: SessionState, nickname: string): Decision {

@@ -10,6 +10,7 @@
 import { InvalidArgumentError, TroupeError } from '../../base/errors.ts';
 import { planEdit } from '../history/edit-plan.ts';
 import { messageId } from '../history/history-form.ts';
+import { waitsToBegin } from '../rules/mailbox.ts';
 import { type Decision, refuse, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input, ReplacedMessage } from '../state/inputs.ts';
 import { type MailboxEntry, messageKey } from '../state/messages.ts';
@@ -57,7 +58,10 @@ export function decideReplacing(
     if (error instanceof TroupeError) return refuse(error);
     throw error;
   }
-  return followedBy(decideInterrupt(state, REASON), { type: 'again', input: { ...input, hasInterrupted: true } });
+  const next: Effect = { type: 'again', input: { ...input, hasInterrupted: true } };
+  // A child that has not begun has nothing to interrupt, and keeps what it waits to begin.
+  if (waitsToBegin(state)) return { records: [], effects: [next] };
+  return followedBy(decideInterrupt(state, REASON, environment), next);
 }
 
 /** The waiting entry of the earlier message; undefined if the message is not in the mailbox. */

@@ -12,16 +12,18 @@ import { defined } from '../../base/defined.ts';
 import { type ErrorShape, errorShape, LimitError, TurnFailedError } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
 import { fillOpenCalls } from '../history/fill-calls.ts';
-import { hasActive, type Selection } from '../rules/mailbox.ts';
+import { hasActive, mayBegin, type Selection } from '../rules/mailbox.ts';
 import { lastAnswerText, stepsSinceUser } from '../rules/run-loop.ts';
 import { answerCall, correctionText, judgeForm, misfitError } from '../rules/structured-answer.ts';
 import type { Held, SuspensionReason } from '../state/boundary.ts';
+import { hasEnded } from '../state/child-link.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from '../state/decision.ts';
 import type { BoundaryVerdict, Effect, Environment, Unjudged } from '../state/inputs.ts';
 import type { OpenCall } from '../state/messages.ts';
 import type { RecordOf, SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { endRound } from './end-round.ts';
+import { asksForPlace, needsPlace } from './revival.ts';
 import { exitDecision, failureToParent } from './supervision.ts';
 
 /** Makes the session decide at its boundary: after an answer was held, or when recovery finds a held answer. */
@@ -67,7 +69,7 @@ export function decideBoundary(
 
 /** A listener or a predicate threw: the turn fails, its messages stay, and none of the held calls starts. */
 function failAtBoundary(state: SessionState, error: ErrorShape, environment: Environment): Decision {
-  const ended = endRound(state, {
+  const ended = endRound(state, environment, {
     firstId: state.nextPendingId,
     notice: `Not executed: the turn failed (${error.message}).`,
     error,
@@ -222,7 +224,7 @@ function stepLimitError({ agent }: Environment): LimitError {
  * whose text is `text`.
  */
 export function exitOnIdle(state: SessionState, text: string, output?: Json): Decision {
-  if (state.parent === undefined || state.exit !== undefined || hasActive(state)) return NOTHING;
+  if (state.parent === undefined || hasEnded(state) || hasActive(state)) return NOTHING;
   const reply = text.trim() === '' ? (state.turn?.text ?? '') : text;
   return exitDecision(state, { reason: 'completed', reply, ...defined({ output }) });
 }
@@ -233,25 +235,47 @@ export function exitOnIdle(state: SessionState, text: string, output?: Json): De
  * `gone`: ids of the entries that left.
  */
 export function exitWithout(state: SessionState, gone: readonly number[]): Decision {
-  const isAtRest = state.state === 'idle' && state.suspended === undefined && state.restartAt === undefined;
-  const isAwaited = state.mailbox.some((entry) => entry.kind === 'active' && !gone.includes(entry.id));
-  if (state.parent === undefined || state.exit !== undefined || !isAtRest || isAwaited) return NOTHING;
+  if (state.parent === undefined || hasEnded(state)) return NOTHING;
+  if (state.state !== 'idle' || state.restartAt !== undefined) return NOTHING;
+  const mailbox = state.mailbox.filter((entry) => !gone.includes(entry.id));
+  if (mayBegin({ ...state, mailbox })) return NOTHING;
+  // A child that was to work again and did not begin ends as before.
+  if (state.exit !== undefined && state.revived !== 'working') return exitDecision(state, state.exit);
+  if (state.suspended !== undefined) return NOTHING;
   return exitDecision(state, { reason: 'completed', reply: lastAnswerText(state) });
 }
 
 /**
- * Continues a suspended run if a user's message waits; no other entry wakes the session. The pending calls run first,
- * and the message joins the half-step that promotes their results. If no call is left, the message gets a normal turn.
+ * Continues a suspended run if a user's message waits, or if `resume` was called and a child has its place. No other
+ * entry wakes the session. The pending calls run first, and the message joins the half-step that promotes their results.
+ * If no call is left, the message gets a normal turn.
  */
-export function continueForUser(state: SessionState): Decision {
+export function continueSuspended(state: SessionState): Decision {
+  if (state.revived === 'resumed') return continueRun(state);
   const user = state.mailbox.some((entry) => entry.type === 'user_message');
   if (!user) return NOTHING;
   if (state.openCalls.size === 0) return { records: [{ type: 'continued' }], effects: [WAKE] };
-  return { records: [{ type: 'continued', turn: state.nextTurn }], effects: [AT_BOUNDARY] };
+  return continueRun(state);
 }
 
-/** `resume()` of a suspended run: the run continues from its position. A pause or a block is lifted as well. */
+/** The run continues from its position: with its pending calls, or with the model. */
+function continueRun(state: SessionState): Decision {
+  const effects = [state.openCalls.size === 0 ? WAKE : AT_BOUNDARY];
+  return { records: [{ type: 'continued', turn: state.nextTurn }], effects };
+}
+
+/**
+ * `resume()` of a suspended run: the run continues from its position. A pause or a block is lifted as well. A child
+ * whose run ended it waits for a place first.
+ */
 export function resumeSuspended(state: SessionState, environment: Environment): Decision {
+  const resumed: readonly SessionRecord[] =
+    state.paused || state.blocked !== undefined ? [{ type: 'resumed' }] : NO_RECORDS;
+  if (needsPlace(state, environment)) {
+    return { records: [...resumed, { type: 'revived', resumes: true }], effects: [asksForPlace(state)] };
+  }
+  // A child with a message to work on waits already.
+  if (state.queued) return { records: resumed, effects: [] };
   if (!environment.admits) {
     const error = new LimitError('the run cannot continue now: its agent is missing, or too many sessions run', {
       retryable: true,
@@ -259,10 +283,6 @@ export function resumeSuspended(state: SessionState, environment: Environment): 
     });
     return { records: [], effects: [{ type: 'refused', error: errorShape(error) }] };
   }
-  const isStopped = state.paused || state.blocked !== undefined;
-  const continued: SessionRecord = { type: 'continued', turn: state.nextTurn };
-  return {
-    records: isStopped ? [{ type: 'resumed' }, continued] : [continued],
-    effects: [state.openCalls.size === 0 ? WAKE : AT_BOUNDARY],
-  };
+  const run = continueRun(state);
+  return { records: [...resumed, ...run.records], effects: run.effects };
 }

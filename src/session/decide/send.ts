@@ -90,6 +90,8 @@ function isBusy(state: SessionState): boolean {
   return state.state !== 'idle' || hasActive(state);
 }
 
+const INTERRUPTING = 'a message with deliver "interrupt" arrived';
+
 /** Accepts an entry that was not refused, as its delivery policy says. */
 export function accept(state: SessionState, entry: Entry, environment: Environment): Decision {
   const id = state.nextPendingId;
@@ -98,7 +100,7 @@ export function accept(state: SessionState, entry: Entry, environment: Environme
   const denied = entry.type === 'user_message' ? denyForInput(state, id + 1, environment) : [];
   if (entry.deliver === 'latest') return replace(state, [record, ...denied], accepted);
   if (entry.deliver === 'interrupt' && state.state !== 'idle') {
-    const interrupted = interruptRecords(state, 'a message with deliver "interrupt" arrived', id + 1);
+    const interrupted = interruptRecords(state, INTERRUPTING, id + 1, environment);
     return { records: [record, ...interrupted.records], effects: [...interrupted.effects, accepted, WAKE] };
   }
   const decision = { records: [record, ...denied], effects: [accepted, WAKE] };

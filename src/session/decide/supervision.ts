@@ -5,34 +5,35 @@
  */
 import { defined } from '../../base/defined.ts';
 import type { ErrorShape } from '../../base/errors.ts';
-import type { Json } from '../../base/json.ts';
-import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
+import { waitsToBegin } from '../rules/mailbox.ts';
+import { type Exit, hasEnded } from '../state/child-link.ts';
+import { type Decision, NO_RECORDS, NOTHING, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { endRound } from './end-round.ts';
 
-/** Ends a child: its end is recorded and reported to its parent in one batch (A6). Only the first end counts. */
-export function exitDecision(
-  state: SessionState,
-  exit: {
-    readonly reason: 'completed' | 'failed' | 'cancelled';
-    readonly reply: string;
-    readonly output?: Json;
-    readonly error?: ErrorShape;
-  },
-): Decision {
-  if (state.parent === undefined || state.exit !== undefined) return NOTHING;
-  const error = exit.error === undefined ? {} : { error: exit.error };
-  // A child that ends while it is queued never begins its task.
-  const unstarted = state.queued ? state.mailbox.filter((entry) => entry.seed !== undefined) : [];
+/**
+ * A child's end, recorded and reported to its parent in one batch (A6). The end of a child that has completed its task
+ * before only frees its place.
+ */
+export function exitDecision(state: SessionState, exit: Exit): Decision {
+  if (state.parent === undefined || hasEnded(state)) return NOTHING;
+  const { reason, output, error } = exit;
+  const reply = state.exit?.reason === 'completed' ? '' : exit.reply;
+  const why = defined({ error });
   return {
-    records: [
-      ...unstarted.map(({ id }): SessionRecord => ({ type: 'dropped', id, reason: exit.reason })),
-      { type: 'exited', reason: exit.reason, reply: exit.reply, ...defined({ output: exit.output }), ...error },
-    ],
-    effects: [{ type: 'sendToParent', input: { type: 'childExited', child: state.id, reason: exit.reason, ...error } }],
+    records: [{ type: 'exited', reason, reply, ...defined({ output }), ...why }],
+    effects: [{ type: 'sendToParent', input: { type: 'childExited', child: state.id, reason, ...why } }],
   };
+}
+
+/** A child that ends before it began never begins what it waits for: all its entries, or its task alone. */
+export function neverBegun(state: SessionState, entries: 'all' | 'task', reason: string): readonly SessionRecord[] {
+  if (!waitsToBegin(state)) return NO_RECORDS;
+  return state.mailbox
+    .filter(({ kind, seed }) => (entries === 'all' ? kind === 'active' : seed !== undefined))
+    .map(({ id }) => ({ type: 'dropped', id, reason }));
 }
 
 /**
@@ -55,19 +56,23 @@ export function reportFailure(state: SessionState, error: ErrorShape, reports: b
   const content = `I could not finish: my turn failed (${error.message}).`;
   const exit = exitDecision(state, { reason: 'failed', reply: '', error });
   const said: Effect = { type: 'sendToParent', input: { type: 'subagentSaid', child: state.id, content } };
-  return { records: exit.records, effects: [...(reports ? [said] : []), ...exit.effects, WAKE] };
+  const records = [...neverBegun(state, 'task', 'failed'), ...exit.records];
+  return { records, effects: [...(reports ? [said] : []), ...exit.effects, WAKE] };
 }
 
 /**
  * Restarts a child: running work ends, earlier messages leave the window, and the task becomes the first message and
  * starts a turn.
  */
-export function decideRestart(state: SessionState, reason: string): Decision {
+export function decideRestart(state: SessionState, reason: string, environment: Environment): Decision {
   if (state.goal === undefined || state.goal.completed || state.exit !== undefined) {
     return { records: [], effects: [{ type: 'stale', what: 'restart' }] };
   }
   if (state.state !== 'idle') {
-    const ended = endRound(state, { firstId: state.nextPendingId, notice: `Ended by a restart: ${reason}` });
+    const ended = endRound(state, environment, {
+      firstId: state.nextPendingId,
+      notice: `Ended by a restart: ${reason}`,
+    });
     return {
       records: ended.records,
       effects: [...ended.effects, { type: 'again', input: { type: 'restart', reason } }],
@@ -125,7 +130,11 @@ export function decideEscalation(
   const records: SessionRecord[] = [{ type: 'noted', content: `The turn was stopped: ${error.message}` }];
   const effects: Effect[] = [];
   if (state.state !== 'idle') {
-    const ended = endRound(state, { firstId: state.nextPendingId, notice: `Ended: ${error.message}`, error });
+    const ended = endRound(state, environment, {
+      firstId: state.nextPendingId,
+      notice: `Ended: ${error.message}`,
+      error,
+    });
     records.push(...ended.records);
     effects.push(...ended.effects);
   }

@@ -14,6 +14,9 @@ export function childPrompt(name: string): string {
   ].join('\n\n');
 }
 
+/** The message with which a child that was cancelled or failed takes up its task again. */
+export const CONTINUE_TASK = 'Please continue.';
+
 /** The section that names the task while it is open. */
 export function taskSection(description: string): string {
   return [

@@ -6,6 +6,7 @@ import { BYTES_PER_TOKEN, LIMIT_DEFAULTS, PHANTOM_CALL_TOKENS } from '../../base
 import { checkBlocks } from '../../base/content-rules.ts';
 import { ContentError, describeValue, MailboxFullError } from '../../base/errors.ts';
 import { isBlank, type PendingType } from '../../base/messages.ts';
+import { hasEnded } from '../state/child-link.ts';
 import type { Environment } from '../state/inputs.ts';
 import type { MailboxEntry } from '../state/messages.ts';
 import type { Entry } from '../state/records.ts';
@@ -83,9 +84,21 @@ export function mayStart(state: SessionState): boolean {
 }
 
 /** True if an active entry waits. Such an entry causes a half-step. */
-export function hasActive(state: SessionState): boolean {
+export function hasActive(state: Pick<SessionState, 'mailbox'>): boolean {
   for (const entry of state.mailbox) if (entry.kind === 'active') return true;
   return false;
+}
+
+/** True if an idle session has something to begin: only a user's message continues a suspended run. */
+export function mayBegin(state: Pick<SessionState, 'suspended' | 'revived' | 'mailbox'>): boolean {
+  if (state.suspended === undefined) return hasActive(state);
+  return state.revived === 'resumed' || state.mailbox.some((entry) => entry.type === 'user_message');
+}
+
+/** True for a child that is to work and has not begun: it waits for a place, or to be admitted. */
+export function waitsToBegin(state: SessionState): boolean {
+  if (state.parent === undefined || hasEnded(state) || state.state !== 'idle') return false;
+  return state.queued || (state.restartAt === undefined && mayStart(state) && mayBegin(state));
 }
 
 /** The entries that one half-step promotes, in this order: responses, background, steers, riders. */

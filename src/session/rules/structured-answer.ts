@@ -21,7 +21,7 @@ export const ANSWER_TOOL = 'final_answer';
  * until the child has replied. Undefined: the agent decides.
  */
 export function formInForce(state: Pick<SessionState, 'turn' | 'form' | 'exit'>): AnswerForm | undefined {
-  return state.turn?.form ?? (state.exit === undefined ? state.form : undefined);
+  return state.turn?.form ?? (state.exit?.reason === 'completed' ? undefined : state.form);
 }
 
 /** True if these blocks of an answer call the answer tool. */

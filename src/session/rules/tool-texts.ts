@@ -7,6 +7,14 @@ const SECOND_MS = 1_000;
 /** The result of a call that was cancelled by an interrupt. Exported, because a program may search for it. */
 export const INTERRUPT_NOTICE = 'Interrupted: your human wants your attention. This call was cancelled.';
 
+/**
+ * A notice, such as that of an interrupt, for a call of a tool with effects (`once`, `keyed`, `probe`) that had started
+ * and had not returned: the call is cancelled, and its effect may have happened.
+ */
+export function outcomeUnknown(notice: string): string {
+  return `${notice} Outcome unknown: the call had started, and may or may not have taken effect; it was not run again.`;
+}
+
 /** The result of a call that may or may not have taken effect before a crash (effect `once`). */
 export const OUTCOME_UNKNOWN =
   'Outcome unknown: the execution was lost in a restart. The call may or may not have taken effect; it was not run again.';

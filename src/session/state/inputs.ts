@@ -9,13 +9,14 @@ import type { ResultBlock, Usage } from '../../base/messages.ts';
 import type { CompressionSettings, Settings } from '../../base/settings.ts';
 import type { AnswerFacts, AnswerForm, AnswerIssue } from './answer-form.ts';
 import type { Asked, AskedQuestion, Held } from './boundary.ts';
+import type { Exit, Replies } from './child-link.ts';
 import type { Container } from './container.ts';
 import type { EditRequest, TransientMessage } from './edit-request.ts';
 import type { AnsweredElicitation } from './elicitation.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { ReadContent } from './messages.ts';
 import type { Entry, SessionRecord } from './records.ts';
-import type { Replies, SessionState } from './state.ts';
+import type { SessionState } from './state.ts';
 
 /** The facts `decide` needs about a tool. The tool runner has the rest. */
 export interface ToolFacts {
@@ -178,6 +179,8 @@ export interface SpawnRequest {
   readonly output?: AnswerForm;
   readonly key?: string;
   readonly fingerprint?: string;
+  /** True if the known child of this key continues its task, if it was cancelled or failed. */
+  readonly continues?: boolean;
   /** The call of the spawn tool, if a model asked for the child. */
   readonly callId?: string;
 }
@@ -257,6 +260,9 @@ export type Input =
   | { readonly type: 'interrupt'; readonly reason?: string }
   /** The queued child may start: its parent has room among its working children. */
   | { readonly type: 'start' }
+  /** A child that has ended without completing its task takes it up again. */
+  | { readonly type: 'continue' }
+  | { readonly type: 'childRevived'; readonly child: string }
   | { readonly type: 'recall'; readonly pendingId: number }
   /** Sends a dead letter again: in its own form, or with `as` as a user's message with its content. */
   | { readonly type: 'resendLetter'; readonly letter: number; readonly as?: 'user' }
@@ -264,12 +270,7 @@ export type Input =
   | { readonly type: 'spawn'; readonly request: SpawnRequest }
   | { readonly type: 'markGoal'; readonly callId: string; readonly result: string }
   | { readonly type: 'subagentSaid'; readonly child: string; readonly content: string }
-  | {
-      readonly type: 'childExited';
-      readonly child: string;
-      readonly reason: 'completed' | 'failed' | 'cancelled';
-      readonly error?: ErrorShape;
-    }
+  | ({ readonly type: 'childExited'; readonly child: string } & Pick<Exit, 'reason' | 'error'>)
   | { readonly type: 'childSpent'; readonly tokens: number }
   /** The embedder sets the budget of the session, or removes it (`tokens` missing). */
   | { readonly type: 'setBudget'; readonly tokens?: number }
@@ -377,14 +378,17 @@ export type Effect =
       readonly type: 'sendToParent';
       readonly input: Extract<
         Input,
-        { type: 'subagentSaid' | 'childExited' | 'nameChild' | 'childReady' | 'childAsked' }
+        { type: 'subagentSaid' | 'childExited' | 'childRevived' | 'nameChild' | 'childReady' | 'childAsked' }
       >;
     }
   /** A message from the parent to a child, the child's final name, its permission to start, or an interrupt. */
   | {
       readonly type: 'sendToChild';
       readonly child: string;
-      readonly input: Extract<Input, { type: 'parentSaid' | 'nicknamed' | 'start' | 'interrupt' | 'joinBudget' }>;
+      readonly input: Extract<
+        Input,
+        { type: 'parentSaid' | 'nicknamed' | 'start' | 'continue' | 'interrupt' | 'joinBudget' }
+      >;
     }
   /** A supervised child's turn failed. The supervisor decides what follows. */
   | { readonly type: 'childFailed'; readonly error: ErrorShape }

@@ -10,13 +10,14 @@ import { isRecord, type Json } from '../../base/json.ts';
 import type { ContentBlock, Deliver, PendingType, Source, Usage } from '../../base/messages.ts';
 import type { AnswerForm } from './answer-form.ts';
 import type { Asked, SuspensionReason } from './boundary.ts';
+import type { Replies } from './child-link.ts';
 import type { Container } from './container.ts';
 import type { Elicitation, ElicitationResponse } from './elicitation.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { SnapshotBudgets, SummaryRun } from './memory.ts';
 import type { Continuation, DispatchedCall } from './messages.ts';
 import type { SharedMedia } from './shared-media.ts';
-import type { ForkOrigin, OverflowRecovery, Replies } from './state.ts';
+import type { ForkOrigin, OverflowRecovery } from './state.ts';
 
 /** A mailbox entry, as it was accepted. */
 export interface Entry {
@@ -81,6 +82,11 @@ export type SessionRecord =
     }
   /** This session, a queued child, may start. */
   | { readonly type: 'started' }
+  /**
+   * A child that has ended is to work again, and waits for a place. `resumes`: it continues its suspended run, without a
+   * message.
+   */
+  | { readonly type: 'revived'; readonly resumes?: true }
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
   | { readonly type: 'claimed'; readonly halfStep: number; readonly entries: readonly number[]; readonly turn?: number }
   /**
@@ -197,6 +203,8 @@ export type SessionRecord =
     }
   /** A queued child of this session may start. */
   | { readonly type: 'childStarted'; readonly child: string }
+  /** A child that has ended works again; `queued`: it waits for a place. */
+  | { readonly type: 'childRevived'; readonly child: string; readonly queued?: true }
   /** A descendant used tokens that count for this session's budget. */
   | { readonly type: 'budgetUsed'; readonly tokens: number }
   /** The session has this budget from here on. `tokens` missing: it has no limit, but its use is still counted. */

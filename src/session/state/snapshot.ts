@@ -1,5 +1,6 @@
 /** The text form of a state, for a session's head in the journal, and reading it back, also from earlier versions. */
 
+import { isOpenChild } from './child-link.ts';
 import { failedTurn, type LastTurn } from './last-turn.ts';
 import type { Content, MailboxEntry } from './messages.ts';
 import { SharedMedia } from './shared-media.ts';
@@ -18,7 +19,7 @@ export function snapshotState(state: SessionState): string {
     editKeys: state.editKeys === undefined ? undefined : [...state.editKeys],
     receipts: [...state.receipts],
     children: [...state.children],
-    childQueue: undefined,
+    childQueue: [...state.childQueue],
     childrenAtWork: undefined,
     childNames: [...state.childNames],
     hiddenChildren: [...state.hiddenChildren],
@@ -57,6 +58,7 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
     editKeys: plain.editKeys === undefined ? undefined : new Map(plain.editKeys),
     receipts: new Map(plain.receipts),
     children: new Map(plain.children),
+    childQueue: new Set(plain.childQueue ?? []),
     childNames: new Set(plain.childNames),
     hiddenChildren: new Set(plain.hiddenChildren),
     childKeys: new Map(plain.childKeys),
@@ -85,9 +87,10 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
     state.spoken = undefined;
     state.last ??= lastTurnBefore(state);
   }
-  for (const { id, queued, exited } of state.children.values()) {
-    if (exited !== undefined) continue;
-    if (queued === true) state.childQueue.add(id);
+  for (const child of state.children.values()) {
+    if (!isOpenChild(child)) continue;
+    // Heads written before a child could wait again have no list of those that wait: it is the order of their spawning.
+    if (child.queued === true) state.childQueue.add(child.id);
     else state.childrenAtWork += 1;
   }
   return state;

@@ -28,6 +28,7 @@ import { NO_USAGE } from '../../base/messages.ts';
 import type { SessionStateName } from '../../events/event.ts';
 import type { AnswerForm } from './answer-form.ts';
 import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from './boundary.ts';
+import type { ChildLink, Exit, Replies, Revived } from './child-link.ts';
 import type { Container } from './container.ts';
 import type { Enrichment } from './enrichment.ts';
 import type { GoalBook } from './goals.ts';
@@ -182,23 +183,6 @@ export type CompactionEnd =
   | { readonly halfStep: number; readonly compressed: true; readonly level: number; readonly chunk?: number }
   | { readonly halfStep: number; readonly compressed: false; readonly reason: string };
 
-/** A child as its parent remembers it. */
-export interface ChildLink {
-  readonly id: string;
-  readonly name: string;
-  readonly replies: Replies;
-  readonly spawnCallId?: string;
-  readonly specialist?: true;
-  /** True while the child is queued: the session has as many working children as it may. */
-  queued?: true;
-  exited?: 'completed' | 'failed' | 'cancelled';
-  /**
-   * Seq of this session's event that reported the exit. It gives the order in which children ended. Missing in heads
-   * that older versions wrote.
-   */
-  exitedSeq?: number;
-}
-
 /** The fold of a session's records. It is mutable, and the code that folds records owns it (see `apply`). */
 export interface SessionState {
   readonly id: string;
@@ -212,6 +196,8 @@ export interface SessionState {
   unnamed: boolean;
   /** True for a child that may not start yet, because its parent has as many working children as it may. */
   queued: boolean;
+  /** Present while a child that had ended works again. */
+  revived: Revived | undefined;
   prompt: string | undefined;
   grants: readonly string[] | undefined;
   /** The form of the reply, if the session is a child that was asked for a structured reply. */
@@ -322,7 +308,7 @@ export interface SessionState {
   settled: number[];
 
   children: Map<string, ChildLink>;
-  /** Ids of the queued children, in the order of their spawning. Not in snapshots: derived from `children`. */
+  /** Ids of the queued children, in the order in which they were queued. */
   childQueue: Set<string>;
   /** Number of children that are neither queued nor ended. Not in snapshots: derived from `children`. */
   childrenAtWork: number;
@@ -339,15 +325,8 @@ export interface SessionState {
   memory: Memory | undefined;
   /** Goals and pins as this epoch shows them before the window. */
   prefix: string | undefined;
-  exit:
-    | {
-        readonly reason: 'completed' | 'failed' | 'cancelled';
-        readonly reply: string;
-        /** The structured reply, if one was asked for. */
-        readonly output?: Json;
-        readonly error?: ErrorShape;
-      }
-    | undefined;
+  /** How a child ended: for the first time as completed, or else for the last time. */
+  exit: Exit | undefined;
   /** Epoch ms at which a child's restart is due. */
   restartAt: number | undefined;
   /** Milliseconds of the whole wait before that restart. `retryWaitMs` has the reason. */
@@ -368,6 +347,7 @@ export function emptyState(id: string): SessionState {
     name: undefined,
     unnamed: false,
     queued: false,
+    revived: undefined,
     prompt: undefined,
     grants: undefined,
     form: undefined,
@@ -460,9 +440,6 @@ export interface ActiveDefinitions {
   readonly skills: readonly string[];
   readonly workflow: string | null;
 }
-
-/** The destination of a child's replies: its parent's mailbox, or only to the handle of the program that spawned it. */
-export type Replies = 'mailbox' | 'handle';
 
 /** A call whose prompt was too long. The call is repeated after a compression. */
 export interface OverflowRecovery {

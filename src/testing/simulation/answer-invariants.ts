@@ -3,6 +3,7 @@
  * for?
  */
 import { callKey } from '../../session/decide/tools.ts';
+import { endsOf } from './families/spawn-line.ts';
 import { type Ledger, type Outcome, sessionOfKey } from './ledger.ts';
 import { isReply } from './questions/simulated-questions.ts';
 import type { SessionStory } from './session-story.ts';
@@ -21,7 +22,7 @@ export function checkAnswers(ledger: Ledger, story: SessionStory, correctionsMax
     ledger.violate('failed', `${id}/${pendingId} asked for a ${form} and was answered ${receipt.text} (I19)`);
   }
   const form = formOfSchema(state.form?.schema);
-  for (const { reason, reply, output } of exits) {
+  for (const { reason, reply, output } of endsOf(exits)) {
     if (form === undefined || reason !== 'completed' || hasForm(form, output)) continue;
     ledger.violate('failed', `${id} owes a ${form} and replied ${JSON.stringify(reply)} (I19)`);
   }

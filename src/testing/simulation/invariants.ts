@@ -9,8 +9,8 @@
  *  I4 a `once` tool starts at most once per call; no effect of a `probe` tool happens twice; no finished call runs
  *     again;
  *  I5 every call has exactly one result, or is open, or waited in a suspended run whose branch was left;
- *  I6 a child is known to its parent or does not exist; it ends once and its parent is notified once; none of its
- *     messages is lost;
+ *  I6 a child is known to its parent or does not exist; it ends once, and once more each time it worked again; its
+ *     parent is notified of each end once; none of its messages is lost;
  *  I7 with faults off everything finishes;
  *  I8 while a call of the provider waits for its result, a half-step claims nothing but results (R52);
  *  I10 a model's answers stay a prefix of its next request within an epoch;
@@ -39,8 +39,9 @@
  *      `simulated-receiver.ts`);
  *  I26 a failed call runs again exactly as its tool's `retry` says: in order, after the wait, and until the attempts
  *      are used up; a `once` or `probe` call never has a second attempt;
- *  I27 at most `subagents.maxActive` children of a session work at once. The others wait in the order of their spawning
- *      and start nothing. The first of them starts in the batch that frees a place;
+ *  I27 at most `subagents.maxActive` children of a session work at once, those that work again after an end included.
+ *      The others wait in the order in which they came and start nothing. The first starts in the batch that frees a
+ *      place;
  *  I28 a session's last outcome and error, in its state and in lists, are those of the last end of a turn in its log;
  *  I29 a budget counts each token of its session and its descendants once; no call begins after the budget is used up;
  *  I30 a deleted session leaves no entry in a row and no result file (checked by `families/erasures.ts`);
@@ -53,6 +54,7 @@ import { historyMessages } from '../../session/history/history-form.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import { checkAnswers, checkReplies } from './answer-invariants.ts';
 import { checkBudgets } from './families/budgets.ts';
+import { endsOf } from './families/spawn-line.ts';
 import { type CallStory, digestOf, isWithin, type Ledger, type MessageStory, type Outcome } from './ledger.ts';
 import type { SessionStory } from './session-story.ts';
 import { contentOf } from './simulated-media.ts';
@@ -133,7 +135,7 @@ export class Invariants {
 
   /** Checks I7 after a life without faults was drained: nothing waits, nothing is open, every request was answered. */
   checkFinished(stories: Stories): void {
-    for (const { id, state, calls, accepted, settled, spawned, childExits } of stories.values()) {
+    for (const { id, state, calls, accepted, settled, spawned, childExits, line } of stories.values()) {
       const waiting = state.mailbox.filter((entry) => entry.kind === 'active').length;
       if (state.state !== 'idle' || waiting > 0) {
         this.#ledger.violate('stuck', `${id} is ${state.state}, ${waiting} wait`);
@@ -149,8 +151,9 @@ export class Invariants {
       }
       if (state.queued) this.#ledger.violate('stuck', `${id} waits for a place for ever (I27)`);
       for (const child of spawned.keys()) {
-        const exits = childExits.get(child) ?? 0;
-        if (exits !== 1) this.#ledger.violate('unbalanced', `${child} ended ${exits} times`);
+        const [exits, revivals] = [childExits.get(child) ?? 0, line.revivals(child)];
+        if (exits !== revivals + 1)
+          this.#ledger.violate('unbalanced', `${child} ended ${exits} times of ${revivals + 1}`);
       }
     }
     for (const [session, digest] of this.#ledger.histories) {
@@ -253,7 +256,7 @@ export class Invariants {
     const link = parent?.spawned.get(id);
     if (parent !== undefined && child === undefined && this.#ledger.deleted.has(id)) {
       const notices = parent.childExits.get(id) ?? 0;
-      if (notices !== 1)
+      if (notices !== 1 + parent.line.revivals(id))
         this.#ledger.violate('unbalanced', `${id} was deleted, and its parent was notified ${notices} times`);
       return;
     }
@@ -261,17 +264,13 @@ export class Invariants {
       this.#ledger.violate('unbalanced', `${id} is known to its parent or exists, not both`);
       return;
     }
-    if (parent.line.waits(id) && child.promoted.length > 0)
+    // A child that waits again has worked before; its own log says that it starts nothing now.
+    if (parent.line.waits(id) && parent.line.revivals(id) === 0 && child.promoted.length > 0)
       this.#ledger.violate('reordered', `${id} works while it waits for a place (I27)`);
-    // A child that ended may run again; only its first end counts.
-    const notices = parent.childExits.get(id) ?? 0;
-    if (notices > 1 || (notices === 1) !== child.exits.length > 0) {
-      this.#ledger.violate(
-        'unbalanced',
-        `${id} ended ${child.exits.length} times, and its parent was notified ${notices} times`,
-      );
-    }
-    if (child.exits.length > 1) this.#ledger.violate('duplicated', `${id} ended ${child.exits.length} times`);
+    const [notices, ends] = [parent.childExits.get(id) ?? 0, child.exits.length];
+    if (notices !== ends)
+      this.#ledger.violate('unbalanced', `${id} ended ${ends} times, and its parent was notified ${notices} times`);
+    if (ends > 1 + parent.line.revivals(id)) this.#ledger.violate('duplicated', `${id} ended ${ends} times`);
     // The parent also receives failures, whose text is not among the child's messages.
     const heard = parent.heard.get(link.name) ?? [];
     const missing = link.replies === 'mailbox' ? firstMissing(child.said, heard) : undefined;
@@ -346,13 +345,12 @@ export class Invariants {
         this.#ledger.violate('lost', `${child}, spawned as ${uid}, is not in the store`);
     }
     for (const [child, outcome] of this.#ledger.replies) {
-      const exit = stories.get(child)?.exits[0];
-      const isSame =
-        outcome.kind === 'text'
-          ? exit?.reply === outcome.text && exit.reason === 'completed'
-          : exit?.reason === outcome.kind;
-      if (!isSame)
-        this.#ledger.violate('changed', `the reply of ${child} was ${outcome.text}, stored is ${JSON.stringify(exit)}`);
+      const ends = endsOf(stories.get(child)?.exits ?? []);
+      const isStored = ends.some(({ reason, reply }) =>
+        outcome.kind === 'text' ? reason === 'completed' && reply === outcome.text : reason === outcome.kind,
+      );
+      if (!isStored)
+        this.#ledger.violate('changed', `the reply of ${child} was ${outcome.text}, stored is ${JSON.stringify(ends)}`);
     }
     for (const [id, { parent, digest }] of this.#ledger.forks) {
       const begins = stories.get(id)?.begins;

@@ -7,8 +7,9 @@ import { handOver, type Runtime } from '../../runtime/handles/runtime.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
-import { BudgetChanges, type BudgetParts, budgetRandom } from './families/budgets.ts';
+import { BudgetChanges, budgetRandom } from './families/budgets.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
+import { type FollowUpParts, FollowUps, followUpRandom } from './families/follow-ups.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { Ledger, type ToolStart, type Violation } from './ledger.ts';
@@ -108,6 +109,8 @@ class Simulation {
   readonly #takeovers: SeededRandom;
   /** The dead letters, if the run has them. */
   readonly #letters: DeadLetterStories | undefined;
+  /** The draws of the requests to children that have ended, if the run has them. */
+  readonly #followUps: SeededRandom | undefined;
   readonly #invariants: Invariants;
   readonly #reader: StoreReader;
   readonly #harness = new SimulatedProcess('harness');
@@ -124,6 +127,7 @@ class Simulation {
     this.#budgets = budgetRandom(options.seed);
     this.#takeovers = new SeededRandom((options.seed ^ TAKEOVER_STREAM) >>> 0);
     this.#letters = DeadLetterStories.draw(options.seed);
+    this.#followUps = followUpRandom(options.seed);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
     const modelsOwn = modelsRandom(options.seed);
@@ -229,6 +233,8 @@ class Simulation {
     void budgets?.run();
     const letters = this.#actOnLetters(process, runtime);
     void letters?.run();
+    const followUps = this.#askAgain(process, runtime);
+    void followUps?.run();
     if (this.#faults.strikes('clock.jump', 0.4)) {
       this.#world.schedule(process, this.#random.number() * this.#swarm.lifeMs, () => {
         this.#note('the clock jumps');
@@ -242,6 +248,7 @@ class Simulation {
       this.#faults.off();
       budgets?.leave();
       letters?.leave();
+      followUps?.leave();
       await process.untilDeath(embedder.finish());
       return process.isAlive && this.#settleIn(process, runtime, embedder);
     }
@@ -255,6 +262,7 @@ class Simulation {
     if (!isTakenOver) embedder.leave();
     budgets?.leave();
     letters?.leave();
+    followUps?.leave();
     this.#faults.strikes('process.close', 1);
     this.#note(isTakenOver ? 'taken over' : 'close');
     this.#world.countMessages(this.#options.heldAtClose);
@@ -405,21 +413,23 @@ class Simulation {
     });
   }
 
-  #changeBudgets(
-    process: SimulatedProcess,
-    runtime: Awaited<ReturnType<SimulatedMachine['open']>>,
-  ): BudgetChanges | undefined {
-    return this.#budgets && new BudgetChanges(this.#partsOf(process, runtime), this.#budgets.fork());
+  #changeBudgets(process: SimulatedProcess, runtime: Runtime): BudgetChanges | undefined {
+    if (this.#budgets === undefined) return undefined;
+    return new BudgetChanges(this.#partsOf(process, runtime), this.#budgets.fork());
+  }
+
+  #askAgain(process: SimulatedProcess, runtime: Runtime): FollowUps | undefined {
+    if (this.#followUps === undefined) return undefined;
+    return new FollowUps(this.#partsOf(process, runtime), this.#followUps.fork());
   }
 
   #actOnLetters(process: SimulatedProcess, runtime: Runtime): LetterActions | undefined {
     return this.#letters?.actions(this.#partsOf(process, runtime));
   }
 
-  #partsOf(process: SimulatedProcess, runtime: Runtime): BudgetParts {
+  #partsOf(process: SimulatedProcess, runtime: Runtime): FollowUpParts {
     const [world, ledger, swarm] = [this.#world, this.#ledger, this.#swarm];
-    const trace = (text: string): void => this.#note(text);
-    return { process, runtime, world, ledger, swarm, life: this.#lives, trace };
+    return { process, runtime, world, ledger, swarm, life: this.#lives, trace: (text) => this.#note(text) };
   }
 
   async #check(): Promise<Reading> {

@@ -86,7 +86,7 @@ function checkResult(ledger: Ledger, key: string, { tool, results }: CallFact): 
   const run = ledger.tools.get(key);
   if (result !== undefined && !result.success && isGivenUpEarly(result.content))
     ledger.violate('failed', `call ${key} of ${tool} was given up before its last attempt (I26)`);
-  if (result === undefined || !result.success || result.content === INTERRUPT_NOTICE) return;
+  if (result === undefined || !result.success || result.content.startsWith(INTERRUPT_NOTICE)) return;
   if (result.content === OUTCOME_UNKNOWN) return;
   if (!result.content.startsWith('result of ') || tool === 'mark_goal_completed') return;
   if (ledger.isDeleted(sessionOfKey(key))) return;

@@ -408,7 +408,7 @@ describe('the end of a child', () => {
     const tree = new Tree();
     const child = tree.spawn('dig');
     tree.answer(child, 'first');
-    child.send('once more');
+    tree.send(child, 'once more');
     tree.answer(child, 'second');
     expect(child.state.exit).toMatchObject({ reply: 'first' });
     expect(tree.root.events('child.exited')).toHaveLength(1);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { INTERRUPT_NOTICE } from '../../../src/session/rules/tool-texts.ts';
+import { INTERRUPT_NOTICE, outcomeUnknown } from '../../../src/session/rules/tool-texts.ts';
 import { executingSession, startedSession, text } from '../../support/session-kit.ts';
 import { Tree } from '../../support/session-tree.ts';
 
@@ -50,12 +50,35 @@ describe('interrupt', () => {
     const responses = machine.state.messages.filter((message) => message.type === 'tool_response');
     expect(responses.map(({ toolUseId, content, success }) => [toolUseId, content, success])).toEqual([
       ['b', 'result of b', true],
-      ['a', INTERRUPT_NOTICE, false],
-      ['c', INTERRUPT_NOTICE, false],
+      ['a', outcomeUnknown(INTERRUPT_NOTICE), false],
+      ['c', outcomeUnknown(INTERRUPT_NOTICE), false],
     ]);
     expect(machine.state).toMatchObject({ state: 'idle', mailbox: [] });
     machine.finish('a', 'late');
     expect(machine.last).toEqual([{ type: 'stale', what: 'tool result' }]);
+  });
+
+  it.each([
+    ['once', 'bash', outcomeUnknown(INTERRUPT_NOTICE)],
+    ['keyed', 'charge', outcomeUnknown(INTERRUPT_NOTICE)],
+    ['probe', 'deploy', outcomeUnknown(INTERRUPT_NOTICE)],
+    ['pure', 'read_file', INTERRUPT_NOTICE],
+  ])('a started call of effect %s may have taken effect, or not, as its result says', (_effect, name, expected) => {
+    const machine = executingSession({ a: name });
+    machine.input({ type: 'interrupt' });
+    expect(machine.log.at(-1)).toBe(`tool_response ${expected}`);
+    expect(expected.startsWith(INTERRUPT_NOTICE)).toBe(true);
+  });
+
+  it('an interrupt cancels a child that waits to be admitted: it starts nothing', () => {
+    const tree = new Tree();
+    tree.root.world.admits = false;
+    const child = tree.spawn('dig');
+    tree.input(tree.root, { type: 'interrupt' });
+    tree.root.world.admits = true;
+    tree.input(child, { type: 'wake' });
+    expect(child.state).toMatchObject({ state: 'idle', mailbox: [], exit: { reason: 'cancelled' } });
+    expect(child.allOf('callModel')).toEqual([]);
   });
 
   it('F070 Δ22: the children are interrupted too, whether the parent is idle or not', () => {
@@ -64,7 +87,7 @@ describe('interrupt', () => {
     tree.root.input({ type: 'interrupt', reason: 'stop' });
     expect(tree.root.last).toEqual([
       { type: 'interruptChildren', reason: 'stop' },
-      { type: 'result', value: false },
+      { type: 'result', value: true },
     ]);
     tree.root.send('hello');
     tree.root.input({ type: 'interrupt' });

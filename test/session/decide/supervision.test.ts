@@ -101,7 +101,7 @@ describe('a supervised child', () => {
     expect(child.state.exit).toMatchObject({ reason: 'cancelled' });
     expect(tree.root.state.children.get(child.state.id)?.exited).toBe('cancelled');
     expect(child.state.receipts.get(child.state.settled.at(-1) ?? 0)).toMatchObject({ status: 'dropped' });
-    child.input({ type: 'resume' });
+    tree.input(child, { type: 'resume' });
     expect(child.log).toEqual(['user_message also look left']);
   });
 

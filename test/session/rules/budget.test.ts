@@ -52,22 +52,27 @@ describe('a budget', () => {
   });
 
   it('once used up, lets no further turn begin: the message is in the log, and its turn fails', () => {
-    const { machine } = child(100);
+    const { tree, machine } = child(100);
+    const before = machine.effects.length;
     machine.answer('done', { usage: USAGE });
+    tree.settle(machine, before);
     expect(machine.events('turn.failed')).toEqual([]);
     const called = machine.effects.filter(({ type }) => type === 'callModel').length;
-    machine.send('more');
+    tree.send(machine, 'more');
     expect(machine.state).toMatchObject({ state: 'idle', mailbox: [] });
     expect(machine.log).toContain('user_message more');
     expect(machine.events('turn.failed')[0]?.error).toMatchObject({ code: 'limit', data: { limit: 'budget' } });
     expect(machine.effects.filter(({ type }) => type === 'callModel').length).toBe(called);
   });
 
-  it('once used up, prevents spawning', () => {
+  it('once used up, a call that spawns is answered with the reason, and creates nothing', () => {
     const { tree, machine } = child(100);
-    machine.answer('done', { usage: USAGE });
-    tree.input(machine, { type: 'spawn', request: { replies: 'mailbox', task: 'deeper' } });
-    expect(machine.effect('refused')?.error).toMatchObject({ code: 'limit', data: { limit: 'budget' } });
+    machine.answer([{ type: 'tool_use', id: 'sp', name: 'spawn_subagent', input: {} }], {
+      stop: 'tool_use',
+      usage: USAGE,
+    });
+    tree.input(machine, { type: 'spawn', request: { replies: 'mailbox', task: 'deeper', callId: 'sp' } });
+    expect(machine.log.join()).toContain('100 of the 100 tokens of its budget are used');
     expect(machine.state.children.size).toBe(0);
   });
 

@@ -63,17 +63,19 @@ function prefixText(machine: Machine): string | undefined {
 }
 
 /** Runs one turn: a message with this content and a short answer. */
-function turn(machine: Machine, content: string): void {
-  machine.send(content);
-  machine.answer('ok');
+function turn(machine: Machine, content: string, tree?: Tree): void {
+  if (tree === undefined) machine.send(content);
+  else tree.send(machine, content);
+  if (tree === undefined) machine.answer('ok');
+  else tree.answer(machine, 'ok');
 }
 
 /** Runs turns until a message has left the window. */
-function evict(machine: Machine): void {
+function evict(machine: Machine, tree?: Tree): void {
   const { floor } = machine.state;
   for (let count = 0; machine.state.floor === floor; count += 1) {
     if (count > 100) throw new Error('nothing leaves the window');
-    turn(machine, `filler ${count} ${'x'.repeat(400)}`);
+    turn(machine, `filler ${count} ${'x'.repeat(400)}`, tree);
   }
 }
 
@@ -273,8 +275,8 @@ describe('the context prefix', () => {
     const tree = new Tree();
     const child = tree.spawn('dig here');
     child.world.tokenBudget = 1_000;
-    child.answer('starting');
-    evict(child);
+    tree.answer(child, 'starting');
+    evict(child, tree);
     expect(child.log).not.toContain('user_message dig here');
     expect(prefixText(child)).toBe('Current Goals\n=============\n\n### dig here\n\n  📌 message 1: dig here');
     expect(child.state.goal).toEqual({ description: 'dig here', completed: false });

@@ -1,5 +1,6 @@
 /**
- * Follows in a session's log which of its children work and which wait for a place (I27 of `invariants.ts`).
+ * Follows in the logs of a family which children of a session work and which wait, and whether a child works only in its
+ * place (I27 of `invariants.ts`).
  *
  * Owns: the working and the waiting children, counted apart from the session's own state. Does not own: the log.
  */
@@ -19,26 +20,70 @@ export class SpawnLine {
   fewest: number = Number.POSITIVE_INFINITY;
   readonly #atWork = new Set<string>();
   #waiting: string[] = [];
+  /** How often each child was to work again after an end. */
+  readonly #revivals = new Map<string, number>();
+  /** Whether the session itself, a child, has a place. */
+  #hasPlace = true;
+  /** The half-step that the session, a child, claimed without a place. */
+  #outOfPlace: number | undefined;
 
-  /** Takes the next record of the parent. */
-  note(parent: string, record: SessionRecord): LineFault | undefined {
-    let fault: LineFault | undefined;
-    if (record.type === 'spawned') {
-      if (record.queued === true) this.#waiting.push(record.child);
-      else if (this.#waiting.length > 0) fault = faultOf(parent, record.child, 'does not wait behind the others');
-      if (record.queued !== true) this.#atWork.add(record.child);
-    } else if (record.type === 'childStarted') {
-      if (this.#waiting[0] !== record.child) fault = faultOf(parent, record.child, 'starts before its turn');
-      this.#waiting = this.#waiting.filter((child) => child !== record.child);
-      this.#atWork.add(record.child);
-    } else if (record.type === 'childExited') {
-      const isEarly = record.reason === 'completed' && this.waits(record.child);
-      if (isEarly) fault = faultOf(parent, record.child, 'has done its task before its turn');
-      this.#waiting = this.#waiting.filter((child) => child !== record.child);
-      this.#atWork.delete(record.child);
-    }
+  /** Takes a record of the session, as a parent and as a child. */
+  note(session: string, record: SessionRecord): LineFault | undefined {
+    const fault = this.#noteAsParent(session, record) ?? this.#noteAsChild(session, record);
     this.most = Math.max(this.most, this.#atWork.size);
     return fault;
+  }
+
+  #noteAsParent(parent: string, record: SessionRecord): LineFault | undefined {
+    switch (record.type) {
+      case 'spawned':
+        return this.#comes(parent, record.child, record.queued === true);
+      case 'childRevived': {
+        const isOpen = this.waits(record.child) || this.#atWork.has(record.child);
+        this.#revivals.set(record.child, this.revivals(record.child) + 1);
+        const fault = this.#comes(parent, record.child, record.queued === true);
+        return isOpen ? faultOf(parent, record.child, 'works again before it has ended') : fault;
+      }
+      case 'childStarted': {
+        const fault = this.#waiting[0] === record.child ? undefined : 'starts before its turn';
+        this.#leaves(record.child);
+        this.#atWork.add(record.child);
+        return fault && faultOf(parent, record.child, fault);
+      }
+      case 'childExited': {
+        const isFirst = this.revivals(record.child) === 0;
+        const isEarly = isFirst && record.reason === 'completed' && this.waits(record.child);
+        this.#leaves(record.child);
+        this.#atWork.delete(record.child);
+        return isEarly ? faultOf(parent, record.child, 'has done its task before its turn') : undefined;
+      }
+      default:
+        return undefined;
+    }
+  }
+
+  /** A child has a place, or waits behind the others. */
+  #comes(parent: string, child: string, isQueued: boolean): LineFault | undefined {
+    if (isQueued) {
+      this.#waiting.push(child);
+      return undefined;
+    }
+    this.#atWork.add(child);
+    return this.#waiting.length === 0 ? undefined : faultOf(parent, child, 'does not wait behind the others');
+  }
+
+  #leaves(child: string): void {
+    this.#waiting = this.#waiting.filter((each) => each !== child);
+  }
+
+  #noteAsChild(child: string, record: SessionRecord): LineFault | undefined {
+    if (record.type === 'created') this.#hasPlace = record.queued !== true;
+    else if (record.type === 'started') this.#hasPlace = true;
+    else if (record.type === 'exited') this.#hasPlace = false;
+    else if (record.type === 'claimed') this.#outOfPlace = this.#hasPlace ? undefined : record.halfStep;
+    // A turn that is only claimed to be cancelled asks no model.
+    const isWork = record.type === 'responded' && record.halfStep === this.#outOfPlace;
+    return isWork ? { kind: 'reordered', what: `${child} works without a place (I27)` } : undefined;
   }
 
   /** True if the child waits for a place. */
@@ -46,10 +91,21 @@ export class SpawnLine {
     return this.#waiting.includes(child);
   }
 
-  /** Called at the end of a transition. Only then must each free place be taken. */
+  /** How often the child was to work again after an end. */
+  revivals(child: string): number {
+    return this.#revivals.get(child) ?? 0;
+  }
+
+  /** A transition has ended. Only then must each free place be taken. */
   endTransition(): void {
     if (this.#waiting.length > 0) this.fewest = Math.min(this.fewest, this.#atWork.size);
   }
+}
+
+/** The ends of a child that its spawner may learn: all until it has completed its task, with that one. */
+export function endsOf<End extends { readonly reason: string }>(exits: readonly End[]): readonly End[] {
+  const first = exits.findIndex(({ reason }) => reason === 'completed');
+  return first === -1 ? exits : exits.slice(0, first + 1);
 }
 
 function faultOf(parent: string, child: string, what: string): LineFault {

@@ -1,0 +1,35 @@
+/** The parts of the handle of a session. Host thread. */
+import type { DefinitionSource } from '../../definitions/definition.ts';
+import type { EventHub } from '../events/event-hub.ts';
+import type { MessageCallbacks } from '../events/message-callbacks.ts';
+import type { ShardLink } from '../host/shard-link.ts';
+import type { OfSession } from '../protocol/addresses.ts';
+import type { OutputSchema } from '../protocol/output-option.ts';
+import type { Child, ChildParts } from './child.ts';
+import type { Family } from './family.ts';
+
+/** The parts of a handle. */
+export interface SessionParts {
+  readonly id: string;
+  /** The agent, as each request names it. */
+  readonly named: Omit<OfSession, 'session'>;
+  readonly link: ShardLink;
+  readonly hub: EventHub;
+  readonly callbacks: MessageCallbacks;
+  readonly remove: (id: string) => Promise<boolean>;
+  /** The parts for the handle of another session, which must exist when the handle is used. */
+  readonly sibling: (id: string) => SessionParts;
+  /** Skills and workflows; missing: no directories of them were given. */
+  readonly definitions?: DefinitionSource | undefined;
+  /** The schema of the answers of the session's agent, if the handle was made with that agent. */
+  readonly output?: OutputSchema | undefined;
+  /** Makes the handles that extend a session. Injected, because those classes import this file. */
+  readonly kin: {
+    readonly child: <Answer>(parts: SessionParts, of: ChildParts) => Child<Answer>;
+    /** `ended`: the ids of the children that have ended, in that order. */
+    readonly family: <Answer>(
+      children: readonly Child<Answer>[],
+      ended: () => Promise<readonly string[]>,
+    ) => Family<Answer>;
+  };
+}

@@ -1,0 +1,51 @@
+/**
+ * A child that has ended works again: a message reached it, its suspended run is resumed, or its spawner continues its
+ * task. It takes a place among its parent's working children first, as a new child does, and ends again afterwards. The
+ * end of a completed child stands; any other end is replaced. Pure.
+ */
+import { CONTINUE_TASK } from '../rules/child-texts.ts';
+import { hasActive, mayBegin } from '../rules/mailbox.ts';
+import { hasEnded, isOpenChild, mustQueue } from '../state/child-link.ts';
+import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
+import type { Effect, Environment } from '../state/inputs.ts';
+import type { SessionState } from '../state/state.ts';
+
+/** The gate of a claim: an ended child that could begin a turn waits for a place. Undefined: it needs none. */
+export function reviveEnded(state: SessionState, environment: Environment): Decision | undefined {
+  if (state.state !== 'idle' || !needsPlace(state, environment) || !mayBegin(state)) return undefined;
+  return { records: [{ type: 'revived' }], effects: [asksForPlace(state)] };
+}
+
+/** True for an ended child, which has no place. A child whose parent was deleted needs none. */
+export function needsPlace(state: SessionState, environment: Environment): boolean {
+  return state.parent !== undefined && hasEnded(state) && environment.exists(state.parent);
+}
+
+/** Asks the parent for a place, in the same batch. */
+export function asksForPlace({ id }: SessionState): Effect {
+  return { type: 'sendToParent', input: { type: 'childRevived', child: id } };
+}
+
+/** The parent's side: the child has a place at once, or waits behind those that wait already. */
+export function decideChildRevived(state: SessionState, id: string, environment: Environment): Decision {
+  const child = state.children.get(id);
+  const start: Effect = { type: 'sendToChild', child: id, input: { type: 'start' } };
+  if (child === undefined || isOpenChild(child)) return { records: [], effects: [start] };
+  // `limits.spawnsWaiting` does not count here: the message was accepted, and `limits.children` bounds the line.
+  if (mustQueue(state, environment.agent.maxActiveChildren)) {
+    return { records: [{ type: 'childRevived', child: id, queued: true }], effects: [] };
+  }
+  return { records: [{ type: 'childRevived', child: id }], effects: [start] };
+}
+
+/**
+ * The task of a cancelled or failed child is taken up again. Nothing happens to one that works, has completed, or has a
+ * message to work on already: so a repeated request changes nothing.
+ */
+export function decideContinue(state: SessionState): Decision {
+  if (!hasEnded(state) || state.exit?.reason === 'completed' || hasActive(state)) return NOTHING;
+  return {
+    records: [{ type: 'accepted', id: state.nextPendingId, entry: { type: 'user_message', content: CONTINUE_TASK } }],
+    effects: [WAKE],
+  };
+}

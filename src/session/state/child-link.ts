@@ -1,0 +1,78 @@
+/**
+ * A child as its parent remembers it, how a child ends, and whether there is a place for one that is to work. A child may
+ * end more than once, because it can work again.
+ */
+import type { ErrorShape } from '../../base/errors.ts';
+import type { Json } from '../../base/json.ts';
+
+/** How a child reports: into its parent's mailbox, or only to the handle held by the program that spawned the child. */
+export type Replies = 'mailbox' | 'handle';
+
+/** How far a child that works again has come: `waiting` to begin, `resumed` to continue a suspended run, or `working`. */
+export type Revived = 'waiting' | 'resumed' | 'working';
+
+/** How a child ended. */
+export interface Exit {
+  readonly reason: 'completed' | 'failed' | 'cancelled';
+  readonly reply: string;
+  /** The structured reply, if one was asked for. */
+  readonly output?: Json;
+  readonly error?: ErrorShape;
+}
+
+/** A child as its parent remembers it. */
+export interface ChildLink {
+  readonly id: string;
+  readonly name: string;
+  readonly replies: Replies;
+  readonly spawnCallId?: string;
+  readonly specialist?: true;
+  /** True while the child waits for a place among the working children. */
+  queued?: true;
+  /** How the child ended: for the first time as completed, or else for the last time. */
+  exited?: Exit['reason'];
+  /** True while the child works again after its end, or waits for a place to do so. */
+  revived?: true;
+  /**
+   * Seq of this session's event that reported that end: this number gives the order in which children ended. Missing in
+   * heads written before this member existed.
+   */
+  exitedSeq?: number;
+}
+
+/** True for a child that has a place among the working children, or waits for one. */
+export function isOpenChild({ exited, revived }: ChildLink): boolean {
+  return exited === undefined || revived === true;
+}
+
+/** True if the way in which the child ended may still change: it works, and has not completed before. */
+export function isEndAwaited(child: ChildLink): boolean {
+  return isOpenChild(child) && child.exited !== 'completed';
+}
+
+/** True for a child that has ended and does not work again. */
+export function hasEnded({ exit, revived }: { readonly exit: unknown; readonly revived: unknown }): boolean {
+  return exit !== undefined && revived === undefined;
+}
+
+/**
+ * How a child ended, for its spawner. Undefined while it works: for the first time, or again after a task that it did
+ * not complete. The end of a completed child stands, whatever it is asked later.
+ */
+export function endOfChild({
+  exit,
+  revived,
+}: {
+  readonly exit: Exit | undefined;
+  readonly revived: Revived | undefined;
+}): Exit | undefined {
+  return revived === undefined || exit?.reason === 'completed' ? exit : undefined;
+}
+
+/** True if a child must wait for a place: `maxActive` are at work, or others wait before it. */
+export function mustQueue(
+  family: { readonly childrenAtWork: number; readonly childQueue: ReadonlySet<string> },
+  maxActive: number,
+): boolean {
+  return family.childrenAtWork >= maxActive || family.childQueue.size > 0;
+}

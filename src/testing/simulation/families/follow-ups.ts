@@ -1,0 +1,106 @@
+/**
+ * Children that have ended are asked again (I27 of `invariants.ts`): the embedder sends them messages, and spawns their
+ * tasks again with `continue`.
+ *
+ * Owns: the schedule of these requests, drawn from a stream that no other draw uses. Does not own: the children.
+ */
+import { defined } from '../../../base/defined.ts';
+import type { Runtime } from '../../../runtime/handles/runtime.ts';
+import { Attempts } from '../attempts.ts';
+import type { Ledger, SpawnStory } from '../ledger.ts';
+import { SeededRandom } from '../seeded-random.ts';
+import { agentOfSession, type Swarm } from '../swarm.ts';
+import type { SimulatedProcess, World } from '../world.ts';
+
+/** The parts of the requests of one life. */
+export interface FollowUpParts {
+  readonly process: SimulatedProcess;
+  readonly world: World;
+  readonly ledger: Ledger;
+  readonly swarm: Swarm;
+  readonly runtime: Runtime;
+  readonly life: number;
+  readonly trace: (text: string) => void;
+}
+
+/** Share of the runs in which ended children are asked again. */
+const SHARE = 0.4;
+/** Parts the stream of these draws from that of the whole run. */
+const STREAM = 0x5eed_f011;
+/** Most requests in one life. */
+const REQUESTS_MAX = 12;
+
+/** The random numbers of a run in which ended children are asked again; undefined: in this one they are not. */
+export function followUpRandom(seed: number): SeededRandom | undefined {
+  const random = new SeededRandom((seed ^ STREAM) >>> 0);
+  return random.chance(SHARE) ? random : undefined;
+}
+
+/** The requests of one life. */
+export class FollowUps {
+  readonly #parts: FollowUpParts;
+  readonly #random: SeededRandom;
+  readonly #attempts: Attempts;
+  #count = 0;
+
+  constructor(parts: FollowUpParts, random: SeededRandom) {
+    this.#parts = parts;
+    this.#random = random;
+    this.#attempts = new Attempts({ ...parts, uid: (prefix) => this.#uid(prefix) });
+  }
+
+  /** Asks children at random moments, until the process dies or `leave` is called. */
+  async run(): Promise<void> {
+    const { world, process, swarm } = this.#parts;
+    for (let request = 0; request < REQUESTS_MAX; request += 1) {
+      await world.sleep(process, (this.#random.number() * swarm.lifeMs) / REQUESTS_MAX);
+      if (this.#attempts.isLeaving) return;
+      const born = [...this.#parts.ledger.spawns.values()].filter(isLasting);
+      const story = this.#random.pick([...born, undefined]);
+      if (story === undefined) continue;
+      // Several at once, so that they meet in the line.
+      const isContinued = story.key !== undefined && this.#random.chance(0.5);
+      void (isContinued ? this.#continue(story) : this.#send(story.child));
+    }
+  }
+
+  /** Asks nothing more. */
+  leave(): void {
+    this.#attempts.leave();
+  }
+
+  #uid(prefix: string): string {
+    this.#count += 1;
+    return `${prefix}f${this.#parts.life}x${this.#count}`;
+  }
+
+  #continue({ uid, session, key, replies, child }: SpawnStory): Promise<void> {
+    const { runtime, ledger, process, trace } = this.#parts;
+    return this.#attempts.attempt('continue', async () => {
+      const handle = runtime.session(session, agentOfSession(session));
+      const again = await handle.spawn({ task: `${uid} task`, replies }, { ...defined({ key }), continue: true });
+      if (!process.isAlive) return;
+      trace(`continued ${uid} as ${again.id}`);
+      if (again.id !== child) ledger.violate('duplicated', `${uid} is ${child} and ${again.id}`);
+    });
+  }
+
+  #send(child: string): Promise<void> {
+    const { runtime, ledger, process, trace } = this.#parts;
+    const uid = this.#uid('m');
+    const content = `${uid} please do`;
+    const sentAfter = ledger.acknowledgedUpTo(child);
+    ledger.messages.set(uid, { uid, session: child, content, key: undefined, deliver: undefined, sentAfter });
+    return this.#attempts.attempt('ask', async () => {
+      const receipt = await runtime.session(child, agentOfSession(child)).send(content);
+      if (!process.isAlive) return;
+      trace(`asked ${child} again: ${receipt.id}`);
+      ledger.acknowledged(uid, receipt.pendingId, receipt.duplicate);
+    });
+  }
+}
+
+/** True for the story of a child that is never deleted, and that owes no structured reply. */
+function isLasting(story: SpawnStory): story is SpawnStory & { readonly child: string } {
+  return story.child !== undefined && story.session.startsWith('s') && story.form === undefined;
+}
