@@ -62,9 +62,6 @@ import {
   type StructuredSpawnOptions,
 } from './spawn-options.ts';
 
-/** A session's state as its embedder sees it. */
-export type SessionInfo = SessionSnapshot;
-
 type SendRequest = ShardMethods['session.send']['request'];
 
 const NO_OPTIONS: SendOptions = Object.freeze({});
