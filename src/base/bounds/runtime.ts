@@ -294,3 +294,15 @@ export const DIAGNOSED_SESSIONS_MAX = 65_536;
  * Messages of one turn, or of one answer, in a diagnostics message. Only the first messages of a longer list are named.
  */
 export const DIAGNOSED_MESSAGES_MAX = 100;
+
+// ---- versions of agents --------------------------------------------------------------------------------------------
+
+/**
+ * `upgrade` functions of one shard that run at a time. Each holds a copy of its session's history, and all share the
+ * host thread.
+ */
+export const UPGRADES_RUNNING_MAX = 16;
+/** Sessions of one shard whose failed `upgrade` is remembered. Beyond this bound the oldest is tried again. */
+export const UPGRADES_FAILED_MAX = 10_000;
+/** Edits that an `upgrade` function may return. Each is looked up in the whole history; `set` replaces all of it. */
+export const UPGRADE_EDITS_MAX = 1_000;

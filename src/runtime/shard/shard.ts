@@ -39,6 +39,7 @@ export class Shard {
   readonly residency: Residency;
   readonly transitions: Transitions;
   readonly life: Life;
+  readonly #work: SessionWork;
 
   constructor(parts: ShardParts) {
     this.parts = parts;
@@ -47,6 +48,7 @@ export class Shard {
     this.notices = new NoticeChain(journal.end());
     this.residency = new Residency(parts, {
       isStale: (key) => outage.isStale(key),
+      upgradeErrorOf: (id) => work.upgrades.errorOf(id),
       passivated: (actor) => {
         work.passivated(actor.id);
         timers.clearRetry(actor);
@@ -84,6 +86,7 @@ export class Shard {
       still: () => this.life.still(),
       isClosing: () => this.life.isClosing,
     });
+    this.#work = work;
     const commits = new CommitQueue({
       flushed: async () => {
         await journal.flushed();
@@ -137,6 +140,11 @@ export class Shard {
       },
     });
     this.life = new Life({ ...shared, transitions: this.transitions, outage });
+  }
+
+  /** True while the session's move to another version of its agent waits or runs. */
+  isMoving(sessionId: string): boolean {
+    return this.#work.upgrades.isMoving(sessionId);
   }
 
   /** Milliseconds that calls of a session wait for a decision; null: forever. `agent`: the session's, if known. */

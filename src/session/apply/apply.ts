@@ -42,6 +42,7 @@ import {
   applyRestartScheduled,
   applyResumed,
   applySystem,
+  applyUpgraded,
 } from './lifecycle.ts';
 import { applyAccepted, applyDropped, applyPoisoned, applyRecalled } from './mailbox.ts';
 import { applyMemory } from './memory.ts';
@@ -167,6 +168,8 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return applyResumed(fold);
     case 'recovered':
       return applyRecovered(fold, record);
+    case 'upgraded':
+      return applyUpgraded(fold, record);
     case 'edited':
       return applyEdited(fold, record);
     case 'taskStarted':

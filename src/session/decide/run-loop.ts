@@ -12,6 +12,7 @@ import { defined } from '../../base/defined.ts';
 import { type ErrorShape, errorShape, LimitError, TurnFailedError } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
 import { fillOpenCalls } from '../history/fill-calls.ts';
+import { turnStart } from '../rules/epoch.ts';
 import { hasActive, type Selection } from '../rules/mailbox.ts';
 import { lastAnswerText, stepsSinceUser } from '../rules/run-loop.ts';
 import { answerCall, correctionText, judgeForm, misfitError } from '../rules/structured-answer.ts';
@@ -247,7 +248,7 @@ export function continueForUser(state: SessionState): Decision {
   const user = state.mailbox.some((entry) => entry.type === 'user_message');
   if (!user) return NOTHING;
   if (state.openCalls.size === 0) return { records: [{ type: 'continued' }], effects: [WAKE] };
-  return { records: [{ type: 'continued', turn: state.nextTurn }], effects: [AT_BOUNDARY] };
+  return { records: [{ type: 'continued', ...turnStart(state) }], effects: [AT_BOUNDARY] };
 }
 
 /** `resume()` of a suspended run: the run continues from its position. A pause or a block is lifted as well. */
@@ -260,7 +261,7 @@ export function resumeSuspended(state: SessionState, environment: Environment): 
     return { records: [], effects: [{ type: 'refused', error: errorShape(error) }] };
   }
   const isStopped = state.paused || state.blocked !== undefined;
-  const continued: SessionRecord = { type: 'continued', turn: state.nextTurn };
+  const continued: SessionRecord = { type: 'continued', ...turnStart(state) };
   return {
     records: isStopped ? [{ type: 'resumed' }, continued] : [continued],
     effects: [state.openCalls.size === 0 ? WAKE : AT_BOUNDARY],

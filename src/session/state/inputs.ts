@@ -16,6 +16,7 @@ import type { ForkSeed } from './fork-seed.ts';
 import type { ReadContent } from './messages.ts';
 import type { Entry, SessionRecord } from './records.ts';
 import type { Replies, SessionState } from './state.ts';
+import type { UpgradeAnswer, UpgradeEffect, VersionFacts, VersionSurroundings } from './version.ts';
 
 /** The facts `decide` needs about a tool. The tool runner has the rest. */
 export interface ToolFacts {
@@ -52,7 +53,7 @@ export interface ModelFacts {
 }
 
 /** The facts `decide` needs about the session's agent. */
-export interface AgentFacts {
+export interface AgentFacts extends VersionFacts {
   readonly name: string;
   /**
    * A fingerprint of the request's header (model, system, tools) and of the way messages are rendered. If it changes, a
@@ -123,7 +124,7 @@ export interface CompressionFacts extends Omit<CompressionSettings, 'enabled'> {
 }
 
 /** Everything outside the state that a decision may use. `random` is in [0, 1) and drawn once per transition. */
-export interface Environment {
+export interface Environment extends VersionSurroundings {
   readonly now: number;
   readonly random: number;
   readonly limits: Limits;
@@ -306,6 +307,8 @@ export type Input =
   | { readonly type: 'enriched'; readonly run: number; readonly usage: Usage; readonly error?: ErrorShape }
   | { readonly type: 'pause' }
   | { readonly type: 'resume' }
+  /** The `upgrade` function has returned the edits with which the session moves to the current version. */
+  | UpgradeAnswer
   | { readonly type: 'recover' }
   /** The results of these calls are lost: no pool holds the calls any more, and no result has come. */
   | { readonly type: 'heal'; readonly callIds: readonly string[] }
@@ -424,6 +427,7 @@ export type Effect =
   /** Starts an enricher on the session's current state, after the flush. */
   | { readonly type: 'startEnricher'; readonly enricher: EnricherName; readonly run: number }
   | { readonly type: 'cancelEnricher'; readonly run: number }
+  | UpgradeEffect
   | { readonly type: 'accepted'; readonly pendingId: number; readonly seq: number; readonly duplicate: boolean }
   | { readonly type: 'spawned'; readonly child: string; readonly name: string; readonly duplicate: boolean }
   | { readonly type: 'result'; readonly value: unknown }

@@ -21,12 +21,13 @@
 
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
-import type { ContentBlock, Usage } from '../../base/messages.ts';
+import type { ContentBlock, TurnAgent, Usage } from '../../base/messages.ts';
 import { NO_USAGE } from '../../base/messages.ts';
 import type { SessionStateName } from '../../events/event.ts';
 import type { AnswerForm } from './answer-form.ts';
 import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from './boundary.ts';
 import type { Container } from './container.ts';
+import type { Enrichment } from './enrichment.ts';
 import type { GoalBook } from './goals.ts';
 import type { LastTurn } from './last-turn.ts';
 import type { Memory } from './memory.ts';
@@ -63,6 +64,8 @@ export interface Budget {
 /** The running turn: from the claim that ends idle to the next idle. */
 export interface RunningTurn {
   readonly id: number;
+  /** The agent with which the turn began, if it has a version. */
+  readonly agent?: TurnAgent;
   /** Entries that the turn consumed and whose senders wait for its answer. */
   readonly entries: number[];
   /** Text of the turn's last answer; parts of a paused answer are joined. */
@@ -200,6 +203,8 @@ export interface SessionState {
   readonly id: string;
   /** The session's agent; undefined until the `created` record, because the session does not exist before it. */
   agent: string | undefined;
+  /** The version of the agent with which the session's last turn began, or to which it moved since. */
+  version: string | undefined;
   depth: number;
   parent: string | undefined;
   spawnCallId: string | undefined;
@@ -355,6 +360,7 @@ export function emptyState(id: string): SessionState {
   return {
     id,
     agent: undefined,
+    version: undefined,
     depth: 0,
     parent: undefined,
     spawnCallId: undefined,
@@ -476,21 +482,4 @@ export interface ForkOrigin {
   readonly at?: number;
   /** The length of the chain of logs that this log depends on. */
   readonly depth: number;
-}
-
-/** The preparation in progress. A session has at most one. */
-export interface Enrichment {
-  /** Number of the run in flight. */
-  readonly run: number;
-  /**
-   * `preparing`: a turn is prepared. `recalling`: earlier messages are searched, because goals changed meanwhile.
-   * `naming`: a sub-agent is named before its first turn.
-   */
-  readonly stage: 'preparing' | 'recalling' | 'naming';
-  /** Pending id of the message whose turn is prepared. */
-  readonly entry: number;
-  /** Epoch ms at which the preparation began. */
-  readonly at: number;
-  /** True if a goal was created or reworded since the preparation began. */
-  readonly goalsChanged: boolean;
 }

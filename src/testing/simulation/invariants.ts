@@ -43,7 +43,9 @@
  *  I27 at most `subagents.maxActive` children of a session work at once. The others wait in the order of their spawning
  *      and start nothing. The first of them starts in the batch that frees a place;
  *  I28 a session's last outcome and error, in its state and in lists, are those of the last end of a turn in its log.
- *  I29 a budget counts each token of its session and its descendants once; no call begins after the budget is used up.
+ *  I29 a budget counts each token of its session and its descendants once; no call begins after the budget is used up;
+ *  I30 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
+ *      of that version (checked by `version-trail.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';
@@ -55,10 +57,8 @@ import { type CallStory, digestOf, isWithin, type Ledger, type MessageStory, typ
 import type { SessionStory } from './session-story.ts';
 import { contentOf } from './simulated-media.ts';
 import type { Reading, Stories } from './store-reading.ts';
-import { checkResults, checkToolRuns } from './tool-invariants.ts';
-
-/** The path in a shortened result under which its whole text is saved. */
-const SAVED_TO = /saved to: (\S+)/;
+import { checkKept, checkResults, checkToolRuns } from './tool-invariants.ts';
+import { checkVersions } from './versions/version-trail.ts';
 
 /** Checks stores against a ledger after each life. Findings go to the ledger. */
 export class Invariants {
@@ -106,14 +106,6 @@ export class Invariants {
     this.#changesAgents = known.changesAgents ?? false;
   }
 
-  #checkKept({ id, calls }: SessionStory): void {
-    for (const { content } of [...calls.values()].flatMap(({ results }) => results)) {
-      const path = SAVED_TO.exec(content)?.[1];
-      if (path === undefined || this.#isKept(path)) continue;
-      this.#ledger.violate('lost', `a result of ${id} is saved to ${path}, which is not durable (I15)`);
-    }
-  }
-
   /** Checks everything after a life, when its process is gone. */
   check({ stories, changed, differing, misstated, names }: Reading): void {
     for (const name of differing) this.#ledger.violate('fold', `${name} wakes otherwise than its log says (I12)`);
@@ -124,7 +116,7 @@ export class Invariants {
       for (const { kind, what } of story.faults) this.#ledger.violate(kind, what);
       this.#checkEntries(story);
       checkResults(this.#ledger, story);
-      this.#checkKept(story);
+      checkKept(this.#ledger, story, this.#isKept);
       this.#checkFamily(story, stories);
       this.#checkUsage(story);
       this.#checkRefusals(story);
@@ -137,6 +129,7 @@ export class Invariants {
     checkToolRuns(this.#ledger, stories, this.#resultIn);
     checkReplies(this.#ledger, stories);
     checkBudgets(this.#ledger, stories);
+    checkVersions(this.#ledger, stories);
     this.#noteDone(stories);
   }
 

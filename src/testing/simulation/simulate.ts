@@ -4,6 +4,7 @@
  */
 import { defined } from '../../base/defined.ts';
 import type { Runtime } from '../../runtime/handles/runtime.ts';
+import type { Agent } from '../../runtime/protocol/agent.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
@@ -22,6 +23,7 @@ import { SimulatedReceiver } from './simulated-receiver.ts';
 import { SimulatedTools } from './simulated-tools.ts';
 import { type Reading, StoreReader, type Stories } from './store-reading.ts';
 import { CHILDREN_AT_WORK_MAX, drawSwarm, type Swarm, swarmAgents, swarmRendering, withModels } from './swarm.ts';
+import { SimulatedVersions } from './versions/agent-versions.ts';
 import { SimulatedProcess, World } from './world.ts';
 
 /** The options of `simulate`. */
@@ -99,6 +101,8 @@ class Simulation {
   readonly #receiver: SimulatedReceiver | undefined;
   /** The draws of the budgets, if the run has them. */
   readonly #budgets: SeededRandom | undefined;
+  /** The versions of the agents, if they have some. */
+  readonly #versions: SimulatedVersions | undefined;
   readonly #invariants: Invariants;
   readonly #reader: StoreReader;
   readonly #harness = new SimulatedProcess('harness');
@@ -161,11 +165,12 @@ class Simulation {
       crashed: (process, why) => this.#crash(process, why),
     });
     this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm));
+    this.#versions = SimulatedVersions.draw(options.seed, { ...shared, areFaultsOn: () => this.#faults.isOn });
     const { limits, changesAgents } = this.#swarm;
     const isKept = (path: string): boolean => this.#machine.results.isDurable(path);
     this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, {
       limits,
-      changesAgents,
+      changesAgents: changesAgents || this.#versions !== undefined,
       isKept,
       maxActive: CHILDREN_AT_WORK_MAX,
     });
@@ -210,6 +215,7 @@ class Simulation {
     if (runtime === undefined) return false;
     const embedder = this.#embed(process, runtime);
     embedder.start();
+    void this.#versions?.retry(process, runtime);
     const budgets = this.#changeBudgets(process, runtime);
     void budgets?.run();
     if (this.#faults.strikes('clock.jump', 0.4)) {
@@ -331,7 +337,7 @@ class Simulation {
     this.#note(`life ${this.#lives}`);
     const swarm = this.#swarm;
     const opening = this.#machine.open(process, {
-      agents: swarmAgents(this.#tools.valuesFor(process), swarm, this.#lives),
+      agents: this.#agentsOf(process),
       ...this.#providersOf(process),
       threads: { sessions: swarm.hasSessionThreads ? swarm.shards : 0, models: swarm.models, tools: swarm.toolThreads },
       durability: swarm.durability,
@@ -348,6 +354,13 @@ class Simulation {
       }),
     );
     return { process, opened };
+  }
+
+  #agentsOf(process: SimulatedProcess): readonly Agent[] {
+    const values = this.#tools.valuesFor(process);
+    const [life, swarm] = [this.#lives, this.#swarm];
+    const agents = swarmAgents(values, swarm, life);
+    return this.#versions?.definitions(agents, process, { life, hasAll: life >= swarm.lives, values }) ?? agents;
   }
 
   /**

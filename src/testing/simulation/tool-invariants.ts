@@ -7,12 +7,14 @@ import { TOOL_REPEATS_MAX } from '../../base/bounds.ts';
 import { rowOf } from '../../journal/rows/row-codec.ts';
 import { callKey } from '../../session/decide/tools.ts';
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
-import { type Ledger, sessionOfKey, type ToolStory } from './ledger.ts';
-import type { CallFact, SessionStory } from './session-story.ts';
+import { type CallFact, type Ledger, sessionOfKey, type ToolStory } from './ledger.ts';
+import type { SessionStory } from './session-story.ts';
 import { isGivenUpEarly, resultOf } from './simulated-tools.ts';
 import type { Stories } from './store-reading.ts';
 import { ASKED_TOOLS } from './swarm.ts';
 
+/** The path in a shortened result under which its whole text is saved. */
+const SAVED_TO = /saved to: (\S+)/;
 /** Times a call may start in one incarnation: other calls may end its threads. */
 const STARTS_MAX: number = TOOL_REPEATS_MAX + 2;
 
@@ -80,5 +82,14 @@ function checkResult(ledger: Ledger, key: string, { tool, results }: CallFact): 
   if (ledger.isDeleted(sessionOfKey(key))) return;
   if (run === undefined || result.content !== resultOf(tool, key)) {
     ledger.violate('changed', `call ${key} of ${tool} was answered ${JSON.stringify(result.content)}`);
+  }
+}
+
+/** Checks that the files that results name as the places of their whole texts are durable (I15). */
+export function checkKept(ledger: Ledger, { id, calls }: SessionStory, isKept: (path: string) => boolean): void {
+  for (const { content } of [...calls.values()].flatMap(({ results }) => results)) {
+    const path = SAVED_TO.exec(content)?.[1];
+    if (path === undefined || isKept(path)) continue;
+    ledger.violate('lost', `a result of ${id} is saved to ${path}, which is not durable (I15)`);
   }
 }

@@ -1,0 +1,33 @@
+/** Planted bugs of agents with versions (I30), and of the moves between them. */
+import type { PlantedBug } from './planted-bug.ts';
+
+export const versionBugs: readonly PlantedBug[] = [
+  {
+    name: 'turn-continues-with-the-current-version',
+    what: 'after a deploy a turn continues with the prompt of the current version (I30)',
+    file: 'actors/agent-versions.ts',
+    find: 'if (needed !== undefined) return known.byVersion.get(needed);',
+    replace: '',
+  },
+  {
+    name: 'tool-of-the-first-version',
+    what: 'a call runs the tool of another version of its agent (I30)',
+    file: 'src/runtime/door/build-shard.ts',
+    find: "return { kind: 'host', agent: agentKey(name, version) };",
+    replace: "return { kind: 'host', agent: agentKey(name, version === undefined ? version : 'v1') };",
+  },
+  {
+    name: 'turn-before-its-upgrade',
+    what: 'a turn begins while the upgrade function of its session runs (I30)',
+    file: 'src/session/decide/upgrade.ts',
+    find: 'if (environment.isUpgradeHeld === true) return NOTHING;',
+    replace: 'if (environment.isUpgradeHeld === true) return undefined;',
+  },
+  {
+    name: 'failed-upgrade-forgotten',
+    what: 'a session whose upgrade failed never tries again (I7)',
+    file: 'src/runtime/shard/upgrades.ts',
+    find: "if (!this.#failed.delete(session)) return false;\n    this.#place.submit(session, [{ type: 'wake' }]);",
+    replace: 'if (!this.#failed.has(session)) return false;',
+  },
+];
