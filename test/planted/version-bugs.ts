@@ -17,11 +17,11 @@ export const versionBugs: readonly PlantedBug[] = [
     replace: "return { kind: 'host', agent: agentKey(name, version === undefined ? version : 'v1') };",
   },
   {
-    name: 'turn-before-its-upgrade',
-    what: 'a turn begins while the upgrade function of its session runs (I30)',
-    file: 'src/session/decide/upgrade.ts',
-    find: 'if (environment.isUpgradeHeld === true) return NOTHING;',
-    replace: 'if (environment.isUpgradeHeld === true) return undefined;',
+    name: 'agent-of-an-earlier-turn',
+    what: 'a session whose turn ended keeps the version of that turn for all later ones (I30)',
+    file: 'actors/agent-catalog.ts',
+    find: 'if (definition !== this.versions.of(state)) return false;',
+    replace: 'if (definition.plan.name !== state.agent) return false;',
   },
   {
     name: 'failed-upgrade-forgotten',

@@ -8,17 +8,22 @@ import { errorShape, LimitError, TroupeError, UpgradeError } from '../../base/er
 import { planUpgrade } from '../history/upgrade-plan.ts';
 import { isInTurn } from '../rules/epoch.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
-import type { Environment } from '../state/inputs.ts';
+import type { Effect, Environment } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import type { UpgradeAnswer, UpgradeStep } from '../state/version.ts';
 import { afterEdit, imagesAfter } from './edit.ts';
 
+const NEXT_STEP: Effect = Object.freeze({ type: 'nextStep' });
+
 /** The decision that precedes the next turn; undefined if the session has the current version, or is in a turn. */
 export function decideMove(state: SessionState, environment: Environment): Decision | undefined {
+  if (isInTurn(state)) return undefined;
   const { agent } = environment;
-  if (agent.version === state.version || isInTurn(state)) return undefined;
-  const { version } = agent;
+  const version = environment.versionOf(state.agent ?? '');
+  // These are the facts of a turn that has ended in this step. The next step has those of the current version.
+  if (agent.version !== version) return { records: [], effects: [NEXT_STEP] };
+  if (version === state.version) return undefined;
   if (agent.upgrades !== true || version === undefined) return { records: [moved(state, version)], effects: [WAKE] };
   if (environment.isUpgradeHeld === true) return NOTHING;
   return { records: [], effects: [{ type: 'upgrade', ...stepOf(state, version) }] };

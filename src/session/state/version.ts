@@ -40,6 +40,8 @@ export interface UpgradeAnswer extends UpgradeStep {
 
 /** Effects of a move to another version. */
 export type UpgradeEffect =
+  /** Wakes the session in another step of the same batch, with the facts of its current agent. */
+  | { readonly type: 'nextStep' }
   /** Asks the `upgrade` function of the session's agent, after the flush. */
   | ({ readonly type: 'upgrade' } & UpgradeStep)
   /** The edits of the `upgrade` function cannot be applied. */

@@ -45,7 +45,7 @@
  *  I28 a session's last outcome and error, in its state and in lists, are those of the last end of a turn in its log.
  *  I29 a budget counts each token of its session and its descendants once; no call begins after the budget is used up;
  *  I30 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
- *      of that version (checked by `version-trail.ts`).
+ *      of that version; a turn begins with the current one (checked in `versions/`).
  */
 
 import type { Limits } from '../../base/bounds.ts';

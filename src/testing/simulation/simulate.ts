@@ -201,6 +201,7 @@ class Simulation {
     if (!isSettled) await this.#settle();
     const reading = await this.#check();
     if (this.#ledger.violations.length === 0) this.#invariants.checkFinished(reading.stories);
+    if (this.#ledger.violations.length === 0) this.#versions?.checkFinished(reading.stories, this.#lives);
     if (this.#ledger.violations.length === 0) this.#receiver?.check(reading.stories);
     if (this.#ledger.violations.length === 0) await this.#reopen(reading.stories);
   }

@@ -127,6 +127,37 @@ describe('a turn keeps its version', () => {
     expect((await texts(third)).at(-1)).toBe('assistant: Yes.');
   });
 
+  test('a message that waits behind the turn begins with the current version', async () => {
+    const directory = await kit.directory();
+    const model = gatedModel();
+    const first = await kit.open({ directory, agents: [writer('1')], provider: model.provider });
+    await first.session('s').send('Go');
+    await model.next();
+    const { id } = await first.session('s').send('Then this', { deliver: 'turn' });
+    const prompts: string[] = [];
+    const provider = scripted((request) => {
+      prompts.push(promptOf(request));
+      return 'Done.';
+    });
+    for (const agents of [
+      [writer('1'), writer('2')],
+      [writer('1'), writer('2', { upgrade: () => [] })],
+    ]) {
+      const runtime = await kit.open({ directory: await kit.crashed(directory), agents, provider });
+      expect(await (await runtime.session('s').receipt(id)).answer()).toBe('Done.');
+      expect(prompts.splice(0)).toEqual(['1', '2']);
+      expect(turnVersions(await history(runtime.session('s')))).toEqual(['1', '2']);
+    }
+  });
+
+  test('a child spawned while the version is missing runs, with the current version', async () => {
+    const { directory } = await crashedInTurn(writer('1'));
+    const runtime = await kit.open({ directory, agents: [writer('2')], provider: scripted(['Help.']) });
+    const child = await runtime.session('s').spawn({ task: 'Help', replies: 'handle' });
+    expect(await child.reply()).toBe('Help.');
+    expect(await runtime.sessions.get(child.id)).toMatchObject({ version: '2' });
+  });
+
   test('a session of an agent that is not defined is blocked', async () => {
     const { directory } = await crashedInTurn(writer('1'));
     const runtime = await kit.open({ directory, agents: [agent({ name: 'other' })], provider: scripted(['no']) });

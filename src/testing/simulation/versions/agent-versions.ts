@@ -11,6 +11,7 @@ import type { HistoryEdit } from '../../../runtime/protocol/upgrade.ts';
 import type { AnyTool } from '../../../tools/tool.ts';
 import type { Ledger } from '../ledger.ts';
 import { SeededRandom } from '../seeded-random.ts';
+import type { Stories } from '../store-reading.ts';
 import type { SimulatedProcess, World } from '../world.ts';
 
 /** The parts of the run that the functions of agents use. */
@@ -85,6 +86,24 @@ export class SimulatedVersions {
       await this.#surroundings.world.sleep(process, UPGRADE_MS_MAX * 4);
       // The store may refuse writes, and the runtime may close; the next life tries again.
       await runtime.resume().catch((error: unknown) => this.#surroundings.trace(`not resumed: ${String(error)}`));
+    }
+  }
+
+  /**
+   * Checks after the last life, in which every session was sent a message, that the last turn of each session has the
+   * current version. `life`: the number of that life.
+   */
+  checkFinished(stories: Stories, life: number): void {
+    const { ledger } = this.#surroundings;
+    const current = `v${this.#planOf(life).version}`;
+    for (const session of new Set([...ledger.messages.values()].map((story) => story.session))) {
+      const story = stories.get(session);
+      const version = story?.state.version;
+      if (ledger.isDeleted(session) || version === current || story?.versions.isContinued === true) continue;
+      ledger.violate(
+        'failed',
+        `the last turn of ${session} has version ${version}, ${current} is the current one (I30)`,
+      );
     }
   }
 

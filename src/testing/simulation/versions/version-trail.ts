@@ -21,6 +21,8 @@ export class VersionTrail {
   readonly requests: Map<string, Set<string | undefined>> = new Map();
   /** The version of the turn that made a call, by the key of the call. */
   readonly calls: Map<string, string | undefined> = new Map();
+  /** True if the last turn continues a run that was suspended, and so has the version of that run. */
+  isContinued = false;
   /** The version with which the running turn began. */
   #turn: string | undefined;
   #turnId = 0;
@@ -42,6 +44,7 @@ export class VersionTrail {
   after({ id, turn, version }: SessionState, record: SessionRecord): VersionFault | undefined {
     if (turn === undefined) return undefined;
     if (turn.id !== this.#turnId) {
+      this.isContinued = record.type === 'continued';
       this.#turnId = turn.id;
       this.#turn = version;
     }
