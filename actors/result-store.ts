@@ -1,6 +1,6 @@
 /**
  * The result store: keeps the whole text of a shortened result, so that the model can read the rest with `read_file`.
- * Each text is one file, named by a hash of its content. The files are beside the store; for a store in memory they are
+ * Each text is one file, named by its session and by a hash of its content. The files are beside the store; for a store in memory they are
  * in the system's temporary directory.
  *
  * Owns: the files of its directory while they are written. Does not own: the log that names them.
@@ -9,20 +9,25 @@
  *  R1 a shortened text names a file only when the file is durable: written, synced, moved into place, and the move
  *     synced. The record with the shortened text is made after that, so no log names a file that a power loss removed;
  *  R2 a reader never sees half a file, and two writers of one text do not collide: each writes to its own temporary
- *     name first.
+ *     name first;
+ *  R3 a file belongs to the session that its name has, and no file of a removed session stays. `removeOf` waits for the
+ *     writes that are in flight, and a session that does not exist any more gets no file.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../src/base/private-files.ts';
 import { type TruncationOptions, truncateResult } from '../src/tools/truncation.ts';
 
 /** How to shorten a text. The result store sets `reference` itself. */
-export type ResultStoreOptions = Omit<TruncationOptions, 'reference'>;
+export interface ResultStoreOptions extends Omit<TruncationOptions, 'reference'> {
+  /** The session that the text belongs to. */
+  readonly session: string;
+}
 
 /** The part of the result store that the shard needs. */
-export type ResultShortener = Pick<ResultStore, 'shorten' | 'shortenNow'>;
+export type ResultShortener = Pick<ResultStore, 'shorten' | 'shortenNow' | 'removeOf'>;
 
 /** One operation on a disk. */
 export type DiskStep =
@@ -36,12 +41,19 @@ export interface ResultDisk {
   perform(step: DiskStep): Promise<void>;
   /** Performs a step and blocks the thread meanwhile. */
   performNow(step: DiskStep): void;
+  /** The names in a directory; none if there is no such directory. */
+  list(directory: string): Promise<readonly string[]>;
 }
 
 /** The options of a result store. */
 export interface ResultStoreSettings {
   /** False if nothing must survive a power loss, as for a store in memory and for durability `'os'`. Default: true. */
   readonly isSynced?: boolean;
+  /**
+   * The name of a session in its files, which no other session ever has; `undefined` if the session does not exist any
+   * more. It consists of digits and `-`.
+   */
+  readonly ownerOf: (session: string) => string | undefined;
   readonly disk?: ResultDisk;
 }
 
@@ -49,13 +61,17 @@ export interface ResultStoreSettings {
 export class ResultStore {
   readonly #directory: string;
   readonly #isSynced: boolean;
+  readonly #ownerOf: ResultStoreSettings['ownerOf'];
+  /** The writes off the thread that are in flight. */
+  readonly #writing = new Set<Promise<string>>();
   readonly #disk: ResultDisk;
   /** True once the directory's own name is durable. */
   #isNamed = false;
 
-  constructor(directory: string, { isSynced = true, disk = MACHINE_DISK }: ResultStoreSettings = {}) {
+  constructor(directory: string, { isSynced = true, ownerOf, disk = MACHINE_DISK }: ResultStoreSettings) {
     this.#directory = directory;
     this.#isSynced = isSynced;
+    this.#ownerOf = ownerOf;
     this.#disk = disk;
   }
 
@@ -66,7 +82,23 @@ export class ResultStore {
    */
   shorten(text: string, options: ResultStoreOptions): string | Promise<string> {
     const cut = this.#cut(text, options);
-    return typeof cut === 'string' ? cut : this.#kept(cut);
+    if (typeof cut === 'string') return cut;
+    const writing = this.#kept(cut);
+    this.#writing.add(writing);
+    void writing.then(() => this.#writing.delete(writing));
+    return writing;
+  }
+
+  /** Removes all files of removed sessions, given by their names in files. Rejects with the disk's error. */
+  async removeOf(owners: ReadonlySet<string>): Promise<void> {
+    await Promise.all(this.#writing);
+    let isChanged = false;
+    for (const name of await this.#disk.list(this.#directory)) {
+      if (!owners.has(OWNED.exec(name)?.[1] ?? '')) continue;
+      await this.#disk.perform({ kind: 'remove', path: join(this.#directory, name) });
+      isChanged = true;
+    }
+    if (isChanged && this.#isSynced) await this.#disk.perform({ kind: 'syncDirectory', path: this.#directory });
   }
 
   /** Like `shorten`, for callers inside a transition. These cannot wait, so the thread blocks on the disk. */
@@ -97,7 +129,9 @@ export class ResultStore {
   #cut(text: string, options: ResultStoreOptions): string | Cut {
     if (text.length * 3 <= Math.min(options.charactersMax, options.bytesMax)) return text;
     const address = createHash('sha256').update(text).digest('hex').slice(0, 32);
-    const file = join(this.#directory, `tool_result_${address}.txt`);
+    const owner = this.#ownerOf(options.session);
+    if (owner === undefined) return truncateResult(text, options).text;
+    const file = join(this.#directory, `tool_result_${owner}_${address}.txt`);
     const { text: short, whole } = truncateResult(text, { ...options, reference: file });
     if (whole === undefined) return short;
     const part = `${file}.${randomUUID()}.part`;
@@ -116,6 +150,9 @@ export class ResultStore {
   }
 }
 
+/** The session's name in the name of a file, finished or not. */
+const OWNED = /^tool_result_([\d-]+)_/;
+
 interface Cut {
   readonly file: string;
   /** The temporary name under which the text is first written. */
@@ -130,6 +167,14 @@ const DIRECTORY = { recursive: true, mode: PRIVATE_DIRECTORY_MODE } as const;
 const NEW_FILE = { flag: 'wx', mode: PRIVATE_FILE_MODE } as const;
 
 const MACHINE_DISK: ResultDisk = {
+  async list(directory) {
+    try {
+      return await readdir(directory);
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return [];
+      throw error;
+    }
+  },
   async perform(step) {
     switch (step.kind) {
       case 'makeDirectory':

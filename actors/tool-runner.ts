@@ -299,8 +299,10 @@ export class ToolRunner {
   }
 
   /** A text of a result, cut to its share of the bounds. `texts`: how many texts the result has. */
-  #shortened({ toolName, charactersMax, bytesMax }: RunOut, text: string, texts: number): string | Promise<string> {
+  #shortened(run: RunOut, text: string, texts: number): string | Promise<string> {
+    const { session, toolName, charactersMax, bytesMax } = run;
     return this.#host.resultStore.shorten(text, {
+      session,
       charactersMax: Math.floor(charactersMax / texts),
       bytesMax: Math.floor(bytesMax / texts),
       reason: toolTruncationReason(toolName),

@@ -3,14 +3,15 @@
  * sessions themselves at `/agents` for `troupe/client` and `useSession`. The page, of the AI SDK 6:
  *
  *     const initial = await (await fetch(`/api/chat/${id}`)).json();
- *     const last = initial.at(-1);
  *     const transport = new DefaultChatTransport({
  *       // The turn at work; after its end, the answer to the message that has none in the page.
- *       prepareReconnectToStreamRequest: ({ id }) => ({
- *         api: `/api/chat/${id}/stream${last?.role === 'user' ? `?message=${last.id}` : ''}`,
- *       }),
+ *       prepareReconnectToStreamRequest: ({ id }) => {
+ *         const last = chat.messages.at(-1);
+ *         return { api: `/api/chat/${id}/stream${last?.role === 'user' ? `?message=${last.id}` : ''}` };
+ *       },
  *     });
- *     const { messages, sendMessage, regenerate, stop } = useChat({ id, messages: initial, resume: true, transport });
+ *     const chat = new Chat({ id, messages: initial, transport }); // of @ai-sdk/react
+ *     const { messages, sendMessage, regenerate, stop } = useChat({ chat, resume: true });
  *     const stopTurn = () => Promise.all([stop(), fetch(`/api/chat/${id}/stop`, { method: 'POST' })]);
  *
  * or, without the AI SDK, `useSession(createClient<Agents>({ url: '/agents' }).session(id, 'assistant'))`.

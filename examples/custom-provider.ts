@@ -14,6 +14,7 @@ import {
   type ModelProvider,
   type ModelResponse,
   open,
+  retryAfter,
   tool,
 } from 'troupe';
 import { z } from 'zod';
@@ -58,7 +59,8 @@ async function refusal(response: Response): Promise<ModelError> {
   const { status } = response;
   const message = `status ${status}: ${await response.text()}`;
   if (status === 429) {
-    const retryAfterMs = Number(response.headers.get('retry-after') ?? 1) * 1_000;
+    // The header has seconds or a date.
+    const retryAfterMs = retryAfter(response.headers, Date.now()) ?? 1_000;
     return new ModelError('model_rate_limited', message, { status, retryable: true, retryAfterMs });
   }
   if (status >= 500) return new ModelError('model_overloaded', message, { status, retryable: true });
@@ -107,7 +109,7 @@ const vendor = createServer((request, response) => {
   });
   request.on('end', () => {
     requests += 1;
-    if (requests === 1) response.writeHead(429, { 'retry-after': '0.01' }).end('busy');
+    if (requests === 1) response.writeHead(429, { 'retry-after': new Date().toUTCString() }).end('busy');
     else if (requests === 2) response.writeHead(500).end('broken');
     else {
       const usage = { usage: { input_tokens: 10, output_tokens: 5 } };
@@ -136,7 +138,7 @@ const session = runtime.session('s');
 const receipt = await session.send('How many words are in "one two three"?');
 let streamed = '';
 for await (const event of session.events({ until: receipt })) {
-  if (event.type === 'llm.retry') console.log(`attempt ${event.attempt} failed with ${event.status}`);
+  if (event.type === 'llm.retry') console.log(`attempt ${event.attempt} failed with ${event.status}, ${event.code}`);
   // An attempt that failed may have streamed a part of the answer.
   if (event.type === 'llm.retry') streamed = '';
   if (event.type === 'text.delta') streamed += event.text;

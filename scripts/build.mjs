@@ -81,8 +81,8 @@ async function buildTypes() {
 }
 
 /**
- * Chunks by who loads them. `start`: the program before it knows its command, and the host; `base`: the host, the
- * session threads, and the tool or model threads; `threads`: the same without the host; `common`: the host and the
+ * Chunks by who loads them. `start`: the program before it knows its command, and the host; `base`: the host, and the
+ * tool or model threads; `threads`: the session threads, and the tool or model threads; `common`: the host and the
  * session threads; `host` and `session`: one of the two. A file's imports are loaded by at least the same, so these
  * chunks import each other in one direction only. The bundler's own chunks hold all other code.
  */
@@ -106,6 +106,8 @@ function sharedChunks() {
     if (host && reach.program.has(id)) return 'start';
     const others = reach.tools.has(id) || reach.models.has(id);
     if (host && session) return others ? 'base' : 'common';
+    // A tool thread would otherwise load all of the host's code for one small file.
+    if (host && others) return 'base';
     if (session && others) return 'threads';
     if (host || session) return host ? 'host' : 'session';
     return undefined;

@@ -97,6 +97,7 @@ export type {
   ToolChoiceField,
   ToolSchema,
 } from './models/provider.ts';
+export { retryAfter } from './models/retry-after.ts';
 export type { MessageCallback } from './runtime/events/message-callbacks.ts';
 export { Child, type ChildExit } from './runtime/handles/child.ts';
 export type { AllEventOptions, EventOptions } from './runtime/handles/event-options.ts';

@@ -49,8 +49,8 @@ it('many-agents: every sub-agent answers', async () => {
 
 it('custom-provider: is retried after 429 and 500, calls a tool, and streams', async () => {
   expect((await compiled.run('custom-provider')).trim().split('\n')).toEqual([
-    'attempt 1 failed with 429',
-    'attempt 2 failed with 500',
+    'attempt 1 failed with 429, model_rate_limited',
+    'attempt 2 failed with 500, model_overloaded',
     'streamed: There are 3 words.',
     'answered: There are 3 words.',
   ]);

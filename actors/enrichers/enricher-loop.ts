@@ -338,6 +338,7 @@ class Loop implements EnricherRun {
   #shortened(toolName: string, text: string): string | Promise<string> {
     const { settings, limits, resultStore } = this.#host;
     return resultStore.shorten(text, {
+      session: this.#task.session,
       charactersMax: settings.tools.maxToolResponseChars,
       bytesMax: limits.toolResultBytes,
       reason: toolTruncationReason(toolName),

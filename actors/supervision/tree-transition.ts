@@ -25,7 +25,7 @@ export interface TreeAccess {
   /** The inputs for the family after a supervised child's failure, or (`error` undefined) after its back-off. */
   supervise(parent: SessionActor, child: SessionActor, error: ErrorShape | undefined): readonly FamilyOrder[];
   /** A child's text as its parent may store it: shortened, with the whole text in the result store. */
-  shorten(text: string): string;
+  shorten(parent: string, text: string): string;
 }
 
 /** An effect with the session that asks for it. */
@@ -145,7 +145,7 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
       if (parent === undefined) return [];
       const input: Input =
         effect.input.type === 'subagentSaid'
-          ? { ...effect.input, content: access.shorten(effect.input.content) }
+          ? { ...effect.input, content: access.shorten(parent.id, effect.input.content) }
           : effect.input;
       return [{ actor: parent, input }];
     }

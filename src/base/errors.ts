@@ -9,6 +9,7 @@
  */
 
 import { ERROR_MESSAGE_BYTES_MAX } from './bounds.ts';
+import { isRecord, NotPlainError, toPlainJson } from './json.ts';
 
 /** Stable, documented codes. A program may switch on them; a message is for people. */
 export type ErrorCode =
@@ -86,10 +87,10 @@ export class TroupeError extends Error {
   readonly data: Readonly<Record<string, unknown>>;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
-    super(boundedText(message), details.cause === undefined ? undefined : { cause: details.cause });
+    super(boundedText(textOf(message)), details.cause === undefined ? undefined : { cause: details.cause });
     this.name = new.target.name;
     this.code = code;
-    this.retryable = details.retryable ?? false;
+    this.retryable = details.retryable === true;
     this.data = details.data === undefined ? {} : boundedMembers(details.data);
   }
 }
@@ -269,7 +270,8 @@ export type ModelErrorCode = Extract<ErrorCode, `model_${string}`>;
 
 /**
  * A model call failed. `data.status` is the HTTP status where there was one, `retryAfterMs` the wait that the server
- * asked for. `retryable` is true for network faults, 429 and 5xx.
+ * asked for. `retryable` is true for network faults, 429 and 5xx. A status that is no whole number counts as missing, and
+ * so does a wait that is `NaN`, infinite or negative, as a header that was not understood gives it.
  */
 export class ModelError extends TroupeError {
   readonly status: number | undefined;
@@ -279,12 +281,15 @@ export class ModelError extends TroupeError {
     message: string,
     details: ErrorDetails & { readonly status?: number; readonly retryAfterMs?: number } = {},
   ) {
+    const status = Number.isInteger(details.status) ? details.status : undefined;
+    const waitMs = details.retryAfterMs;
+    const retryAfterMs = waitMs !== undefined && Number.isFinite(waitMs) && waitMs >= 0 ? waitMs : undefined;
     const data: Record<string, unknown> = { ...details.data };
-    if (details.status !== undefined) data['status'] = details.status;
-    if (details.retryAfterMs !== undefined) data['retryAfterMs'] = details.retryAfterMs;
+    if (status !== undefined) data['status'] = status;
+    if (retryAfterMs !== undefined) data['retryAfterMs'] = retryAfterMs;
     super(code, message, { ...details, data });
-    this.status = details.status;
-    this.retryAfterMs = details.retryAfterMs;
+    this.status = status;
+    this.retryAfterMs = retryAfterMs;
   }
 }
 
@@ -312,19 +317,48 @@ export function asError(thrown: unknown): Error {
   return new Error(`non-error thrown: ${describeValue(thrown)}`, { cause: thrown });
 }
 
-/** An error as plain data, for a record or an event. A foreign error becomes `internal` and keeps its name. */
+/**
+ * An error as plain data, for a record or an event. A foreign error becomes `internal` and keeps its name. An embedder's
+ * code may have given the error members of any type.
+ */
 export function errorShape(thrown: unknown): ErrorShape {
   const error = asError(thrown);
-  if (error instanceof TroupeError) {
-    return {
-      name: error.name,
-      code: error.code,
-      message: error.message,
-      ...(error.retryable ? { retryable: true } : {}),
-      ...(Object.keys(error.data).length > 0 ? { data: error.data } : {}),
-    };
+  const [name, message] = [boundedText(textOf(error.name)), boundedText(textOf(error.message))];
+  if (!(error instanceof TroupeError)) return { name, code: 'internal', message };
+  const data = plainMembers(error.data);
+  return {
+    name,
+    code: typeof error.code === 'string' ? error.code : 'internal',
+    message,
+    ...(error.retryable === true ? { retryable: true } : {}),
+    ...(data === undefined ? {} : { data }),
+  };
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : describeValue(value);
+}
+
+/**
+ * The members of an error's data that can be stored and cloned; undefined if there are none. `omitted` says of the last
+ * other member what it was. Never throws.
+ */
+export function plainMembers(data: unknown): Readonly<Record<string, unknown>> | undefined {
+  if (typeof data !== 'object' || data === null) return undefined;
+  const kept: Readonly<Record<string, unknown>>[] = [];
+  let omitted: string | undefined;
+  for (const key of Object.keys(data)) {
+    try {
+      const value: unknown = Reflect.get(data, key);
+      const member = toPlainJson({ [key]: value });
+      if (isRecord(member)) kept.push(member);
+    } catch (error) {
+      omitted = error instanceof NotPlainError ? error.message : `${key}: ${describeValue(error)}`;
+    }
   }
-  return { name: boundedText(error.name), code: 'internal', message: boundedText(error.message) };
+  if (omitted !== undefined) kept.push({ omitted });
+  const members = Object.fromEntries(kept.flatMap((each) => Object.entries(each)));
+  return Object.keys(members).length === 0 ? undefined : members;
 }
 
 /** The text for an error message, cut if its JSON would exceed `ERROR_MESSAGE_BYTES_MAX`. Never throws. */

@@ -160,10 +160,16 @@ export type EventBody =
   | { readonly type: 'agent.upgraded'; readonly agent: string; readonly from?: string; readonly version?: string }
   | { readonly type: 'bounce_back'; readonly content: string; readonly error: ErrorShape; readonly messageSeq?: number }
   | { readonly type: 'authentication_required'; readonly error: ErrorShape }
+  /**
+   * Attempt `attempt` (from 1) of a model call failed, and the next one is made after `waitMs`. `code`: the error code of
+   * the failure, or `refusal`. `detail`: its message.
+   */
   | {
       readonly type: 'llm.retry';
       readonly attempt: number;
       readonly waitMs: number;
+      readonly code?: string;
+      readonly detail?: string;
       readonly status?: number;
       /**
        * The rule of the API that the refused request broke. The request is sent again at once, without the thoughts

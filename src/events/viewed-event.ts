@@ -33,7 +33,7 @@ export type ViewedSubGoal = Omit<SubGoal, 'description'>;
 export type ViewedGoal = Omit<Goal, 'description' | 'subGoals'> & { readonly subGoals: readonly ViewedSubGoal[] };
 
 /** Members of an event that are content and nothing else. */
-type Content = 'text' | 'content' | 'input' | 'data' | 'output' | 'question' | 'choices' | 'schema';
+type Content = 'text' | 'content' | 'input' | 'data' | 'output' | 'question' | 'choices' | 'schema' | 'detail';
 
 /** Members of an event that hold content among other things, and their reduced forms. */
 interface Reduced {
@@ -124,7 +124,14 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
   'agent.upgraded': { agent: 'carried', from: 'carried', version: 'carried' },
   bounce_back: { content: 'hidden', error: viewedError, messageSeq: 'carried' },
   authentication_required: { error: viewedError },
-  'llm.retry': { attempt: 'carried', waitMs: 'carried', status: 'carried', repaired: 'carried' },
+  'llm.retry': {
+    attempt: 'carried',
+    waitMs: 'carried',
+    code: 'carried',
+    detail: 'hidden',
+    status: 'carried',
+    repaired: 'carried',
+  },
   'model.changed': { model: 'carried', reason: 'carried' },
   'llm.thread': { turn: 'carried', thread: 'carried', code: 'carried', bytes: 'carried' },
   'interrupt.acknowledged': { reason: 'carried' },

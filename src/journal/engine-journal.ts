@@ -10,7 +10,8 @@
  *     refused write dropped from the gate disappears from every read at once (J3);
  *  E2 row numbers, and therefore positions, only rise while the journal is open. A refused write does not lower them;
  *  E3 a session's key has a name from `intern` until `remove`. Entries can be written and read under the key only
- *     during that time. No key is given out twice, so the rows of a removed session need no mark to stay unread;
+ *     during that time. No key is given out twice, so the rows of a removed session stay unread until they are erased
+ *     (`log-erasure.ts`);
  *  E4 a checkpoint ends the row that is being filled, so that it covers whole rows.
  */
 import {
@@ -21,9 +22,10 @@ import {
   ROW_TURNS_MAX,
 } from '../base/bounds.ts';
 import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
-import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
+import { createBatch, type Engine, type Erasure, isEmptyBatch, type WriteBatch } from './engine.ts';
 import type { Journal, JournalStatistics, TailPage } from './journal.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';
+import { LogErasure } from './log-erasure.ts';
 import {
   type LastRow,
   type LogSource,
@@ -58,6 +60,7 @@ export class EngineJournal implements Journal {
   readonly #source: LogSource;
   readonly #gate: CommitGate<WriteBatch>;
   readonly #media: StoredMedia;
+  readonly #erasure: LogErasure;
   #nextRow = 1;
   #nextKey: SessionKey = 1;
   #checkpointed: Position = 0;
@@ -87,7 +90,7 @@ export class EngineJournal implements Journal {
       engine,
       newestRow: (key) => {
         if (this.nameOf(key) === undefined) return 0;
-        return this.#lastRows().get(key)?.row ?? engine.lastRowOf(key);
+        return this.#lastRowOf(key);
       },
       unwrittenBefore: (row, key) =>
         this.#unwritten.get(row)?.entries.find((entry) => entry.key === key)?.previousRow ?? 0,
@@ -101,6 +104,11 @@ export class EngineJournal implements Journal {
       schedule: options.schedule,
     });
     this.#media = new StoredMedia(engine, this.#gate);
+    this.#erasure = new LogErasure({
+      engine,
+      gate: this.#gate,
+      isUnwritten: (row) => this.#unwritten.has(row),
+    });
     this.#load();
   }
 
@@ -203,8 +211,7 @@ export class EngineJournal implements Journal {
   /** Throws `StoreCorruptError` from the iteration when a row is missing or damaged. */
   *read(key: SessionKey, after: Position): Iterable<StoredEntry> {
     if (this.nameOf(key) === undefined) return;
-    const last = this.#lastRows().get(key)?.row ?? this.#engine.lastRowOf(key);
-    yield* readSession(this.#source, key, last, after);
+    yield* readSession(this.#source, key, this.#lastRowOf(key), after);
   }
 
   /**
@@ -252,7 +259,8 @@ export class EngineJournal implements Journal {
       bytes += data.bytes;
     }
     for (const [key, place] of this.#lastRows()) {
-      if (place.row > 0) batch.lastRows.set(key, place.row);
+      // The rows since the last checkpoint may have entries of sessions that were removed.
+      if (place.row > 0 && this.nameOf(key) !== undefined) batch.lastRows.set(key, place.row);
     }
     for (const address of outdated) batch.blobs.set(address, undefined);
     this.#row = undefined;
@@ -289,7 +297,7 @@ export class EngineJournal implements Journal {
     return listNames(options, changes, (from, exclusive, limit) => this.#engine.names(from, exclusive, limit));
   }
 
-  remove(keys: readonly SessionKey[]): void {
+  remove(keys: readonly SessionKey[], heirs: ReadonlyMap<SessionKey, readonly SessionKey[]> = new Map()): void {
     this.#checkOpen();
     if (this.#gate.isRefused) return;
     // All changes go into one batch, fetched once, so that the removal is atomic.
@@ -297,19 +305,44 @@ export class EngineJournal implements Journal {
     for (const key of keys) {
       const name = this.nameOf(key);
       if (name === undefined) continue;
+      this.#erasure.begin(key, { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [] }, batch);
       batch.names.set(name, undefined);
       batch.keys.set(key, undefined);
       batch.heads.set(key, undefined);
       batch.lastRows.set(key, undefined);
       this.#lastRows().delete(key);
       this.#media.removeAll(key, batch);
+      this.#removeBlobs(key, batch);
     }
+  }
+
+  erasures(): ReadonlyMap<SessionKey, Erasure> {
+    return this.#erasure.notes;
+  }
+
+  erasable(): readonly SessionKey[] {
+    return this.#erasure.ready((key) => this.nameOf(key) !== undefined);
+  }
+
+  /** Throws `StoreCorruptError` when a row cannot be read. */
+  eraseSome(): boolean {
+    this.#checkOpen();
+    if (this.#gate.isRefused) return false;
+    const batch = this.#gate.open;
+    const bytes = this.#erasure.slice(batch);
+    this.#grow(batch, bytes);
+    return bytes > 0;
+  }
+
+  erased(keys: Iterable<SessionKey>): void {
+    this.#checkOpen();
+    if (!this.#gate.isRefused) this.#erasure.end(keys, this.#gate.open);
   }
 
   putBlob(text: string, owner?: SessionKey): string {
     this.#checkOpen();
     const stored = this.#media.take(text, owner);
-    const address = blobAddress(stored.text);
+    const address = blobAddress(stored.text, owner);
     if (this.#gate.isRefused) return address;
     const batch = this.#gate.open;
     const pending = this.#pendingBlob(address);
@@ -368,6 +401,7 @@ export class EngineJournal implements Journal {
     this.#nextKey = Math.max(this.#nextKey, state.nextKey);
     this.#checkpointed = state.checkpointed;
     this.#touched = undefined;
+    this.#erasure.load();
   }
 
   #openRow(): Row {
@@ -422,6 +456,20 @@ export class EngineJournal implements Journal {
     const { lastRow } = this.#engine.state();
     const bytes = lastRow === 0 ? undefined : this.#engine.row(lastRow);
     return bytes === undefined ? 0 : positionOf(lastRow, rowTurns(bytes, lastRow) - 1);
+  }
+
+  /** Removes all blobs of a session in a batch, those that are not durable yet included. */
+  #removeBlobs(key: SessionKey, batch: WriteBatch): void {
+    const addresses = new Set(this.#engine.blobsOf(key));
+    this.#gate.each(({ blobs }) => {
+      for (const address of blobs.keys()) if (address.startsWith(`${key}/`)) addresses.add(address);
+    });
+    for (const address of addresses) batch.blobs.set(address, undefined);
+  }
+
+  /** The newest row of a session, 0 for none. */
+  #lastRowOf(key: SessionKey): number {
+    return this.#lastRows().get(key)?.row ?? this.#engine.lastRowOf(key);
   }
 
   #lastRows(): Map<SessionKey, LastRow> {

@@ -16,6 +16,17 @@ export interface EngineState {
   readonly checkpointed: Position;
   /** `lastRowOf` covers all rows up to this one. Later rows must be scanned. */
   readonly indexedRow: number;
+  /** The number of writes that changed or removed stored rows. */
+  readonly rewrites: number;
+}
+
+/** A removed session of which something may still be stored. */
+export interface Erasure {
+  readonly name: string;
+  /** The newest row that still has entries of the session; 0: none has. */
+  readonly row: number;
+  /** The sessions that need its other data for as long as they exist: its forks. */
+  readonly heirs: readonly SessionKey[];
 }
 
 /**
@@ -25,6 +36,9 @@ export interface EngineState {
 export interface WriteBatch {
   /** Sealed or growing rows, ascending; the last row grows until the batch is written. */
   readonly rows: Row[];
+  /** New plain bytes of rows that are stored already. Put before `rows`. */
+  readonly rewrittenRows: Map<number, Buffer | undefined>;
+  readonly erasures: Map<SessionKey, Erasure | undefined>;
   readonly names: Map<string, SessionKey | undefined>;
   readonly keys: Map<SessionKey, string | undefined>;
   readonly heads: Map<SessionKey, Head | undefined>;
@@ -42,6 +56,8 @@ export interface WriteBatch {
 export function createBatch(): WriteBatch {
   return {
     rows: [],
+    rewrittenRows: new Map(),
+    erasures: new Map(),
     names: new Map(),
     keys: new Map(),
     heads: new Map(),
@@ -58,6 +74,8 @@ export function createBatch(): WriteBatch {
 export function isEmptyBatch(batch: WriteBatch): boolean {
   return (
     batch.rows.length === 0 &&
+    batch.rewrittenRows.size === 0 &&
+    batch.erasures.size === 0 &&
     batch.keys.size === 0 &&
     batch.heads.size === 0 &&
     batch.blobs.size === 0 &&
@@ -102,6 +120,10 @@ export interface Engine {
   runnable(): readonly SessionKey[];
   blob(address: string): string | undefined;
   hasBlob(address: string): boolean;
+  /** The addresses of the blobs that belong to a session. */
+  blobsOf(key: SessionKey): readonly string[];
+  /** The removed sessions of which something may still be stored. */
+  erasures(): ReadonlyMap<SessionKey, Erasure>;
   /** A blob's bytes as they are stored, see `stored-text.ts`; valid until the next call of any method. */
   storedBlob(address: string): Buffer | undefined;
   /** The bytes of a medium, unchecked; they belong to the caller. */

@@ -14,10 +14,13 @@
  *  J4 a reader that sees a transition also sees all transitions at lower positions;
  *  J5 one owner: a journal refuses to write once its store was opened with a higher fence;
  *  J6 base64 of `MEDIA_CHARACTERS_MIN` characters or more, in a member `data` of an entry, is stored only once for each
- *     session, even if many entries contain it. A reader of an entry receives the text that was appended.
+ *     session, even if many entries contain it. A reader of an entry receives the text that was appended;
+ *  J7 once `eraseSome` has returned false after a flush, no row has bytes of removed sessions' entries. The entries of
+ *     other sessions are read as before, at their positions.
  */
 
 import type { StoreLostError } from '../base/errors.ts';
+import type { Erasure } from './engine.ts';
 import type { Head, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import type { StoredLog } from './stored-log.ts';
 
@@ -116,14 +119,29 @@ export interface Journal {
     readonly prefix?: string;
     readonly limit?: number;
   }): readonly (readonly [string, SessionKey])[];
-  /** Removes sessions: names, heads, readable entries and media. Atomic, durable with the next flush. */
-  remove(keys: readonly SessionKey[]): void;
+  /**
+   * Removes sessions: names, heads, blobs and media at once, and their entries for readers. Notes that the rows still
+   * have the entries' bytes (`erasures`). Atomic, durable with the next flush. `heirs`: for each key, the sessions that
+   * need what is stored of it outside the journal for as long as they exist.
+   */
+  remove(keys: readonly SessionKey[], heirs?: ReadonlyMap<SessionKey, readonly SessionKey[]>): void;
+  /** The removed sessions of which something may still be stored, after a crash as well. */
+  erasures(): ReadonlyMap<SessionKey, Erasure>;
+  /**
+   * Takes the entries of removed sessions out of a bounded number of rows, durable with the next flush. False: nothing
+   * can be done before a flush, or at all.
+   */
+  eraseSome(): boolean;
+  /** Those of them that are in no row any more, and have no heir. */
+  erasable(): readonly SessionKey[];
+  /** Forgets removed sessions that are in no row any more. Called when nothing else of them is stored either. */
+  erased(keys: Iterable<SessionKey>): void;
 
   /**
-   * Stores a text of JSON under its content address (SHA-256 of its stored form, hex); the same text is stored once.
-   * Durable with the next flush. `owner`: the session that the text belongs to. Its media are stored like those of the
-   * session's entries, so the text cannot be read after the session was removed. Without an owner, the text is stored
-   * whole.
+   * Stores a text of JSON under its content address (SHA-256 of its stored form, hex); the same text is stored once for
+   * each owner. Durable with the next flush. `owner`: the session that the text belongs to. The text is removed with
+   * that session, and its media are stored like those of the session's entries. Without an owner, the text is stored
+   * whole, until a checkpoint names it as outdated.
    */
   putBlob(text: string, owner?: SessionKey): string;
   blob(address: string): string | undefined;

@@ -1,7 +1,7 @@
 /**
  * Reads the log: for one session by its back pointers, for all sessions in order. Rows come from the engine or, while
- * they are not durable, from memory. A reader may pause between two entries for any time, because rows do not change
- * and the reader holds no cursor of the database.
+ * they are not durable, from memory. A reader may pause between two entries for any time. A row changes only where
+ * removed sessions are erased, and the reader holds no cursor of the database.
  */
 import { READ_HELD_CHARACTERS_MAX, SCAN_ROWS } from '../base/bounds.ts';
 import { StoreCorruptError } from '../base/errors.ts';
@@ -178,8 +178,10 @@ function sliceOf(source: LogSource, row: number, key: SessionKey): RowSlice {
   return located(engine, () => {
     const bytes = engine.row(row);
     const slice = bytes === undefined ? undefined : sliceRow(bytes, row, key);
-    if (slice === undefined) throw corruptChain(key, row);
-    return slice;
+    if (slice !== undefined) return slice;
+    // The session was removed while it was read, and its entries are being erased.
+    if (!source.isVisible(key)) return { previousRow: 0, entries: [] };
+    throw corruptChain(key, row);
   });
 }
 

@@ -3,11 +3,12 @@
  * the journal on disk, over maps instead of a file.
  */
 import { StoreFullError, StoreLockedError } from '../base/errors.ts';
-import type { Engine, EngineState, WriteBatch } from './engine.ts';
+import { lowerBound } from '../base/lower-bound.ts';
+import type { Engine, EngineState, Erasure, WriteBatch } from './engine.ts';
 import { EngineJournal } from './engine-journal.ts';
 import type { Journal } from './journal.ts';
 import type { Head, SessionKey } from './position.ts';
-import { ownerOfMedium } from './rows/media-text.ts';
+import { mediaPrefix, ownerOfMedium } from './rows/media-text.ts';
 import { encodeRows } from './rows/row-codec.ts';
 import { encodeBlob } from './rows/stored-text.ts';
 
@@ -26,9 +27,10 @@ export class MemoryStore {
   readonly blobs: Map<string, string> = new Map();
   /** Media by address, for each session. */
   readonly media: Map<SessionKey, Map<string, Buffer>> = new Map();
-  state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0 };
+  readonly erasures: Map<SessionKey, Erasure> = new Map();
+  state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0, rewrites: 0 };
   /** Numbers of the stored rows, ascending. */
-  readonly rowNumbers: number[] = [];
+  rowNumbers: number[] = [];
   /** Names, ascending; `undefined` when they must be sorted again. */
   sortedNames: readonly string[] | undefined;
 }
@@ -200,6 +202,15 @@ class MemoryEngine implements Engine {
     return [...(this.#store.media.get(key)?.keys() ?? [])];
   }
 
+  blobsOf(key: SessionKey): readonly string[] {
+    const prefix = mediaPrefix(key);
+    return [...this.#store.blobs.keys()].filter((address) => address.startsWith(prefix));
+  }
+
+  erasures(): ReadonlyMap<SessionKey, Erasure> {
+    return this.#store.erasures;
+  }
+
   async write(batch: WriteBatch): Promise<void> {
     this.#check();
     const commit = (): void => {
@@ -230,7 +241,12 @@ class MemoryEngine implements Engine {
     setAll(store.lastRows, batch.lastRows);
     setAll(store.blobs, batch.blobs);
     for (const [address, bytes] of batch.media) setMedium(store.media, address, bytes);
+    setAll(store.erasures, batch.erasures);
+    setAll(store.rows, batch.rewrittenRows);
+    const isRemoved = [...batch.rewrittenRows.values()].includes(undefined);
+    if (isRemoved) store.rowNumbers = store.rowNumbers.filter((number) => store.rows.has(number));
     store.state = {
+      rewrites: store.state.rewrites + (batch.rewrittenRows.size > 0 ? 1 : 0),
       lastRow: batch.rows.at(-1)?.number ?? store.state.lastRow,
       nextKey: batch.nextKey ?? store.state.nextKey,
       checkpointed: batch.checkpoint?.upTo ?? store.state.checkpointed,
@@ -279,17 +295,4 @@ function setAll<Key, Value>(target: Map<Key, Value>, changes: ReadonlyMap<Key, V
     if (value === undefined) target.delete(key);
     else target.set(key, value);
   }
-}
-
-/** Index of the first item that is not below `item`, in an ascending list. */
-function lowerBound<Item extends string | number>(items: readonly Item[], item: Item): number {
-  let low = 0;
-  let high = items.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    const found = items[middle];
-    if (found !== undefined && found < item) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

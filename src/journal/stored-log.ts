@@ -5,7 +5,7 @@
  * Owns: one large value that is being handed over. Does not own: the store.
  *
  * Invariants:
- *  D1 only what is durable is handed over, and a durable row never changes;
+ *  D1 only what is durable is handed over. A durable row changes only where removed sessions are erased;
  *  D2 a piece has at most `SEARCH_PAGE_ROWS` rows and `SEARCH_PAGE_BYTES` bytes. It holds whole rows, or a part of one
  *     row that is larger than a piece.
  */
@@ -29,6 +29,8 @@ export interface RowPiece {
   readonly total: number;
   /** True when no requested row, and no part of one, is left for another piece. */
   readonly isLast: boolean;
+  /** The number of writes so far that changed or removed stored rows. */
+  readonly rewrites: number;
 }
 
 /** The rows of a session from new to old, and the row to continue with, 0 for none. */
@@ -158,6 +160,7 @@ class EngineStoredLog implements StoredLog {
       bytes: new Uint8Array(bytes.subarray(0, used)),
       total,
       isLast: numbers.length === rows.length && isWhole,
+      rewrites: this.#engine.state().rewrites,
     };
   }
 

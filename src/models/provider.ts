@@ -197,7 +197,11 @@ export interface ModelDelta {
 export interface GenerateContext {
   /** Aborted on interrupt and close, and when the call exceeds `settings.timeouts.api` (300 s by default). */
   readonly signal: AbortSignal;
-  /** May be called any number of times before the promise settles; never throws. */
+  /**
+   * Publishes a piece of the answer, as `text.delta` or `thinking.delta`. May be called any number of times before the
+   * promise settles; never throws. A value of another form, such as a text that is `undefined`, ends the call: `signal`
+   * aborts, and the turn fails with `model_protocol`. After the end of its call it does nothing.
+   */
   readonly onDelta: (delta: ModelDelta) => void;
   /** The session's id, for logs and for scripted providers. */
   readonly session: string;

@@ -307,6 +307,12 @@ export class SearchIndex {
     this.#outdated.push(name);
   }
 
+  /** Rewrites each segment that has removed documents. Throws the storage's error; the next call tries again. */
+  erase(): void {
+    this.#rewriteWhere((alive, count) => alive < count);
+    if (this.#growing.count > 0) this.#seal();
+  }
+
   /**
    * If more than half of all documents are removed, rewrites each segment that has lost more than half of its documents
    * (X2).
@@ -314,15 +320,20 @@ export class SearchIndex {
   #packWhenWorthIt(): void {
     const total = this.#stored.reduce((sum, { segment }) => sum + segment.count, this.#growing.count);
     if (total - this.#numbers.documents <= Math.max(this.#segmentDocuments, this.#numbers.documents)) return;
+    this.#rewriteWhere((alive, count) => count > 2 * alive);
+    if (this.#growing.count > 0) this.#seal();
+  }
+
+  /** Rewrites each stored segment for which `isDue` holds, given how many of its documents are not removed. */
+  #rewriteWhere(isDue: (alive: number, count: number) => boolean): void {
     for (const shelved of [...this.#stored]) {
       const { segment } = shelved;
       let alive = 0;
       for (let document = 0; document < segment.count; document += 1) {
         if (this.#numbers.isAlive(segment.sessionOf(document))) alive += 1;
       }
-      if (segment.count > 2 * alive) this.#replace([shelved], [segment], this.#stored.indexOf(shelved));
+      if (isDue(alive, segment.count)) this.#replace([shelved], [segment], this.#stored.indexOf(shelved));
     }
-    if (this.#growing.count > 0) this.#seal();
   }
 }
 

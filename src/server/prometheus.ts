@@ -40,6 +40,7 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
     'counter',
     'Times that tool values held the host thread for 250 ms or more.',
   ],
+  sessionsErasing: ['troupe_sessions_erasing', 'gauge', 'Deleted sessions of which something is still stored.'],
   callsWaitingForPerson: ['troupe_calls_waiting_for_person', 'gauge', 'Tool calls that wait for a person.'],
   flushes: ['troupe_journal_flushes_total', 'counter', 'Group commits flushed.'],
   journalTurns: ['troupe_journal_turns_total', 'counter', 'Transitions written to the journal.'],

@@ -12,11 +12,11 @@ import type { SessionState } from './state/state.ts';
 /** The outcome of a transition. Its records are already in the state and must be journalled as one batch (A3). */
 export interface TurnOutcome {
   readonly records: readonly SessionRecord[];
-  /** The effects without `again`, whose inputs have already been run. */
+  /** All effects except `again`: the inputs of these have already been run. */
   readonly effects: readonly Effect[];
 }
 
-/** Most inputs of one transition. A longer chain of inputs is an endless loop in our own code. */
+/** Maximum number of inputs of one transition. A longer chain of inputs is an endless loop in our own code. */
 const STEPS_MAX = 100_000;
 
 /**
@@ -57,7 +57,7 @@ function foldStep(fold: Fold, state: SessionState, { records }: Decision): numbe
   let acceptedSeq = 0;
   for (const record of records) {
     applyRecord(fold, record);
-    // In the records of a decision, an accepted message comes before the results of the calls that it interrupts.
+    // An accepted message comes before the results of the calls that it interrupts, so the first entry is the message.
     if (acceptedSeq === 0 && record.type === 'accepted') acceptedSeq = state.eventSeq;
   }
   return acceptedSeq;

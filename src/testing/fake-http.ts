@@ -10,7 +10,7 @@ import type { ModelResponse } from '../models/provider.ts';
 import { type FaultKind, withUnknownEvents } from './fake-faults.ts';
 import { streamTexts } from './fake-stream.ts';
 
-/** Most bytes a slow stream writes at once. */
+/** Maximum bytes a slow stream writes at once. */
 const SLOW_CHUNK_BYTES_MAX = 16;
 
 /** The whole body as text; undefined when it is longer than the API accepts. */
@@ -46,7 +46,7 @@ export interface ErrorFacts {
   readonly type?: string;
   readonly retryAfterMs?: number;
   readonly errorCode?: string;
-  /** The parts of a request that threads do not support. */
+  /** The parts of a request that message threads do not support. */
   readonly unsupported?: readonly string[];
   readonly shouldRetry?: boolean;
 }

@@ -13,13 +13,13 @@ export const MODELS_PATH = '/v1/models';
 const PAGE_ENTRIES = 20;
 const PAGE_ENTRIES_MAX = 1_000;
 
-/** The newest models of the table in `src/context/model-traits.ts`, and those with other thinking types. */
+/** The newest models of the table in `src/context/model-traits.ts`, and older models whose thinking types differ. */
 const DEFAULT_IDS = [
   ...['claude-fable-5-2', 'claude-haiku-5-5', 'claude-sonnet-5-5', 'claude-opus-5-5', 'claude-opus-5'],
   ...['claude-sonnet-5', 'claude-opus-4-6', 'claude-opus-4-5-20251101'],
 ];
 
-/** The models that a fake lists by default, with the traits that they have in that table. */
+/** The models that a fake lists by default, with their traits in `src/context/model-traits.ts`. */
 export const DEFAULT_MODELS: readonly ListedModel[] = DEFAULT_IDS.map((id) => {
   const { thinkingTypes, efforts = [], contextTokensMax, outputTokensMax } = modelTraits(id);
   return {

@@ -29,8 +29,8 @@ export class FakeBuckets {
   }
 
   /**
-   * Takes one request with this input, and sets the headers. Returns undefined if the request fits. Otherwise takes
-   * nothing and returns the milliseconds until the request fits.
+   * Takes one request with this many input tokens, and sets the headers. Returns undefined if the request fits.
+   * Otherwise takes nothing and returns the milliseconds until the request fits.
    */
   take(response: ServerResponse, inputTokens: number): number | undefined {
     const now = this.#clock.monotonic();

@@ -57,9 +57,9 @@ export interface ThreadRefusal {
 export interface ThreadedRequest {
   /** The whole conversation, without the member `thread`. */
   readonly whole: WireRequest;
-  /** The request was answered; the conversation is kept under the answer's id. */
+  /** Notes that the request was answered. Keeps the conversation under the answer's id. */
   answered(response: ModelResponse): void;
-  /** The request failed before its answer (K4). */
+  /** Notes that the request failed before its answer (K4). */
   failed(): void;
 }
 
@@ -73,7 +73,7 @@ export class FakeThreads {
     this.#clock = clock;
   }
 
-  /** Begins a request with a thread, whose shape was checked before. `account`: the credentials of the request. */
+  /** Begins a request with the member `thread`, already checked. `account`: the credentials of the request. */
   begin(wire: WireRequest, account: string, betas: readonly string[] = []): ThreadedRequest | ThreadRefusal {
     const { thread, ...body } = wire;
     const previous =

@@ -10,9 +10,8 @@
  * - W7 With the same seed and the same requests in the same order, the fake sends the same bytes.
  * - W8 A request for no tokens (`max_tokens: 0`), which only writes the cache, is answered without content and takes no
  *   reply.
- * - W9 The fake keeps message threads (`fake-threads.ts`). A request that continues a thread is checked, and answered
- *   by the script, as the whole request for which it stands. It continues the thread even if the stream of its answer
- *   breaks.
+ * - W9 The fake keeps message threads (`fake-threads.ts`). A request that continues a thread is checked and answered as
+ *   the whole conversation. It continues the thread even if the stream of its answer breaks.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -77,14 +76,14 @@ export interface StrictFakeOptions {
   readonly rates?: FakeRates;
   /**
    * The models of `GET /v1/models`, newest first; the list is read at every request. Requests for these models are
-   * checked against these rows. Default: a few models of `src/context/model-traits.ts`.
+   * checked against these rows. Default: a few models of the library's own table.
    */
   readonly models?: readonly ListedModel[];
   /** Models for which no message threads are kept (`thread_unsupported_request`). Default: none. */
   readonly unthreadedModels?: readonly string[];
   /** The port to listen on. Default: any free port. */
   readonly port?: number;
-  /** The clock that times `delayMs` of replies and the five minutes of a thread. Default: the machine's clock. */
+  /** The clock for `delayMs`, for rate limits and for the five minutes of a thread. Default: the machine's clock. */
   readonly clock?: Clock;
 }
 
@@ -98,8 +97,8 @@ export interface StrictFake {
   /** The fake's base URL, `http://127.0.0.1:<port>`. */
   readonly url: string;
   /**
-   * The bodies of the calls that arrived, oldest first, including refused ones; the newest 10,000. The list grows with
-   * each call.
+   * The bodies of the calls that arrived, oldest first, including refused ones. The list grows with each call. It keeps
+   * the newest 10,000, or fewer if they have more than 128 MiB.
    */
   readonly requests: readonly WireRequest[];
   /** Every broken rule, including warnings; at most 10,000. The list grows with each call. */
@@ -325,7 +324,7 @@ class FakeModel {
     }
   }
 
-  /** The script's answer. Undefined if it is an error, which is then sent. */
+  /** The script's answer. Undefined if the script's reply is an error; that error has then been sent. */
   async #answerOf(
     request: ModelRequest,
     response: ServerResponse,

@@ -1,7 +1,8 @@
 /**
  * Remembers the thoughts that a model produced, so that altered thoughts are refused (R20, R21).
  *
- * Owns: a secret derived from a seed, and the answers whose signatures the script supplied. Does not own: the request.
+ * Owns: a secret derived from a seed, the signatures that the script supplied, and the thoughts of recent answers. Does
+ * not own: the request.
  *
  * - W1 A signature made here is checked without stored state. It holds a fingerprint of the thought's prefix, which is
  *   everything before the thought, and a code over that fingerprint and the thought. It is still valid after a restart
@@ -11,9 +12,9 @@
  * - W3 A thought whose prefix has changed is refused (R21) for models that bind thinking, and for any request that sets
  *   `prefix_mismatch_behavior`. A request that sets it to `drop_block` is accepted. Cache marks, the order of keys,
  *   empty texts and tools that are loaded later are not part of a prefix.
- * - W4 While thinking is on and tool calls are answered, the latest answer keeps all its thoughts in order, or none
- *   (R20). A model whose thinking is not manual accepts a turn without thoughts (R22). A model that binds thinking
- *   requires such a turn if the prefix has changed (R21).
+ * - W4 While thinking is on and tool calls are answered, the latest answer must have all its thoughts in order (R20).
+ *   If thinking is not manual, the answer may have none (R22). If the model binds thinking and the prefix has changed,
+ *   the answer must have none (R21).
  */
 import { createHash, createHmac } from 'node:crypto';
 import { stableText } from '../base/json.ts';

@@ -4,8 +4,8 @@
  */
 import { ERROR_CAUSES_MAX, ERROR_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
-import { asError, describeValue, type ErrorCode, errorFromShape, TroupeError } from '../base/errors.ts';
-import { cutText, isRecord, toPlainJson } from '../base/json.ts';
+import { asError, type ErrorCode, errorFromShape, plainMembers, TroupeError } from '../base/errors.ts';
+import { cutText } from '../base/json.ts';
 
 /** An error as plain data: safe to clone and to store. */
 export interface EncodedError {
@@ -50,17 +50,8 @@ function encodeReadable(error: Error, depth: number): EncodedError {
     ...(cause === undefined || depth >= ERROR_CAUSES_MAX ? {} : { cause: encode(cause, depth + 1) }),
   };
   if (!(error instanceof TroupeError)) return { ...encoded, house: false };
-  const data = plainData(error.data);
-  return { ...encoded, house: true, retryable: error.retryable, ...defined({ data }) };
-}
-
-function plainData(data: unknown): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const plain = toPlainJson(data);
-    return isRecord(plain) && Object.keys(plain).length > 0 ? plain : undefined;
-  } catch (error) {
-    return { omitted: error instanceof Error ? error.message : describeValue(data) };
-  }
+  const data = plainMembers(error.data);
+  return { ...encoded, house: true, retryable: error.retryable === true, ...defined({ data }) };
 }
 
 /** Classes of the language that are decoded to themselves; others become `Error` and keep their name. */

@@ -1,7 +1,7 @@
 /**
  * A latch that keeps a thread from being ended in the middle of work that must not be interrupted. Ending a thread
- * stops its script at any point, and no `finally` runs. A native addon keeps the resources that this script holds open.
- * The addon's clean-up on that thread may then wait for them forever, so neither the thread nor the process ends.
+ * stops its script at any point, and no `finally` runs. Resources that the script holds in a native addon then stay
+ * open. The addon's clean-up on that thread may wait for them forever, so neither the thread nor the process ends.
  *
  * Owns: two 32-bit words of shared memory. Does not own: the thread, and the work that enters the latch.
  *
@@ -39,12 +39,12 @@ export class ExitLatch {
   constructor(memory?: SharedArrayBuffer) {
     this.memory = memory ?? new SharedArrayBuffer(PLACES * Int32Array.BYTES_PER_ELEMENT);
     this.#places = new Int32Array(this.memory);
-    // Only the main thread can guarantee this. Any other thread may be ended without notice by the thread that started
-    // it, and the threads that it started end with it.
+    // Only the main thread can guarantee this. Any other thread may be ended without notice, and its own threads end
+    // with it.
     if (memory === undefined && isMainThread) this.#places[CLOSED_BEFORE_END] = 1;
   }
 
-  /** True if the thread is ended only after the latch is closed. False if the thread may also end without that. */
+  /** True if the thread is ended only after the latch is closed. False if the thread may end before that. */
   get isClosedBeforeEnd(): boolean {
     return this.#places[CLOSED_BEFORE_END] === 1;
   }

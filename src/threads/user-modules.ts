@@ -135,8 +135,7 @@ async function inheritLoader(url: string): Promise<string | undefined> {
 /** True if the module hooks of this thread find a file without its extension. Those of tsx do; Node itself does not. */
 function resolvesExtensions(url: string): boolean {
   const parsed = new URL(url);
-  // `import.meta.resolve` is missing if tsx loaded this file as CommonJS, which it does where it cannot hook ES
-  // modules.
+  // If tsx cannot hook ES modules, it loads this file as CommonJS. Then `import.meta.resolve` is missing.
   if (parsed.protocol !== 'file:' || typeof import.meta.resolve !== 'function') return false;
   parsed.pathname = parsed.pathname.replace(/\.[cm]?[jt]s$/, '');
   try {

@@ -1,7 +1,7 @@
 /**
- * Shows how far a thread is with the calls it was handed, in memory that pool and thread share. The thread claims the
- * calls one by one and marks the state of each. The pool takes back unclaimed calls and reads the marks without asking
- * the thread: a thread in a busy loop would not answer, and a killed thread cannot.
+ * Shows how far a thread is with the calls that its pool handed to it. Pool and thread share the memory. The thread
+ * claims the calls one by one and marks the state of each. The pool takes back unclaimed calls and reads the marks
+ * without asking the thread: a thread in a busy loop would not answer, and a killed thread cannot.
  *
  * Owns: which calls have begun, and the marks. Does not own: the calls, their results.
  *
@@ -18,7 +18,10 @@ import { strict as assert } from 'node:assert';
  */
 export const BATCH_CALLS_MAX = 64;
 
-/** The state of one call. `ms`: when the state began, after the batch was handed over. `order`: 1 for the first end. */
+/**
+ * The state of one call. `ms`: milliseconds from the handover of the batch to the beginning of the state. `order`: 1
+ * for the call that ended first.
+ */
 export type CallMark =
   | { readonly state: 'unbegun' }
   | { readonly state: 'loading' | 'running'; readonly ms: number }
@@ -175,7 +178,7 @@ export class BatchCursor {
     Atomics.store(this.#cells, WISH, 1);
   }
 
-  /** True, once, if the pool wishes for a note. */
+  /** True if the pool wishes for a note. Clears the wish. */
   takeWish(): boolean {
     return Atomics.exchange(this.#cells, WISH, 0) === 1;
   }

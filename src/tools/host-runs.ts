@@ -115,7 +115,7 @@ export class HostRuns {
   }
 
   #over(open: OpenRun, outcome: ToolOutcome): void {
-    // The deadline is absent for a run that was given up, or that was open when the pool was closed.
+    // The deadline is absent for a run that was already answered, or that was open when the pool was closed.
     const deadline = this.#begun.get(open);
     if (deadline === undefined) return;
     this.#begun.delete(open);

@@ -167,7 +167,7 @@ class Runner implements OwnHostRunner {
   }
 }
 
-/** The tool, with a record of how long it is at work (H2). */
+/** The tool, which is recorded in `work` while it runs (H2). */
 function watched(tool: AnyTool, key: string, work: HostWork): AnyTool {
   const run: AnyTool['run'] = async (input, context) => {
     let settle = (): void => undefined;

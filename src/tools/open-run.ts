@@ -15,13 +15,13 @@ export type RunPhase = 'waiting' | 'handed' | 'running' | 'ending';
 export interface OpenRun extends QueuedRun {
   readonly run: ToolRun;
   phase: RunPhase;
-  /** `probe` once the run begins again and its tool's `probe` must be called first. */
+  /** `probe` if the tool's `probe` is called first: the caller asked for that, or the run begins again. */
   mode: ToolRun['mode'];
   /** Maximum runs of its tool on one thread. */
   readonly perThread: number;
   /** True if the run must have its thread to itself. */
   isAlone: boolean;
-  /** Times the run has begun again because another call ended its thread. */
+  /** How often the run has begun again because another call ended its thread. */
   repeats: number;
   /** Monotonic ms at which the tool began; 0 before that. For a run on a thread it is read from the marks. */
   startedAt: number;

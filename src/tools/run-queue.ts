@@ -26,7 +26,7 @@ export interface QueuedRun {
 
 interface Lane<Run> {
   admitted: number;
-  /** The waiting runs, in the lane's order. They are in a set, so that a cancelled run can be removed at once. */
+  /** The waiting runs, in the lane's order. They are in a set, so that a cancelled run can be removed in O(1). */
   readonly waiting: Set<Run>;
 }
 
@@ -123,7 +123,7 @@ class Ready<Run> {
   }
 }
 
-/** A queue, first in, first out, whose members can also be removed from the middle at once. */
+/** A queue, first in, first out, whose members can also be removed from the middle in O(1). */
 class Line<Member> {
   readonly #members = new Set<Member>();
   /**

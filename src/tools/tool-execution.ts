@@ -71,9 +71,7 @@ export function startTool(tool: AnyTool, execution: ToolExecution, onOutcome: (o
   new Execution(tool, execution, onOutcome).begin();
 }
 
-/**
- * The state of one call until it ends. Every call has one, so it is small: it has no fields that only few calls need.
- */
+/** The state of one call until it ends. It is small, because every call has one. */
 class Execution implements Expiring {
   readonly tool: AnyTool;
   readonly given: ToolExecution;

@@ -56,8 +56,8 @@ function checkedBy(tool: InputOwner, result: StandardResult<unknown>): CheckedIn
 }
 
 /**
- * The input without `timeout`. The runtime added `timeout` to the tool's schema and reads it, so a strict schema must
- * not reject it.
+ * The input without the `timeout` that the runtime asks the model for. The tool's own schema does not have this
+ * property, and would reject the input if it is strict.
  */
 function withoutTimeout(tool: InputOwner, input: Readonly<Record<string, unknown>>): unknown {
   if (tool.adjustableTimeout !== true || !Object.hasOwn(input, 'timeout') || ownsTimeout(tool.input)) return input;

@@ -6,9 +6,9 @@ import type { ResultBlock } from '../base/messages.ts';
 import type { ServerQuestion } from './server-question.ts';
 
 /**
- * How a crash affects a running call. The crash is that of the process, or that of the tool thread because of another
- * call. `pure` runs again. `keyed` runs again with the same `key`. `once` never runs again and is answered "outcome
- * unknown". `probe` asks the tool's own `probe` for the outcome.
+ * How a crash affects a running call: a crash of the process, or of the tool thread because of another call. `pure`
+ * runs again. `keyed` runs again with the same `key`. `once` never runs again and is answered "outcome unknown".
+ * `probe` asks the tool's own `probe` for the outcome.
  */
 export type Effect = 'pure' | 'keyed' | 'once' | 'probe';
 
@@ -26,8 +26,8 @@ export interface ToolContext {
    */
   readonly key: string;
   /**
-   * The number of this attempt, from 1. Above 1 the tool's `retry` has run the call again. After a crash it starts at 1
-   * again.
+   * The number of this attempt, from 1. It is above 1 if the tool's `retry` has run the call again. After a crash it
+   * starts at 1 again.
    */
   readonly attempt: number;
   /** Milliseconds that this call may take from its start. Missing on tool threads, where the pool ends late calls. */
@@ -123,7 +123,8 @@ export interface Tool<Input = unknown> {
   /** Rules for the tool's use, one sentence each, for the same prompt. */
   readonly guidelines?: readonly string[];
   /**
-   * Returns text, a value that becomes JSON, or blocks (`content()`); may be asynchronous. An own `error` is a failure.
+   * Returns text, a value that becomes JSON, or blocks (`content()`); may be asynchronous. An object with its own
+   * `error` is a failure.
    */
   run(input: Input, context: ToolContext): unknown;
   /**

@@ -1,19 +1,20 @@
 /**
  * Shortens long results for the model (contract §5.4 with Δ21). Pure: the caller decides where the whole text is kept.
  */
-import { TRUNCATION_EDGE_LINES } from '../base/bounds.ts';
+import { type Limits, TRUNCATION_EDGE_LINES } from '../base/bounds.ts';
 import { cutText } from '../base/json.ts';
+import type { Settings } from '../base/settings.ts';
 import { headOfBytes, tailOfBytes } from './result-text.ts';
 
 /** The options of shortening. */
 export interface TruncationOptions {
-  /** Longer texts, in characters (code points), are shortened; `Infinity` for tools whose results are not. */
+  /** A text with more characters (code points) is shortened. `Infinity`: characters do not count. */
   readonly charactersMax: number;
-  /** Longer texts, in UTF-8 bytes, are always shortened. */
+  /** A text with more UTF-8 bytes is always shortened. */
   readonly bytesMax: number;
   /** The reason shown in the notice: see `toolTruncationReason`. */
   readonly reason?: string;
-  /** The reference under which the whole text can be read, for the notice; if missing, it could not be kept. */
+  /** For the notice: the reference under which the whole text can be read. Missing: the text could not be kept. */
   readonly reference?: string;
 }
 
@@ -33,8 +34,20 @@ export function toolTruncationReason(toolName: string): string {
   return `${toolName} output displays ${EDGES_SHOWN}`;
 }
 
-/** The reason shown for a child's reply. */
-export const SUBAGENT_TRUNCATION_REASON: string = toolTruncationReason('sub-agent');
+/** How a child's reply is shortened before its parent stores it. */
+export function childReplyBounds({
+  settings,
+  limits,
+}: {
+  readonly settings: Settings;
+  readonly limits: Limits;
+}): TruncationOptions {
+  return {
+    charactersMax: settings.tools.maxSubagentResponseChars,
+    bytesMax: limits.toolResultBytes,
+    reason: toolTruncationReason('sub-agent'),
+  };
+}
 
 /**
  * `text` unchanged when it is within both bounds. Otherwise its first and last 10 lines around a notice. Both parts are
@@ -45,7 +58,7 @@ export function truncateResult(text: string, options: TruncationOptions): Trunca
   const { charactersMax, bytesMax } = options;
   if (!exceedsCharacters(text, charactersMax) && !exceedsBytes(text, bytesMax)) return { text };
   const whole = cutTo(text, options);
-  // The first and last lines are too long for the room, so they are cut, and the notice says so.
+  // If even the first and last lines are cut, the notice must not promise them.
   const { reason } = options;
   if (!whole.isCut || reason?.includes(EDGES_SHOWN) !== true) return { text: whole.text, whole: text };
   return { text: cutTo(text, { ...options, reason: reason.replace(EDGES_SHOWN, PARTS_SHOWN) }).text, whole: text };

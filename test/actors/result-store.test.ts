@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -8,16 +8,18 @@ const base = mkdtempSync(join(tmpdir(), 'troupe-shelf-'));
 const directory = join(base, 'results');
 afterEach(() => rmSync(base, { recursive: true, force: true }));
 const LONG = Array.from({ length: 400 }, (_, line) => `line ${line}`).join('\n');
-const BOUNDS = { charactersMax: 1_000, bytesMax: 10_000 };
+const BOUNDS = { session: 'one', charactersMax: 1_000, bytesMax: 10_000 };
+/** Sessions by name; a session without a number does not exist any more. */
+const ownerOf = (session: string): string | undefined => ({ one: '0-1', two: '0-2' })[session];
 
 /** A disk that records its calls, and behaves as `act` says. */
 function diskOf(act: (step: DiskStep) => void): ResultDisk {
-  return { perform: async (step) => act(step), performNow: act };
+  return { perform: async (step) => act(step), performNow: act, list: async () => [] };
 }
 
 describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
   test('F055: a long result is stored whole, readable by its owner only, and its short form names the file', async () => {
-    const short = await new ResultStore(directory)[method](LONG, BOUNDS);
+    const short = await new ResultStore(directory, { ownerOf })[method](LONG, BOUNDS);
     const file = /saved to: (\S+)/.exec(short)?.[1] ?? '';
     expect(short.length).toBeLessThanOrEqual(1_000);
     expect(readFileSync(file, 'utf8')).toBe(LONG);
@@ -28,7 +30,7 @@ describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
 
   test('R1: the file is written, synced and moved, and the move is synced, before its name is published', async () => {
     const steps: DiskStep['kind'][] = [];
-    const resultStore = new ResultStore(directory, { disk: diskOf(({ kind }) => void steps.push(kind)) });
+    const resultStore = new ResultStore(directory, { ownerOf, disk: diskOf(({ kind }) => void steps.push(kind)) });
     expect(await resultStore[method](LONG, BOUNDS)).toContain('saved to: ');
     const each = ['write', 'syncFile', 'move', 'syncDirectory'];
     expect(steps).toEqual(['makeDirectory', 'syncDirectory', ...each]);
@@ -39,7 +41,7 @@ describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
   test('R1: a store that does not survive a power loss is not synced', async () => {
     const steps: DiskStep['kind'][] = [];
     const disk = diskOf(({ kind }) => void steps.push(kind));
-    await new ResultStore(directory, { isSynced: false, disk })[method](LONG, BOUNDS);
+    await new ResultStore(directory, { ownerOf, isSynced: false, disk })[method](LONG, BOUNDS);
     expect(steps).toEqual(['makeDirectory', 'write', 'move']);
   });
 
@@ -49,7 +51,7 @@ describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
       const disk = diskOf(({ kind }) => {
         if (kind === refused) throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
       });
-      const short = await new ResultStore(directory, { disk })[method](LONG, BOUNDS);
+      const short = await new ResultStore(directory, { ownerOf, disk })[method](LONG, BOUNDS);
       expect(short).toContain('line 0');
       expect(short).toContain('line 399');
       expect(short).toContain('could not be saved');
@@ -62,6 +64,29 @@ describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
     const disk = diskOf(() => {
       throw new Error('nothing is to be written');
     });
-    expect(new ResultStore(directory, { disk })[method]('short', BOUNDS)).toBe('short');
+    expect(new ResultStore(directory, { ownerOf, disk })[method]('short', BOUNDS)).toBe('short');
   });
+});
+
+test('R3: the files of removed sessions are removed, also those that are being written, and no other file', async () => {
+  const store = new ResultStore(directory, { ownerOf });
+  await store.shorten(LONG, BOUNDS);
+  await store.shorten(LONG, { ...BOUNDS, session: 'two' });
+  const late = store.shorten(`${LONG} and more`, BOUNDS);
+  await store.removeOf(new Set(['0-1', '0-10']));
+  expect(await late).toContain('saved to: ');
+  expect(readdirSync(directory)).toEqual([expect.stringMatching(/^tool_result_0-2_[0-9a-f]{32}\.txt$/)]);
+  await store.removeOf(new Set(['0-2']));
+  expect(readdirSync(directory)).toEqual([]);
+});
+
+test('R3: a session that does not exist any more gets no file', async () => {
+  const short = await new ResultStore(directory, { ownerOf }).shorten(LONG, { ...BOUNDS, session: 'gone' });
+  expect(short).not.toContain('saved to: ');
+  expect(existsSync(directory)).toBe(false);
+});
+
+test('R3: removing results of a store without any is no error', async () => {
+  await new ResultStore(directory, { ownerOf }).removeOf(new Set(['0-1']));
+  expect(existsSync(directory)).toBe(false);
 });

@@ -229,7 +229,11 @@ const SAMPLES: {
   },
   authentication_required: { raw: { error }, basic: { error: TOLD_ERROR }, verbose: { error: TOLD_ERROR } },
   'tool.retry': same({ toolUseId: 'call_1', toolName: 'fetch', attempt: 1, waitMs: 500, reason: 'timeout' }),
-  'llm.retry': same({ attempt: 1, waitMs: 10, status: 529, repaired: 'R21' }),
+  'llm.retry': {
+    raw: { attempt: 1, waitMs: 10, code: 'model_overloaded', detail: MARKER, status: 529, repaired: 'R21' },
+    basic: { attempt: 1, waitMs: 10, code: 'model_overloaded', status: 529, repaired: 'R21' },
+    verbose: { attempt: 1, waitMs: 10, code: 'model_overloaded', status: 529, repaired: 'R21' },
+  },
   'model.changed': same({ model: 'gpt/gpt-5.5', reason: 'model_overloaded' }),
   'llm.thread': same({ turn: 't1', thread: 'replayed', code: 'thread_not_found', bytes: 900 }),
   'interrupt.acknowledged': same({ reason: 'enough' }),

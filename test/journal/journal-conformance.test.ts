@@ -40,6 +40,7 @@ describe('the suite', () => {
     ['blobs: another address', 'blobs', (j) => ({ putBlob: (text) => `0${j.putBlob(text).slice(1)}` })],
     ['runnable: unordered', 'runnable', (j) => ({ runnable: () => [...j.runnable()].reverse() })],
     ['J5: the same fence twice', 'J5', () => ({ fence: 1 })],
+    ['J7: erases nothing', 'J7', () => ({ eraseSome: () => false })],
   ];
   test.each(broken)('finds a broken journal (%s)', async (_what, title, breakIt) => {
     const make: MakeJournal = async () => {

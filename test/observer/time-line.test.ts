@@ -82,14 +82,14 @@ test('L4: between attempts a half-step waits, and a failure is marked on it', ()
       entry(1, 100),
       state('awaiting', 100),
       taken(1, 100),
-      { type: 'llm.retry', at: 200, attempt: 1, waitMs: 50, status: 529 },
+      { type: 'llm.retry', at: 200, attempt: 1, waitMs: 50, code: 'model_overloaded', status: 529 },
       { type: 'session.state', at: 200, state: 'awaiting', phase: 'retrying' },
       state('idle', 400),
       { type: 'turn.failed', at: 400, turn: 'turn-1', error: { name: 'E', code: 'internal', message: 'no model' } },
     ),
   );
   expect(texts(line)).toEqual(['half-step 1 work 100-200, wait 200-250, work 250-400 failed']);
-  expect(line.spans[0]?.note).toBe('attempt 1 failed (529)');
+  expect(line.spans[0]?.note).toBe('attempt 1 failed (model_overloaded, 529)');
   expect([line.turns[0]?.outcome, line.turns[0]?.reason]).toEqual(['failed', 'no model']);
 });
 

@@ -134,6 +134,21 @@ test("import 'troupe' loads few modules, and no library before it is needed", as
   expect(ours.length).toBeLessThanOrEqual(MODULES_MAX);
 });
 
+test('the threads of tools and models load no code of the host or of a session', async () => {
+  const imports = async (name: string, found: Set<string>): Promise<void> => {
+    if (found.has(name)) return;
+    found.add(name);
+    const code = await readFile(join(root, 'dist', name), 'utf8');
+    for (const [, next = ''] of code.matchAll(/^import .*"\.\/([^"]+)";$/gmu)) await imports(next, found);
+  };
+  for (const entry of ['tools-threads-tool-threads.worker.js', 'models-pools-model.worker.js']) {
+    const found = new Set<string>();
+    await imports(entry, found);
+    expect(found).toContain('chunk-base.js');
+    expect([...found].filter((name) => /^chunk-(host|common|session)\.js$/u.test(name))).toEqual([]);
+  }
+});
+
 test('a class is one class, whichever subpath it is imported from', async () => {
   const specifiers = Object.keys(SUBPATHS).map((subpath) => description.name + subpath.slice(1));
   const source = `const kept = new Map();

@@ -4,6 +4,7 @@
  */
 import { answerBugs } from './answer-bugs.ts';
 import { enricherBugs } from './enricher-bugs.ts';
+import { erasureBugs } from './erasure-bugs.ts';
 import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
 import { historyBugs } from './history-bugs.ts';
 import { modelBugs } from './model-bugs.ts';
@@ -18,6 +19,7 @@ import { webhookBugs } from './webhook-bugs.ts';
 /** All planted bugs, in the order of the report. */
 export const plantedBugs: readonly PlantedBug[] = [
   ...storeBugs,
+  ...erasureBugs,
   ...sessionBugs,
   ...eventAndPoolBugs,
   ...historyBugs,

@@ -28,8 +28,9 @@ export const enricherBugs: readonly PlantedBug[] = [
     name: 'name-of-a-sub-agent-never-told',
     what: "a parent that waits for its sub-agent's name is not notified of the end of the naming",
     file: 'src/session/decide/naming.ts',
-    find: 'return answer === undefined ? NOTHING : { records: NO_RECORDS, effects: [answer] };\n}\n\n/** A child ended',
-    replace: 'return answer === undefined ? NOTHING : NOTHING;\n}\n\n/** A child ended',
+    find: 'return answer === undefined ? NOTHING : { records: NO_RECORDS, effects: [answer] };\n}\n\n/** The result of the spawn call of a child that ended',
+    replace:
+      'return answer === undefined ? NOTHING : NOTHING;\n}\n\n/** The result of the spawn call of a child that ended',
   },
   {
     name: 'summary-lost-in-a-crash',

@@ -42,6 +42,13 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     replace: 'if (!repeatable) return;',
   },
   {
+    name: 'malformed-delta-taken',
+    what: 'a delta without a text passes the door, and ends the session thread behind it',
+    file: 'src/models/delta-check.ts',
+    find: "return typeof text === 'string' ?",
+    replace: "return typeof text === 'string' || text === undefined ?",
+  },
+  {
     name: 'answer-to-every-receipt',
     what: 'an answer is sent to every waiting caller of the session, whatever its receipt',
     file: 'src/runtime/shard/shard-waiters.ts',

@@ -144,8 +144,8 @@ export const storeBugs: readonly PlantedBug[] = [
     name: 'read-misses-the-tail',
     what: 'after an open, the last row of a session is taken from the last checkpoint only',
     file: JOURNAL,
-    find: 'const last = this.#lastRows().get(key)?.row ?? this.#engine.lastRowOf(key);',
-    replace: 'const last = this.#touched?.get(key)?.row ?? this.#engine.lastRowOf(key);',
+    find: 'return this.#lastRows().get(key)?.row ?? this.#engine.lastRowOf(key);',
+    replace: 'return this.#touched?.get(key)?.row ?? this.#engine.lastRowOf(key);',
   },
   {
     name: 'session-key-given-twice',
@@ -201,8 +201,8 @@ export const storeBugs: readonly PlantedBug[] = [
     name: 'delete-leaves-the-children',
     what: 'a deletion removes the session and leaves its descendants',
     file: LIFE,
-    find: 'this.#parts.journal.remove(subtree.map((each) => each.key));',
-    replace: 'this.#parts.journal.remove([actor.key]);',
+    find: 'subtree.map((each) => each.key),\n      heirs,',
+    replace: '[actor.key],\n      heirs,',
   },
   {
     name: 'delete-leaves-the-name',

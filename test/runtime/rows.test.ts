@@ -78,7 +78,7 @@ it('F064: 100 lines over the threshold become the first and last 10 lines and a 
   expect(text.endsWith(lines.slice(-10).join('\n'))).toBe(true);
   expect(text).toContain('Response truncated');
   expect(text).toContain('100 lines total');
-  const file = /saved to: (\S+tool_result_\w+\.txt)/.exec(text)?.[1] ?? '';
+  const file = /saved to: (\S+tool_result_[\w-]+\.txt)/.exec(text)?.[1] ?? '';
   expect(readFileSync(file, 'utf8')).toBe(whole);
 });
 

@@ -359,7 +359,8 @@ describe('F72: names', () => {
     for (const id of ['CON', 'nul.txt', 'aux:1', 'COM1', 'a..b', 'data.mdb'])
       expect(await runtime.session(id).ask('Hi')).toBe('ok');
     const results = await readdir(join(directory, 'results'));
-    expect(results).toEqual([expect.stringMatching(/^tool_result_[0-9a-f]{32}\.txt$/)]);
+    expect(results).toHaveLength(6);
+    for (const name of results) expect(name).toMatch(/^tool_result_\d+-\d+_[0-9a-f]{32}\.txt$/);
     const names = (await bytesBelow(directory)).map(({ file }) => file.slice(directory.length));
     expect(names.filter((name) => /CON|nul\.txt|aux|COM1|a\.\.b/.test(name))).toEqual([]);
     expect((await runtime.sessions.list()).map(({ id }) => id)).toContain('nul.txt');

@@ -210,20 +210,36 @@ describe('tools', () => {
 });
 
 describe('model threads', () => {
-  test('F50: a model thread that exits is replaced; the call is made again, other sessions are not affected', async () => {
-    const mark = join(await kit.directory(), 'died');
-    const runtime = await kit.open({ threads: { sessions: 1, models: 2 }, provider: dying });
-    const session = runtime.session('s');
-    const [answer, ...others] = await Promise.all([
-      session.ask(`die ${mark}`),
-      ...Array.from({ length: 6 }, (_unused, n) => runtime.session(`t${n}`).ask('live')),
-    ]);
-    expect(answer).toBe('to die');
-    expect(others.every((other) => other === 'to live')).toBe(true);
-    const told = await history(session);
-    expect(told.filter(({ type }) => type === 'llm.retry')).toMatchObject([{ attempt: 1 }]);
-    expect(runtime.metrics().restarts).toBe(0);
-  });
+  test.each([
+    ['exits', 'die', 'it ended with exit code 3'],
+    ['throws in a timer', 'throw', 'RangeError: thrown in a timer'],
+  ])(
+    'F50: a model thread that %s is replaced and says why; the call is made again, other sessions are not affected',
+    async (_how, word, why) => {
+      const mark = join(await kit.directory(), 'died');
+      const { logger, lines } = keeping();
+      const runtime = await kit.open({ threads: { sessions: 1, models: 2 }, provider: dying, logger });
+      const session = runtime.session('s');
+      const [answer, ...others] = await Promise.all([
+        session.ask(`${word} ${mark}`),
+        ...Array.from({ length: 6 }, (_unused, n) => runtime.session(`t${n}`).ask('live')),
+      ]);
+      expect(answer).toBe(`to ${word}`);
+      expect(others.every((other) => other === 'to live')).toBe(true);
+      const told = await history(session);
+      expect(told.filter(({ type }) => type === 'llm.retry')).toMatchObject([
+        {
+          attempt: 1,
+          code: 'model_connection',
+          detail: `the model thread died (${why}); the call can be made again`,
+        },
+      ]);
+      await eventually(() => lines.some(({ level }) => level === 'error'));
+      const [death] = lines.filter(({ level }) => level === 'error');
+      expect(death?.message).toBe(`a model thread of ${dying.href} died (${why}); another one takes its place`);
+      expect(runtime.metrics().restarts).toBe(0);
+    },
+  );
 });
 
 describe('session threads', () => {

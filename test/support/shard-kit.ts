@@ -96,6 +96,7 @@ export function openShard(options: ShardOptions): TestShard {
   const introduced: TestShard['introduced'] = [];
   const degraded: (TroupeError | undefined)[] = [];
   const shard = new Shard({
+    index: 0,
     journal: openMemoryJournal({
       store,
       ...(refuse === undefined ? {} : { refuse }),
@@ -110,7 +111,7 @@ export function openShard(options: ShardOptions): TestShard {
     random: options.random ?? (() => 0),
     soon,
     bounds: SHARD_BOUNDS,
-    resultStore: new ResultStore(tmpdir()),
+    resultStore: new ResultStore(tmpdir(), { ownerOf: () => undefined }),
     sessionAtWork: options.sessionAtWork ?? new SessionAtWork(),
     isolated: new IsolatedSessions(options.isolated),
     counters: new Counters(counters),

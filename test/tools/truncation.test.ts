@@ -1,7 +1,9 @@
 // Goal: contract §5.4 with Δ21: a short text stays unchanged, and a long text keeps its two ends within the bounds.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { SUBAGENT_TRUNCATION_REASON, toolTruncationReason, truncateResult } from '../../src/tools/truncation.ts';
+import { LIMIT_DEFAULTS } from '../../src/base/bounds.ts';
+import { parseSettings } from '../../src/base/settings.ts';
+import { childReplyBounds, toolTruncationReason, truncateResult } from '../../src/tools/truncation.ts';
 
 const bounds = { charactersMax: 6_000, bytesMax: 262_144, reference: 'blob:abc' };
 const lines = (count: number, width = 60): string =>
@@ -35,7 +37,9 @@ describe('§5.4', () => {
 
   test('a notice without a reason has no dash', () => {
     expect(truncateResult(lines(500), bounds).text).not.toContain('—');
-    expect(SUBAGENT_TRUNCATION_REASON).toBe('sub-agent output displays first/last 10 lines');
+    expect(childReplyBounds({ settings: parseSettings({}), limits: LIMIT_DEFAULTS }).reason).toBe(
+      'sub-agent output displays first/last 10 lines',
+    );
   });
 });
 

@@ -30,6 +30,12 @@ export const SCAN_ROWS = 16;
 export const READ_HELD_CHARACTERS_MAX: number = 4 * 1024 * 1024;
 /** Names fetched at a time when the name table is listed. */
 export const SCAN_NAMES = 256;
+/** Rows of one slice in which removed sessions are erased: 1 to 5 ms of the session thread. */
+export const ERASE_SLICE_ROWS_MAX = 8;
+/** Bytes of rows of such a slice after which it ends. */
+export const ERASE_SLICE_BYTES_MAX: number = 256 * 1024;
+/** Milliseconds between two such slices, so that they take at most a tenth of the session thread. */
+export const ERASE_PAUSE_MS = 30;
 /** UTF-8 bytes of a commit that may run on the session thread itself: a few transitions. */
 export const COMMIT_HERE_BYTES_MAX: number = 8 * 1024;
 /** Milliseconds that a commit on the session thread may take: no longer than a tick may. */

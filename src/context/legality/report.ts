@@ -11,7 +11,7 @@ type Digit = '0' | '1' | '2' | '3' | '4' | '5' | '6' | '7' | '8' | '9';
  *
  * | rule | why |
  * | --- | --- |
- * | `R20`, `R21` | they compare with the model's earlier answers; `src/testing/thinking-ledger.ts` checks them |
+ * | `R20`, `R21` | they compare with the model's earlier answers; the strict fake checks them |
  * | `R55` | whether a compaction block is the one that the API made: only the API knows its signature |
  * | `R56` | which fallbacks a model allows: the API lists them (`allowed_fallback_models`) |
  * | `R60` | which dated tool types a model accepts: only one pair was seen |

@@ -2,7 +2,10 @@
 import { isServerResult, isServerUse } from '../../base/messages.ts';
 import { type BlockView, blockPath, type MessageView, type Report, type RequestView } from './report.ts';
 
-/** For each name of a call: how the types of its tools begin. Calls with names that are not listed are not checked. */
+/**
+ * Maps the name of a server tool's call to the type prefixes of the tools that allow it. Calls with names that are not
+ * listed are not checked.
+ */
 const TOOLS_OF: Readonly<Record<string, readonly string[]>> = {
   web_search: ['web_search_'],
   web_fetch: ['web_fetch_'],
@@ -26,8 +29,8 @@ export function checkServerTools(view: RequestView, report: Report): void {
 }
 
 /**
- * True if the call has its result: in the same assistant messages, or in those after the next user message, if that
- * message has only results of the session's own calls.
+ * True if the request has the result of the call. The result may come before the next user message. It may also come
+ * after that message if the message has only results of client tools.
  */
 function isAnswered(view: RequestView, call: BlockView, place: number): boolean {
   let isBehindResults = false;
@@ -60,8 +63,9 @@ function checkAsked(view: RequestView, report: Report): void {
 }
 
 /**
- * Reports R52. If an answer also has calls of the client's tools, the API runs its own call after their results. Until
- * then only these results may follow. An answer without client calls has paused and must be last (R38).
+ * Reports R52. If an answer also calls client tools, the API runs its own call once it has their results. A request
+ * that still lacks the server tool's result may have only those client results after the answer. An answer without
+ * client calls has paused and must be last (R38).
  */
 function checkDeferred(view: RequestView, call: BlockView, place: number, path: string, report: Report): void {
   const name = String(call['name']);
@@ -72,7 +76,7 @@ function checkDeferred(view: RequestView, call: BlockView, place: number, path: 
   report('R52', path, `${path}: ${text}${isGone ? `, but no \`${name}\` tool was provided` : ''}`);
 }
 
-/** True if the model's turn is last, or if only the results of its other calls follow, at the end. */
+/** True if no user message follows, or if one does, is the last message and has only results of client tools. */
 function isPending(view: RequestView, place: number): boolean {
   const rest = view.messages.slice(place + 1).filter(({ role }) => role !== 'assistant');
   const [follower] = rest;

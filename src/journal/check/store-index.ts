@@ -3,16 +3,17 @@
  * contradict each other. For rows, blobs and media only the location in the file is kept.
  */
 
+import type { Erasure } from '../engine.ts';
 import { integerOf, type LeafNode, PageDamage, type PageFile, type PageTree } from '../lmdb/pages.ts';
-import { isTableName, MEDIA_FORMAT, STORE_FORMAT, TABLE_FLAGS } from '../lmdb/tables.ts';
+import { isTableName, STORE_FORMAT, TABLE_FLAGS, TABLE_SINCE } from '../lmdb/tables.ts';
 import { corruptMedium, isMediumOf, ownerOfMedium } from '../rows/media-text.ts';
 import { unsealText } from '../rows/sealed-text.ts';
-import { blobAddress, decodeBlob } from '../rows/stored-text.ts';
+import { decodeBlob, isBlobOf } from '../rows/stored-text.ts';
 
 /** Bytes of lmdb's version before a value of the table `meta`. */
 const VERSION_BYTES = 8;
 const HEAD_LINE = /^1 (\d+) ([01])$/;
-const ADDRESS = /^[0-9a-f]{64}$/;
+const ADDRESS = /^(?:\d{1,10}\/)?[0-9a-f]{64}$/;
 /**
  * The first nibble of a key of the table `log`, as lmdb writes it. The bits of a double follow it, without trailing
  * zeros.
@@ -44,6 +45,7 @@ export class StoreIndex {
   readonly rows: Map<number, FilePlace> = new Map();
   readonly blobs: Map<string, FilePlace> = new Map();
   readonly media: Map<string, FilePlace> = new Map();
+  readonly erasures: Map<number, Erasure> = new Map();
   /** Entries whose seal or form is wrong. */
   readonly damaged: PageDamage[] = [];
   /** The format record, sealed or not; undefined when there was none. */
@@ -78,7 +80,7 @@ export class StoreIndex {
     const place = this.blobs.get(address);
     if (place === undefined) return undefined;
     const text = decodeBlob(file.bytes(place.offset, place.length));
-    return text !== undefined && blobAddress(text) === address ? text : undefined;
+    return text !== undefined && isBlobOf(address, text) ? text : undefined;
   }
 
   /** Addresses of blobs whose contents do not match them. */
@@ -114,6 +116,10 @@ export class StoreIndex {
     ] as const) {
       for (const key of keys) if (!this.keys.has(key)) yield `a ${what} belongs to no session (key ${key})`;
     }
+    for (const [key, { row }] of this.erasures) {
+      if (this.keys.has(key)) yield `a session is noted as removed, and is there (key ${key})`;
+      if (row > 0 && !this.rows.has(row)) yield `a note about a removed session leads to row ${row}, which is lost`;
+    }
   }
 
   #add(file: PageFile, tree: PageTree, node: LeafNode): void {
@@ -143,6 +149,9 @@ export class StoreIndex {
         return;
       case 'lastRows':
         this.lastRows.set(keyNumber(node), wholeNumber(sealed(file, name, keyNumber(node), node)));
+        return;
+      case 'erasures':
+        this.erasures.set(keyNumber(node), parseErasure(sealed(file, name, keyNumber(node), node)));
         return;
       case 'runnable':
         sealed(file, name, keyNumber(node), node);
@@ -180,6 +189,19 @@ export function parseCheckpoint(text: string): { readonly upTo: number; readonly
   return upTo === undefined ? undefined : { upTo: Number(upTo), indexedRow: Number(indexedRow) };
 }
 
+/** The text under the seal of a note about a removed session. */
+export function erasureText({ row, heirs, name }: Erasure): string {
+  return `${row} ${heirs.join(',')} ${name}`;
+}
+
+/** Parses such a note. Throws `PageDamage`. */
+export function parseErasure(text: string): Erasure {
+  const [, row, heirs, name] = /^(\d{1,16}) ((?:\d{1,10},?)*) ([\x21-\x7e]+)$/.exec(text) ?? [];
+  if (row === undefined || heirs === undefined || name === undefined)
+    throw new PageDamage('a note about a removed session is damaged');
+  return { row: Number(row), heirs: heirs === '' ? [] : heirs.split(',').map(Number), name };
+}
+
 /** A head's text under its seal. */
 export function headText(head: StoredHead): string {
   return `1 ${head.position} ${head.runnable ? 1 : 0}\n${head.data}`;
@@ -199,9 +221,9 @@ export function parseHead(text: string): StoredHead {
  */
 export function* wrongTables(tables: readonly PageTree[], format: number | undefined): Iterable<string> {
   const names = new Set(tables.map(({ name }) => name));
-  for (const name of Object.keys(TABLE_FLAGS)) {
+  for (const name of Object.keys(TABLE_FLAGS).filter(isTableName)) {
     // Opening a store of an older format creates this table.
-    if (name === 'media' && format !== undefined && format < MEDIA_FORMAT) continue;
+    if (format !== undefined && format < (TABLE_SINCE[name] ?? 0)) continue;
     if (!names.has(name)) yield `the table ${JSON.stringify(name)} is missing`;
   }
   for (const { name, flags } of tables) {

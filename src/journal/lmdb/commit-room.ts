@@ -29,6 +29,14 @@ const shapeSchema = z.object({
 });
 const stateSchema = z.object({ pageSize: z.number(), lastPageNumber: z.number(), free: shapeSchema });
 
+/** A stored row with new bytes, or without (it is removed). */
+export interface RewrittenRow {
+  readonly number: number;
+  /** Length of the bytes that are stored now. */
+  readonly oldBytes: number;
+  readonly bytes: Buffer | undefined;
+}
+
 type Changes = ReadonlyMap<TableName, ChangeTally>;
 
 /** See the head of the file. One for each environment. */
@@ -51,11 +59,11 @@ export class CommitRoom {
   }
 
   /**
-   * Makes room for a batch whose rows are stored as `rows`; undefined if there is room already. Rejects like
+   * Makes room for a batch whose rows are stored as `rows` and `rewritten`; undefined if there is room already. Rejects like
    * `DataFile.grow`, and throws `StoreLostError`.
    */
-  forBatch(batch: WriteBatch, rows: readonly Buffer[]): Promise<void> | undefined {
-    return this.#make(this.#changesOf(batch, rows));
+  forBatch(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): Promise<void> | undefined {
+    return this.#make(this.#changesOf(batch, rows, rewritten));
   }
 
   /** Makes room for a few small records of the table `meta`. */
@@ -118,14 +126,19 @@ export class CommitRoom {
     return new ChangeTally(this.#pageBytes);
   }
 
-  #changesOf(batch: WriteBatch, rows: readonly Buffer[]): Changes {
+  #changesOf(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): Changes {
     const changes = new Map<TableName, ChangeTally>();
     const tally = (name: TableName): ChangeTally => {
       const known = changes.get(name) ?? this.#tally();
       changes.set(name, known);
       return known;
     };
-    // Rows replace no entries.
+    for (const { oldBytes, bytes } of rewritten) tally('log').replace(KEY_BYTES, oldBytes, bytes?.length);
+    for (const erasure of batch.erasures.values()) {
+      if (erasure === undefined) tally('erasures').remove();
+      else tally('erasures').put(KEY_BYTES, erasure.name.length + erasure.heirs.length * KEY_BYTES + SEALED_BYTES);
+    }
+    // New rows replace no entries.
     for (const row of rows) tally('log').put(KEY_BYTES, row.length, true);
     for (const [name, key] of batch.names) {
       if (key === undefined) tally('names').remove();
@@ -154,6 +167,7 @@ export class CommitRoom {
     }
     if (batch.nextKey !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
     if (batch.checkpoint !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
+    if (rewritten.length > 0) tally('meta').put(KEY_BYTES, SEALED_BYTES);
     return changes;
   }
 }

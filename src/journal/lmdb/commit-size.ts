@@ -27,8 +27,10 @@ export interface TableChange {
   readonly inlineBytes: number;
   /** The number of separate pages for large values. */
   readonly overflowPages: number;
-  /** True if entries may be replaced or removed, so that their pages become free. */
+  /** True if entries of unknown size may be replaced or removed, so that their pages become free. */
   readonly frees: boolean;
+  /** The separate pages of entries of known size that are replaced or removed. */
+  readonly freedPages: number;
 }
 
 /** The present size of a table. */
@@ -45,6 +47,7 @@ export class ChangeTally implements TableChange {
   inlineBytes = 0;
   overflowPages = 0;
   frees = false;
+  freedPages = 0;
   readonly #pageBytes: number;
 
   constructor(pageBytes: number) {
@@ -61,14 +64,25 @@ export class ChangeTally implements TableChange {
       return;
     }
     this.inlineBytes += keyBytes + ENTRY_HEAD_BYTES;
-    // One page more than the value fills, because LMDB may or may not use another page for a value that just fits.
-    this.overflowPages += Math.ceil((valueBytes + 2 * PAGE_HEAD_BYTES) / this.#pageBytes) + 1;
+    this.overflowPages += this.#separatePages(valueBytes);
+  }
+
+  /** Counts an entry whose old value has a known size. `valueBytes` missing: the entry is removed. */
+  replace(keyBytes: number, oldValueBytes: number, valueBytes?: number): void {
+    if (valueBytes === undefined) this.entries += 1;
+    else this.put(keyBytes, valueBytes, true);
+    this.freedPages += this.#separatePages(oldValueBytes);
   }
 
   /** Counts an entry that is removed. */
   remove(): void {
     this.entries += 1;
     this.frees = true;
+  }
+
+  /** One page more than the value fills, because LMDB may or may not use another page for a value that just fits. */
+  #separatePages(valueBytes: number): number {
+    return Math.ceil((valueBytes + 2 * PAGE_HEAD_BYTES) / this.#pageBytes) + 1;
   }
 }
 
@@ -98,7 +112,7 @@ export function pagesOfCommit(
     );
     const branchesMet = Math.min(change.entries * (shape.depth + 1), shape.branchPages + grownPages);
     pages += copied + splits + Math.ceil(splits / 2) + branchesMet + shape.depth + LEVELS_GROWN + change.overflowPages;
-    freed += copied + (change.frees ? shape.overflowPages + grownPages : 0);
+    freed += copied + change.freedPages + (change.frees ? shape.overflowPages + grownPages : 0);
   }
   const freeTree = free.branchPages + free.leafPages + free.overflowPages;
   // The commit reads, shortens and writes back the list of free pages. It also writes the record of the pages it frees.

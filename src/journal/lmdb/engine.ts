@@ -21,21 +21,20 @@
  *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens
  *     nothing. A file that was cut short is not read either, since the read would end the process.
  */
-import { ABORT } from 'lmdb';
 import { ROW_CACHE_BYTES_MAX } from '../../base/bounds.ts';
 import { asError, StoreLockedError, TroupeError } from '../../base/errors.ts';
-import { headText, parseCheckpoint, parseHead } from '../check/store-index.ts';
-import type { Engine, EngineState, WriteBatch } from '../engine.ts';
+import { erasureText, headText, parseCheckpoint, parseErasure, parseHead } from '../check/store-index.ts';
+import type { Engine, EngineState, Erasure, WriteBatch } from '../engine.ts';
 import type { Head, SessionKey } from '../position.ts';
 import { mediaPrefix } from '../rows/media-text.ts';
 import { RecentValues } from '../rows/recent-values.ts';
 import { encodeRows } from '../rows/row-codec.ts';
 import { packRows, unpackRow, unpackTable } from '../rows/row-packing.ts';
 import { sealText, unsealText } from '../rows/sealed-text.ts';
-import { blobAddress, decodeBlob, encodeBlob } from '../rows/stored-text.ts';
+import { decodeBlob, encodeBlob, isBlobOf } from '../rows/stored-text.ts';
 import { CommitPace } from './commit-pace.ts';
-import { CommitRoom } from './commit-room.ts';
-import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, openEnvironment } from './environment.ts';
+import { CommitRoom, type RewrittenRow } from './commit-room.ts';
+import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, NO_COMMIT, openEnvironment } from './environment.ts';
 import { commitCause, corruptError, isMapFull, writeError } from './errors.ts';
 import { STORE_FORMAT } from './tables.ts';
 
@@ -217,7 +216,7 @@ class LmdbEngine implements Engine {
     const bytes = this.#reading(() => this.#environment.blobs.get(address));
     if (bytes === undefined) return undefined;
     const text = decodeBlob(bytes);
-    if (text === undefined || blobAddress(text) !== address)
+    if (text === undefined || !isBlobOf(address, text))
       throw corruptError(this.#options.directory, new Error(`the blob ${address}`));
     return text;
   }
@@ -239,10 +238,32 @@ class LmdbEngine implements Engine {
   }
 
   mediaOf(key: SessionKey): readonly string[] {
-    const start = mediaPrefix(key);
-    // The prefix ends with `/`, and the next ASCII character is `0`.
-    const end = `${start.slice(0, -1)}0`;
-    return this.#reading(() => Array.from(this.#environment.media.getKeys({ start, end }), String));
+    return this.#reading(() => Array.from(this.#environment.media.getKeys(ownedBy(key)), String));
+  }
+
+  blobsOf(key: SessionKey): readonly string[] {
+    return this.#reading(() => Array.from(this.#environment.blobs.getKeys(ownedBy(key)), String));
+  }
+
+  erasures(): ReadonlyMap<SessionKey, Erasure> {
+    return this.#reading(() => {
+      const found = new Map<SessionKey, Erasure>();
+      for (const { key, value } of this.#environment.erasures.getRange()) {
+        found.set(Number(key), parseErasure(unsealed('erasures', Number(key), value) ?? ''));
+      }
+      return found;
+    });
+  }
+
+  /** The rewritten rows of a batch as they are stored. They are few, see `log-erasure.ts`. */
+  async #rewritten({ rewrittenRows }: WriteBatch): Promise<readonly RewrittenRow[]> {
+    const plain = [...rewrittenRows.values()].filter((bytes) => bytes !== undefined);
+    const packed = (await packRows(plain)).values();
+    return Array.from(rewrittenRows, ([number, bytes]) => ({
+      number,
+      oldBytes: this.storedRow(number)?.length ?? 0,
+      bytes: bytes === undefined ? undefined : packed.next().value,
+    }));
   }
 
   async write(batch: WriteBatch): Promise<void> {
@@ -250,15 +271,18 @@ class LmdbEngine implements Engine {
     if (first !== undefined && first <= this.#state.lastRow)
       throw new TroupeError('internal', `L4: row ${first} is there`);
     const rows = await packRows(encodeRows(batch.rows));
-    await madeRoom(this.#options.directory, () => this.#room.forBatch(batch, rows));
+    const rewritten = batch.rewrittenRows.size === 0 ? [] : await this.#rewritten(batch);
+    await madeRoom(this.#options.directory, () => this.#room.forBatch(batch, rows, rewritten));
     const startedAt = performance.now();
-    if (this.#isHere(batch.bytes) && (await this.#writeHere(batch, rows))) {
+    if (this.#isHere(batch.bytes) && (await this.#writeHere(batch, rows, rewritten))) {
       this.#pace.tookHere(performance.now() - startedAt);
     } else {
-      await this.#guarded(() => this.#put(batch, rows));
+      await this.#guarded(() => this.#put(batch, rows, rewritten));
       this.#pace.tookThere(batch.bytes, performance.now() - startedAt);
     }
+    for (const { number } of rewritten) this.#unpacked.delete(number);
     this.#state = {
+      rewrites: this.#state.rewrites + (rewritten.length > 0 ? 1 : 0),
       lastRow: batch.rows.at(-1)?.number ?? this.#state.lastRow,
       nextKey: batch.nextKey ?? this.#state.nextKey,
       checkpointed: batch.checkpoint?.upTo ?? this.#state.checkpointed,
@@ -299,7 +323,7 @@ class LmdbEngine implements Engine {
    * One durable transaction on this thread (L1, L2, L6). Resolves to false if the transaction must not run here. Then
    * the thread is about to end, or the map is used up: only the writer thread can enlarge it.
    */
-  async #writeHere(batch: WriteBatch, rows: readonly Buffer[]): Promise<boolean> {
+  async #writeHere(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): Promise<boolean> {
     const { root, meta } = this.#environment;
     const { gate } = this.#options;
     if (gate?.enter() === false) return false;
@@ -307,8 +331,8 @@ class LmdbEngine implements Engine {
     try {
       root.transactionSync(() => {
         isOurs = meta.getEntry('fence')?.version === this.fence;
-        if (!isOurs) return ABORT;
-        this.#put(batch, rows);
+        if (!isOurs) return NO_COMMIT;
+        this.#put(batch, rows, rewritten);
         return undefined;
       });
       gate?.leave();
@@ -338,8 +362,12 @@ class LmdbEngine implements Engine {
    * Puts a batch. Call it inside `ifVersion` or `transactionSync`, so that all puts are one transaction; the promises
    * of single puts can be ignored.
    */
-  #put(batch: WriteBatch, rows: readonly Buffer[]): void {
-    const { log, names, keys, heads, lastRows, runnable, blobs, media, meta } = this.#environment;
+  #put(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): void {
+    const { log, names, keys, heads, lastRows, runnable, blobs, media, erasures, meta } = this.#environment;
+    for (const { number, bytes } of rewritten) {
+      if (bytes === undefined) void log.remove(number);
+      else void log.put(number, bytes);
+    }
     rows.forEach((bytes, index) => {
       const row = batch.rows[index];
       // Numbers rise (E2). With `append` LMDB fills its pages instead of leaving half of each free.
@@ -373,6 +401,13 @@ class LmdbEngine implements Engine {
       if (bytes === undefined) void media.remove(address);
       else void media.put(address, bytes);
     }
+    for (const [key, erasure] of batch.erasures) {
+      if (erasure === undefined) void erasures.remove(key);
+      else void erasures.put(key, sealText('erasures', key, erasureText(erasure)));
+    }
+    if (rewritten.length > 0) {
+      void meta.put('rewrites', sealText('meta', 'rewrites', String(this.#state.rewrites + 1)), 0);
+    }
     if (batch.nextKey !== undefined) {
       void meta.put('nextKey', sealText('meta', 'nextKey', String(batch.nextKey)), 0);
     }
@@ -390,6 +425,7 @@ class LmdbEngine implements Engine {
       return {
         lastRow: Number(lastRow ?? 0),
         nextKey: hasKeys ? readNumber(this.#environment, 'nextKey', this.#options.directory) : 1,
+        rewrites: meta.doesExist('rewrites') ? readNumber(this.#environment, 'rewrites', this.#options.directory) : 0,
         ...this.#readCheckpoint(meta.get('checkpoint')),
       };
     });
@@ -417,6 +453,13 @@ class LmdbEngine implements Engine {
       throw corruptError(this.#options.directory, asError(error));
     }
   }
+}
+
+/** The range of addresses that begin with a session's key and a slash. */
+function ownedBy(key: SessionKey): { readonly start: string; readonly end: string } {
+  const start = mediaPrefix(key);
+  // The prefix ends with `/`, and the next ASCII character is `0`.
+  return { start, end: `${start.slice(0, -1)}0` };
 }
 
 /**

@@ -19,10 +19,12 @@
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Database, type Key, open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
+import type * as lmdbLibrary from 'lmdb';
+import type { Database, Key, RootDatabase, RootDatabaseOptionsWithPath } from 'lmdb';
 import { STORE_LOCK_FILE_BYTES, STORE_MAP_BYTES, STORE_OPEN_BYTES } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, type StoreLostError } from '../../base/errors.ts';
+import { loadLibrary } from '../../base/load-library.ts';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../../base/private-files.ts';
 import type { Durability, ThreadGate } from '../journal.ts';
 import { sealText } from '../rows/sealed-text.ts';
@@ -31,6 +33,12 @@ import { DataFile } from './data-file.ts';
 import { commitCause, corruptError, openError, writeError } from './errors.ts';
 import { checkLmdbFile } from './file.ts';
 import { DATA_FILE, LOCK_FILE, STORE_FORMAT } from './tables.ts';
+
+// lmdb and its packages are one file each in CommonJS, and a dozen ES modules: these take twelve milliseconds longer.
+const lmdb = loadLibrary('lmdb') as typeof lmdbLibrary;
+
+/** A transaction that returns this writes nothing. */
+export const NO_COMMIT: typeof lmdbLibrary.ABORT = lmdb.ABORT;
 
 /** A new environment is created here and then moved into place. */
 const BIRTH_DIRECTORY = 'creating';
@@ -73,7 +81,9 @@ export interface LmdbEnvironment {
   readonly blobs: Database<Buffer, string>;
   /** Address of a medium (`rows/media-text.ts`) -> its bytes. */
   readonly media: Database<Buffer, string>;
-  /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`; sealed, like all text. */
+  /** Key of a removed session -> its newest row that is not erased yet, and its name. */
+  readonly erasures: Database<string, number>;
+  /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`, `rewrites`; sealed, like all text. */
   readonly meta: Database<string, string>;
 }
 
@@ -163,7 +173,7 @@ export async function closeEnvironment({ root, file }: LmdbEnvironment): Promise
 function openAllTables(options: LmdbOptions): LmdbEnvironment {
   const { directory, durability, onLost } = options;
   makeLockFile(join(directory, LOCK_FILE));
-  const root = open<unknown, Key>(environmentOptions(options));
+  const root = lmdb.open<unknown, Key>(environmentOptions(options));
   let file: DataFile | undefined;
   try {
     file = new DataFile({
@@ -209,6 +219,7 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
     runnable: root.openDB<string, number>('runnable', NUMBERED_TEXT_TABLE),
     blobs: root.openDB<Buffer, string>('blobs', { encoding: 'binary' }),
     media: root.openDB<Buffer, string>('media', { encoding: 'binary' }),
+    erasures: root.openDB<string, number>('erasures', NUMBERED_TEXT_TABLE),
     meta: root.openDB<string, string>('meta', { ...TEXT_TABLE, useVersions: true }),
   };
 }

@@ -5,11 +5,11 @@
  *
  * Owns: one file opened for reading, and the pieces of it that were read last. Writes nothing. Reads block the thread.
  *
- * Layout: struct MDB_meta, MDB_db, MDB_page, MDB_node and MDB_ovpage of LMDB's mdb.c as lmdb builds it. Little-endian.
- * The page header has 24 bytes, and names the page and its transaction.
+ * Layout: struct MDB_meta, MDB_db, MDB_page, MDB_node and MDB_ovpage of LMDB's mdb.c as lmdb builds it, little-endian.
+ * The page header has 24 bytes and names page and transaction.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import { DOCTOR_PIECES_MAX, STORE_CHECK_BYTES_MAX } from '../../base/bounds.ts';
+import { DOCTOR_PIECES_MAX, STORE_CHECK_BYTES_MAX, STORE_ROOM_BYTES_MAX } from '../../base/bounds.ts';
 
 const BRANCH_FLAG = 0x01;
 const LEAF_FLAG = 0x02;
@@ -34,6 +34,7 @@ const DEPTH_MAX = 32;
 const PIECE_BYTES = 256 * 1024;
 /** Bytes read ahead when pages are visited in random order. */
 const SCATTERED_PIECE_BYTES = 16 * 1024;
+const UINT16 = 2 ** 16;
 const UINT32 = 2 ** 32;
 /** Address space that a 64-bit process can have. */
 const MAP_BYTES_MAX = 2 ** 47;
@@ -109,7 +110,9 @@ export interface PageFrame {
   readonly number: number;
   readonly kind: TreePage['kind'];
   readonly bytes: Buffer;
-  /** Offsets of the page's entries, in the order of their keys. */
+  /** The same bytes as words of 16 bits, which the loops over entries read: a check reads some of each entry. */
+  readonly words: Uint16Array;
+  /** Offsets of the page's entries, all even, in the order of their keys. */
   readonly places: readonly number[];
 }
 
@@ -121,7 +124,7 @@ export class PageFile {
   readonly #descriptor: number;
   /** Pieces of the file, least recently used first. */
   readonly #pieces = new Map<number, Buffer>();
-  readonly #pieceBytes: number;
+  #pieceBytes: number;
   #pageBytes = 0;
   #transaction = 0;
 
@@ -130,9 +133,7 @@ export class PageFile {
     this.path = path;
     this.#descriptor = openSync(path, 'r');
     this.size = fstatSync(this.#descriptor).size;
-    // A small file is read as one piece.
-    if (this.size <= STORE_CHECK_BYTES_MAX) this.#pieceBytes = STORE_CHECK_BYTES_MAX;
-    else this.#pieceBytes = order === 'scattered' ? SCATTERED_PIECE_BYTES : PIECE_BYTES;
+    this.#pieceBytes = order === 'scattered' ? SCATTERED_PIECE_BYTES : PIECE_BYTES;
   }
 
   close(): void {
@@ -175,6 +176,7 @@ export class PageFile {
     if (!isPair && newer.transaction !== 0) throw new PageDamage('its two meta pages disagree');
     this.#pageBytes = first.pageBytes;
     this.#transaction = newer.transaction;
+    this.#readAtOnce(newer);
     for (const { root } of [newer.free, newer.main]) if (root !== undefined) this.#checkPlace(root);
     for (const meta of [first, second]) this.#checkCommit(meta);
     return newer;
@@ -231,13 +233,16 @@ export class PageFile {
     if (flags !== BRANCH_FLAG && flags !== LEAF_FLAG) throw new PageDamage('it is not a tree page', number);
     const isOdd = lower % 2 !== 0 || lower > upper || upper > body;
     if (isOdd || lower === 0) throw new PageDamage('its table of entries is damaged', number);
+    const words = new Uint16Array(page.buffer, page.byteOffset, size / 2);
     const places: number[] = [];
-    for (let at = 0; at < lower; at += 2) {
-      const place = word(page, PAGE_HEADER_BYTES + at);
-      if (place < upper || place + NODE_HEADER_BYTES > body) throw new PageDamage('an entry lies outside', number);
+    const end = (PAGE_HEADER_BYTES + lower) / 2;
+    for (let index = PAGE_HEADER_BYTES / 2; index < end; index += 1) {
+      const place = words[index] ?? 0;
+      const isInside = place >= upper && place + NODE_HEADER_BYTES <= body;
+      if (!isInside || (place & 1) !== 0) throw new PageDamage('an entry lies outside', number);
       places.push(PAGE_HEADER_BYTES + place);
     }
-    return { number, kind: flags === LEAF_FLAG ? 'leaf' : 'branch', bytes: page, places };
+    return { number, kind: flags === LEAF_FLAG ? 'leaf' : 'branch', bytes: page, words, places };
   }
 
   /** The entries of a branch page. Throws `PageDamage`. */
@@ -260,13 +265,16 @@ export class PageFile {
    * Checks the entries of a leaf page as `leafNodes` does, and returns only those whose values lie elsewhere or are
    * tables. A page of a small table has two hundred entries that the caller does not need.
    */
-  distantNodes({ bytes, number, places }: PageFrame, tree: PageTree): readonly LeafNode[] {
+  distantNodes({ bytes, words, number, places }: PageFrame, tree: PageTree): readonly LeafNode[] {
     const distant: LeafNode[] = [];
     const isInteger = (tree.flags & INTEGER_KEY_FLAG) !== 0;
-    for (const at of places) {
-      const keyBytes = word(bytes, at + 6);
-      const end = at + NODE_HEADER_BYTES + keyBytes + bytes.readUInt32LE(at);
-      const isPlain = word(bytes, at + 4) === 0 && keyBytes > 0 && end <= this.#pageBytes;
+    const size = this.#pageBytes;
+    for (let index = 0; index < places.length; index += 1) {
+      const at = places[index] ?? 0;
+      const node = at >> 1;
+      const keyBytes = words[node + 3] ?? 0;
+      const end = at + NODE_HEADER_BYTES + keyBytes + (words[node] ?? 0) + (words[node + 1] ?? 0) * UINT16;
+      const isPlain = words[node + 2] === 0 && keyBytes > 0 && end <= size;
       // An entry that this quick check does not accept gets the full check, which reports its damage in the usual way.
       if (!isPlain || (isInteger && keyBytes !== 4 && keyBytes !== 8)) {
         distant.push(this.#leafNode(bytes, number, at, tree));
@@ -336,6 +344,17 @@ export class PageFile {
     if (page >= this.size / this.#pageBytes) throw new PageDamage('the file is cut short', page);
   }
 
+  /**
+   * Makes the pages of a small file one piece. The room behind them, for a commit and for the next ones, may be larger
+   * than they are, and is not read. With more behind them the number of the last page may be damaged.
+   */
+  #readAtOnce({ lastPage, pageBytes }: PageMeta): void {
+    const usedBytes = (lastPage + 1) * pageBytes;
+    if (usedBytes > STORE_CHECK_BYTES_MAX || this.size > usedBytes + 2 * STORE_ROOM_BYTES_MAX) return;
+    this.#pieces.clear();
+    this.#pieceBytes = usedBytes;
+  }
+
   #piece(index: number, pieceBytes: number): Buffer {
     const known = this.#pieces.get(index);
     if (known !== undefined) {
@@ -379,37 +398,48 @@ export function entryKey({ bytes, number, places }: PageFrame, index: number): B
 }
 
 /**
- * True when the keys of a page's entries rise, starting with the entry at `first`. Makes no buffers for the keys,
- * because a check of a store compares hundreds of thousands. Throws `PageDamage` for a key that is outside the page.
+ * True when the keys of a page's entries rise, starting with the entry at `first`. Makes no buffer and calls no function
+ * for each key, because this code runs before it is compiled. Throws `PageDamage` for a key that lies outside.
  */
-export function doKeysRise({ bytes, number, places }: PageFrame, first: number, tree: PageTree): boolean {
-  const isInteger = (tree.flags & INTEGER_KEY_FLAG) !== 0;
-  let startBefore = 0;
-  let endBefore = 0;
+export function doKeysRise(frame: PageFrame, first: number, tree: PageTree): boolean {
+  return (tree.flags & INTEGER_KEY_FLAG) === 0 ? doTextsRise(frame, first) : doIntegersRise(frame, first);
+}
+
+function doTextsRise({ bytes, words, number, places }: PageFrame, first: number): boolean {
+  let before = 0;
+  let bytesBefore = 0;
   for (let index = first; index < places.length; index += 1) {
-    const start = (places[index] ?? 0) + NODE_HEADER_BYTES;
-    const end = start + word(bytes, start - 2);
-    if (end > bytes.length) throw new PageDamage('a key lies outside', number);
+    const at = places[index] ?? 0;
+    const start = at + NODE_HEADER_BYTES;
+    const length = words[(at >> 1) + 3] ?? 0;
+    if (start + length > bytes.length) throw new PageDamage('a key lies outside', number);
     if (index > first) {
-      const isAbove = isInteger
-        ? integerAt(bytes, start, end) > integerAt(bytes, startBefore, endBefore)
-        : isTextAbove(bytes, start, end, startBefore, endBefore);
+      let same = 0;
+      while (same < length && same < bytesBefore && bytes[start + same] === bytes[before + same]) same += 1;
+      // The shorter of two keys that begin alike sorts before the other.
+      const isBeginning = same === length || same === bytesBefore;
+      const isAbove = isBeginning ? length > bytesBefore : (bytes[start + same] ?? 0) > (bytes[before + same] ?? 0);
       if (!isAbove) return false;
     }
-    startBefore = start;
-    endBefore = end;
+    before = start;
+    bytesBefore = length;
   }
   return true;
 }
 
-/** True when the bytes of one key sort after those of another. */
-function isTextAbove(bytes: Buffer, start: number, end: number, startBefore: number, endBefore: number): boolean {
-  const length = Math.min(end - start, endBefore - startBefore);
-  for (let index = 0; index < length; index += 1) {
-    const difference = (bytes[start + index] ?? 0) - (bytes[startBefore + index] ?? 0);
-    if (difference !== 0) return difference > 0;
+function doIntegersRise({ bytes, words, number, places }: PageFrame, first: number): boolean {
+  let before = -1;
+  for (let index = first; index < places.length; index += 1) {
+    const at = places[index] ?? 0;
+    const key = (at + NODE_HEADER_BYTES) >> 1;
+    const length = words[key - 1] ?? 0;
+    if (at + NODE_HEADER_BYTES + length > bytes.length) throw new PageDamage('a key lies outside', number);
+    const value =
+      length === 8 ? readNumber(bytes, at + NODE_HEADER_BYTES) : (words[key] ?? 0) + (words[key + 1] ?? 0) * UINT16;
+    if (value <= before) return false;
+    before = value;
   }
-  return end - start > endBefore - startBefore;
+  return true;
 }
 
 function integerAt(bytes: Buffer, start: number, end: number): number {
@@ -418,14 +448,9 @@ function integerAt(bytes: Buffer, start: number, end: number): number {
 
 function keyAt(page: Buffer, number: number, at: number): Buffer {
   const start = at + NODE_HEADER_BYTES;
-  const end = start + word(page, at + 6);
+  const end = start + page.readUInt16LE(at + 6);
   if (end > page.length) throw new PageDamage('a key lies outside', number);
   return page.subarray(start, end);
-}
-
-/** Reads 16 bits. */
-function word(bytes: Buffer, at: number): number {
-  return (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
 }
 
 function parseMeta(bytes: Buffer): PageMeta {

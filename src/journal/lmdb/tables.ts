@@ -3,10 +3,11 @@
 /**
  * Version of the whole environment. A store with a higher version is not opened. A lower version is raised when the
  * store is opened for writing. From version 2 rows and blobs may be packed. From version 3 media have their own table.
+ * From version 4 the rows of removed sessions are erased, as the table `erasures` says.
  */
-export const STORE_FORMAT = 3;
-/** The first format with the table `media`. */
-export const MEDIA_FORMAT = 3;
+export const STORE_FORMAT = 4;
+/** The tables that stores of earlier formats lack, each with the first format that has it. */
+export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.freeze({ media: 3, erasures: 4 });
 
 /** The file of an environment. */
 export const DATA_FILE = 'data.mdb';
@@ -23,11 +24,22 @@ export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
   runnable: 0x08,
   blobs: 0,
   media: 0,
+  erasures: 0x08,
   meta: 0x100,
 });
 
 /** Name of a table of a journal. */
-export type TableName = 'log' | 'names' | 'keys' | 'heads' | 'lastRows' | 'runnable' | 'blobs' | 'media' | 'meta';
+export type TableName =
+  | 'log'
+  | 'names'
+  | 'keys'
+  | 'heads'
+  | 'lastRows'
+  | 'runnable'
+  | 'blobs'
+  | 'media'
+  | 'erasures'
+  | 'meta';
 
 /** True for the name of one of our tables. */
 export function isTableName(name: string): name is TableName {

@@ -5,8 +5,8 @@
  * Owns: values up to a number of bytes. Does not own: the decision when values are read.
  *
  * Invariants:
- *  C1 the value of a key never changes: no row number is given out twice (E2), and the address of a medium is computed
- *     from its bytes. So a value stays valid until the environment is opened again.
+ *  C1 the value of a key stays valid until the environment is opened again: no row number is given out twice (E2), a
+ *     rewritten row is deleted here, and the address of a medium is computed from its bytes.
  */
 
 /** A value whose `length` is its number of bytes: a buffer, or a text of ASCII characters. */
@@ -41,6 +41,13 @@ export class RecentValues<Key, Value extends Sized> {
       this.#values.delete(oldest);
       this.#bytes -= length;
     }
+  }
+
+  delete(key: Key): void {
+    const value = this.#values.get(key);
+    if (value === undefined) return;
+    this.#values.delete(key);
+    this.#bytes -= value.length;
   }
 
   clear(): void {

@@ -178,6 +178,47 @@ export function previousRowOf(bytes: Buffer, row: number, key: SessionKey): numb
   return undefined;
 }
 
+/** A row without the entries of some sessions. */
+export interface ReducedRow {
+  /** The remaining entries, unchanged and with their transition numbers. */
+  readonly bytes: Buffer;
+  /** True if no entry remains. */
+  readonly isEmpty: boolean;
+  /** The sessions that were taken out, each with its previous row (0: none). */
+  readonly taken: ReadonlyMap<SessionKey, number>;
+}
+
+/**
+ * Takes the entries of the sessions for which `isTaken` holds out of a plain row. Data is copied unread, so a damaged
+ * entry of another session stays as damaged as it was. Throws `StoreCorruptError` for a damaged header or table.
+ */
+export function reduceRow(bytes: Buffer, row: number, isTaken: (key: SessionKey) => boolean): ReducedRow {
+  const taken = new Map<SessionKey, number>();
+  const kept: { readonly at: number; readonly dataAt: number; readonly dataBytes: number }[] = [];
+  let at = HEADER_BYTES;
+  let keptBytes = 0;
+  walk(bytes, row, (key, _turn, previousRow, dataAt, dataBytes) => {
+    if (isTaken(key)) taken.set(key, previousRow);
+    else {
+      kept.push({ at, dataAt, dataBytes });
+      keptBytes += dataBytes;
+    }
+    at += ENTRY_BYTES;
+  });
+  const reduced = Buffer.allocUnsafeSlow(HEADER_BYTES + kept.length * ENTRY_BYTES + keptBytes);
+  bytes.copy(reduced, 0, 0, CHECKED_HEADER_BYTES);
+  reduced.writeUInt32LE(kept.length, 4);
+  let tableAt = HEADER_BYTES;
+  let dataTo = HEADER_BYTES + kept.length * ENTRY_BYTES;
+  for (const entry of kept) {
+    if (entry.dataAt + entry.dataBytes > bytes.length) throw corruptRow(row, 'the row is cut short');
+    tableAt += bytes.copy(reduced, tableAt, entry.at, entry.at + ENTRY_BYTES);
+    dataTo += bytes.copy(reduced, dataTo, entry.dataAt, entry.dataAt + entry.dataBytes);
+  }
+  reduced.writeUInt32LE(headerChecksum(reduced, tableAt), CHECKED_HEADER_BYTES);
+  return { bytes: reduced, isEmpty: kept.length === 0, taken };
+}
+
 /** A checksum of a row, packed or plain, read from its first bytes: it covers the checksums of all its entries. */
 export function rowChecksum(bytes: Buffer): number {
   return bytes.length < HEADER_BYTES ? 0 : bytes.readUInt32LE(CHECKED_HEADER_BYTES);

@@ -4,7 +4,7 @@ import type { SessionKey } from '../position.ts';
 import type { BlobPiece, RowPiece } from '../stored-log.ts';
 import { decodeRow, type RowEntry, sliceRow } from './row-codec.ts';
 import { unpackRow } from './row-packing.ts';
-import { blobAddress, decodeBlob } from './stored-text.ts';
+import { decodeBlob, isBlobOf } from './stored-text.ts';
 
 /** A whole stored row. */
 export interface ShippedRow {
@@ -16,6 +16,8 @@ export interface ShippedRow {
 export interface ShippedRows {
   readonly rows: readonly ShippedRow[];
   readonly isLast: boolean;
+  /** See `RowPiece`. */
+  readonly rewrites: number;
 }
 
 /**
@@ -25,7 +27,10 @@ export interface ShippedRows {
 export async function shippedRows(ask: (offset: number) => Promise<RowPiece>): Promise<ShippedRows> {
   const piece = await ask(0);
   const [row] = piece.rows;
-  if (row === undefined || piece.bytes.length >= piece.total) return { rows: rowsOf(piece), isLast: piece.isLast };
+  if (row === undefined || piece.bytes.length >= piece.total) {
+    const { isLast, rewrites } = piece;
+    return { rows: rowsOf(piece), isLast, rewrites };
+  }
   const bytes = Buffer.allocUnsafeSlow(piece.total);
   bytes.set(piece.bytes);
   let isLast = false;
@@ -37,7 +42,7 @@ export async function shippedRows(ask: (offset: number) => Promise<RowPiece>): P
     at += length;
     isLast = next.isLast;
   }
-  return { rows: [{ row, bytes }], isLast };
+  return { rows: [{ row, bytes }], isLast, rewrites: piece.rewrites };
 }
 
 function rowsOf({ rows, lengths, bytes }: RowPiece): readonly ShippedRow[] {
@@ -78,7 +83,7 @@ export async function shippedBlob(
     at += next.bytes.length;
   }
   const text = decodeBlob(bytes);
-  if (text === undefined || blobAddress(text) !== address) {
+  if (text === undefined || !isBlobOf(address, text)) {
     throw new StoreCorruptError(`the blob ${address} of the journal cannot be read`);
   }
   return text;

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
 import { BLOB_PACKED_BYTES_MAX, BLOB_PACKED_BYTES_MIN } from '../../base/bounds.ts';
+import type { SessionKey } from '../position.ts';
 
 const LONE_SURROGATE: RegExp = /\p{Surrogate}/u;
 const LONE_SURROGATES: RegExp = /\p{Surrogate}/gu;
@@ -66,10 +67,20 @@ function unpackedText(packed: Buffer): string | undefined {
   }
 }
 
-/** Content address of a text: SHA-256 of its UTF-8 bytes (UTF-16LE where UTF-8 cannot carry it), lower-case hex. */
-export function blobAddress(text: string): string {
+/**
+ * Content address of a text: SHA-256 of its UTF-8 bytes (UTF-16LE where UTF-8 cannot carry it), lower-case hex. With an
+ * owner, the owner's key and a slash precede it, as for media: so a session's blobs are found and removed with it.
+ */
+export function blobAddress(text: string, owner?: SessionKey): string {
   const hash = createHash('sha256');
   if (LONE_SURROGATE.test(text)) hash.update(Buffer.from(text, 'utf16le'));
   else hash.update(text, 'utf8');
-  return hash.digest('hex');
+  const digest = hash.digest('hex');
+  return owner === undefined ? digest : `${owner}/${digest}`;
+}
+
+/** True if this is the text that the address was made of. */
+export function isBlobOf(address: string, text: string): boolean {
+  const end = address.indexOf('/');
+  return address.slice(end + 1) === blobAddress(text);
 }

@@ -12,6 +12,7 @@
  * - P4 A call ends at its `timeoutMs` or at `cancel`, even if its provider ignores the signal.
  * - P5 No timer runs while no call does.
  * - P6 A call keeps what it has streamed until it completes, whether its deltas are wanted or not.
+ * - P7 A malformed delta ends its call, and so its signal aborts. `onDelta` itself never throws.
  */
 import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS, ERROR_TEXT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Soon } from '../../base/clock.ts';
@@ -22,6 +23,7 @@ import { cutText } from '../../base/json.ts';
 import { LazyAbort, withSignal } from '../../base/lazy-abort.ts';
 import { checkResponse } from '../anthropic/response-check.ts';
 import { CACHE_MARKS_MAX, withNewestMarks } from '../cache-marks.ts';
+import { checkDelta } from '../delta-check.ts';
 import { modelErrorOf } from '../model-error.ts';
 import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener, StreamedDelta } from '../pool.ts';
 import type { ModelDelta, ModelProvider, ModelRequest } from '../provider.ts';
@@ -167,7 +169,7 @@ class InPlacePool implements ModelPool {
   };
 
   #start(running: Running, request: ModelRequest): void {
-    const onDelta = (delta: ModelDelta): void => this.#gather(running, delta);
+    const onDelta = (delta: unknown): void => this.#take(running, delta);
     const context = withSignal({ onDelta, session: running.session }, running.abort);
     try {
       const messages = withNewestMarks(request.messages, CACHE_MARKS_MAX);
@@ -244,8 +246,14 @@ class InPlacePool implements ModelPool {
     for (const resolve of this.#onIdle.splice(0)) resolve();
   };
 
+  #take(running: Running, given: unknown): void {
+    if (running.isOver) return;
+    const delta = checkDelta(given);
+    if (delta instanceof Error) this.#abandon(running, delta);
+    else if (delta.text !== '') this.#gather(running, delta);
+  }
+
   #gather(running: Running, delta: ModelDelta): void {
-    if (running.isOver || delta.text === '') return;
     if (!running.wantsDeltas) {
       running.hasStreamed = true;
       running.streamed.add(delta.type, delta.text);

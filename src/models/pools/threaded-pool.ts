@@ -12,12 +12,13 @@
  * - M4 A thread that does not complete a call within `MODEL_THREAD_GRACE_MS` after its timeout or its cancelling counts
  *   as dead.
  * - M5 No timer runs while no call does.
+ * - M6 A thread that dies is reported once, with the error it did not catch; a thread that is closed is not.
  */
 import { strict as assert } from 'node:assert';
 import { MODEL_THREAD_GRACE_MS, MODEL_THREAD_WATCH_MS, MODEL_THREAD_YOUNG_HEAP_MB } from '../../base/bounds.ts';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { CancelledError, type ErrorShape, errorShape } from '../../base/errors.ts';
-import { startThread, type Thread } from '../../threads/thread.ts';
+import { startThread, type Thread, type ThreadExit } from '../../threads/thread.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import { modelErrorOf } from '../model-error.ts';
 import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener, StreamedDelta } from '../pool.ts';
@@ -31,6 +32,8 @@ export interface ThreadedPoolOptions {
   /** The data from which each thread builds its provider. */
   readonly provider: ProviderData;
   readonly listener: ModelPoolListener;
+  /** Called when a thread has died (M6). `why`: how it ended; `error`: the error that it did not catch. */
+  readonly onDeath?: (why: string, error: Error | undefined) => void;
   /**
    * Times the check for unresponsive threads; default: the machine's clock. A call's own deadline runs on its thread.
    */
@@ -42,8 +45,8 @@ export interface ThreadedPoolOptions {
   readonly startThread?: (provider: ProviderData) => ModelThread;
 }
 
-/** The parts of a thread that the pool uses. */
-export type ModelThread = Pick<Thread, 'endpoint' | 'terminate'>;
+/** The parts of a thread that the pool uses. Without `onExit` the pool does not know why the thread ended. */
+export type ModelThread = Pick<Thread, 'endpoint' | 'terminate'> & Partial<Pick<Thread, 'onExit'>>;
 
 /**
  * Starts the threads and builds the provider on each. Rejects with the error of building the provider: `ConfigError`
@@ -82,6 +85,8 @@ class ThreadedPool implements ModelPool {
   readonly #clock: Clock;
   readonly #lanes: readonly Lane[];
   readonly #running = new Map<number, Running>();
+  /** How threads that died have ended. */
+  readonly #deaths = new WeakMap<ModelThread, string>();
   #completions: ModelCompletion[] = [];
   #watch: unknown;
   #closed = false;
@@ -161,6 +166,7 @@ class ThreadedPool implements ModelPool {
       if (this.#running.get(id)?.thread === thread) this.#options.listener.delta(id, session, delta);
     });
     thread.endpoint.onClose(() => this.#lose(lane, thread));
+    thread.onExit?.((exit) => this.#died(thread, exit));
     lane.thread = thread;
     return thread;
   }
@@ -172,10 +178,19 @@ class ThreadedPool implements ModelPool {
     lane.index.clear();
   }
 
+  /** Runs before the calls of the thread fail: they reject in microtasks of the tick in which it ended. */
+  #died(thread: ModelThread, { exitCode, error }: ThreadExit): void {
+    if (this.#closed || this.#deaths.has(thread)) return;
+    const why = error === undefined ? `it ended with exit code ${exitCode}` : `${error.name}: ${error.message}`;
+    this.#deaths.set(thread, why);
+    this.#options.onDeath?.(why, error);
+  }
+
   #failureOf(running: Running, error: unknown): ErrorShape {
     if (running.cancelled) return errorShape(new CancelledError('the model call was cancelled', { cause: error }));
     if (running.lane.thread !== running.thread) {
-      const message = 'the model thread died; the call can be made again';
+      const why = this.#deaths.get(running.thread);
+      const message = `the model thread died${why === undefined ? '' : ` (${why})`}; the call can be made again`;
       return errorShape(modelErrorOf({ code: 'model_connection', message, cause: error }));
     }
     // The call or its answer could not be sent between the threads, so the state of the session's mirror is uncertain.
@@ -216,10 +231,15 @@ class ThreadedPool implements ModelPool {
     for (const { thread, lane, deadline } of this.#running.values()) {
       if (now < deadline || lane.thread !== thread) continue;
       this.#lose(lane, thread);
+      this.#deaths.set(thread, SPUN);
+      this.#options.onDeath?.(SPUN, undefined);
       void thread.terminate();
     }
   };
 }
+
+/** Why a thread was ended that did not complete a call (M4). */
+const SPUN = 'its event loop was held past the deadline of a call';
 
 function startWorker(provider: ProviderData): ModelThread {
   return startThread(workerUrl('./model.worker', import.meta.url), {

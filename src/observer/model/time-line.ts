@@ -239,14 +239,14 @@ export class TimeLine {
     step.stretches.splice(0, step.stretches.length, { kind: 'wait', from, to: at }, work);
   }
 
-  #retried(event: { readonly attempt: number; readonly waitMs: number; readonly status?: number }, at: number): void {
+  #retried({ attempt, waitMs, status, code }: Extract<ObservedEvent, { type: 'llm.retry' }>, at: number): void {
     const step = this.#step;
     if (step === undefined) return;
     endLast(step, at);
-    push(step, { kind: 'wait', from: at, to: at + event.waitMs });
-    push(step, { kind: 'work', from: at + event.waitMs, to: undefined });
-    const status = event.status === undefined ? '' : ` (${event.status})`;
-    step.note = `attempt ${event.attempt} failed${status}`;
+    push(step, { kind: 'wait', from: at, to: at + waitMs });
+    push(step, { kind: 'work', from: at + waitMs, to: undefined });
+    const why = [code, status].filter((each) => each !== undefined).join(', ');
+    step.note = `attempt ${attempt} failed${why === '' ? '' : ` (${why})`}`;
   }
 
   #waitsForReply(callId: string, name: string, note: string, at: number): void {

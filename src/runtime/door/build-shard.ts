@@ -4,7 +4,7 @@
  */
 import { AgentCatalog } from '../../../actors/agent-catalog.ts';
 import type { AgentDefinition } from '../../../actors/agent-plan.ts';
-import { type ResultShortener, ResultStore } from '../../../actors/result-store.ts';
+import { type ResultDisk, type ResultShortener, ResultStore } from '../../../actors/result-store.ts';
 import { SHARD_BOUNDS, type ShardBounds } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Random, type Soon } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
@@ -21,6 +21,7 @@ import { createToolPool, type ToolPoolOptions } from '../../tools/threads/thread
 import type { RegisteredTool } from '../../tools/tool-registry.ts';
 import { Counters } from '../protocol/metrics.ts';
 import type { AgentSource, Learned, LogLine, ShardPlan } from '../protocol/protocol.ts';
+import { resultOwner } from '../shard/eraser.ts';
 import { IsolatedSessions } from '../shard/isolated-sessions.ts';
 import { SessionAtWork } from '../shard/session-at-work.ts';
 import { Shard } from '../shard/shard.ts';
@@ -53,7 +54,7 @@ export interface ShardPorts {
   readonly openJournal?: (options: JournalOptions) => Promise<Journal>;
   readonly makeToolPool?: (options: ToolPoolOptions) => ToolPool;
   readonly startModelThread?: (provider: ProviderData) => ModelThread;
-  readonly resultStore?: ResultShortener;
+  readonly resultDisk?: ResultDisk;
 }
 
 /** A shard, and the entry for messages of the host that are not requests. */
@@ -124,6 +125,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
     models = settledValue(started);
     const { makePool: makeModelPool } = models;
     shard = new Shard({
+      index: plan.index,
       journal,
       catalog,
       settings,
@@ -134,7 +136,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       soon,
       providers,
       bounds: ports.bounds ?? SHARD_BOUNDS,
-      resultStore: ports.resultStore ?? resultStoreOf(plan),
+      resultStore: resultStoreOf(plan, journal, ports.resultDisk),
       sessionAtWork: surroundings.sessionAtWork ?? new SessionAtWork(),
       isolated: new IsolatedSessions(surroundings.isolated),
       counters,
@@ -162,8 +164,19 @@ function settledValue<T>(result: PromiseSettledResult<T>): T {
 }
 
 /** The result store. If there is a data directory, its files must last as long as the log that names them. */
-function resultStoreOf({ resultStore, directory, durability }: ShardPlan): ResultShortener {
-  return new ResultStore(resultStore, { isSynced: directory !== undefined && durability !== 'os' });
+function resultStoreOf(
+  { index, resultStore, directory, durability }: ShardPlan,
+  journal: Journal,
+  disk: ResultDisk | undefined,
+): ResultShortener {
+  return new ResultStore(resultStore, {
+    isSynced: directory !== undefined && durability !== 'os',
+    ownerOf: (session) => {
+      const key = journal.keyOf(session);
+      return key === undefined ? undefined : resultOwner(index, key);
+    },
+    ...defined({ disk }),
+  });
 }
 
 function hostPlace({ name, version }: AgentSource['plan']): ToolPlace {

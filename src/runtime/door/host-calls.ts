@@ -11,12 +11,17 @@ export function hostOver(endpoint: Endpoint): HostCaller {
 }
 
 /** The embedder's functions, as the shard calls them. */
-export function hostCalls({ ask }: HostCaller): Pick<ShardHost, 'evaluateSystem' | 'consult' | 'upgrade' | 'lookUp'> {
+export function hostCalls({
+  ask,
+}: HostCaller): Pick<ShardHost, 'evaluateSystem' | 'consult' | 'upgrade' | 'lookUp' | 'eraseIndex'> {
   return {
     evaluateSystem: (agent, session) => ask('host.evaluateSystem', { agent, session }),
     consult: (question) => ask('host.consult', question),
     upgrade: (question) => ask('host.upgrade', question),
     lookUp: (question) => ask('host.lookUp', question),
+    eraseIndex: async (sessions) => {
+      await ask('host.eraseIndex', { sessions });
+    },
   };
 }
 

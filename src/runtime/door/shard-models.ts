@@ -3,8 +3,11 @@
  * circuit and model threads. With several providers, `provider-pools.ts` gives each call to the pool of its provider.
  * Runs on the shard's thread.
  */
+import { ERROR_TEXT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import type { Clock, Random, Soon } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
+import { errorShape } from '../../base/errors.ts';
+import { cutText } from '../../base/json.ts';
 import { createGovernedPool } from '../../models/governor/governed-pool.ts';
 import { RateTable } from '../../models/governor/rate-table.ts';
 import { createWarmUpPool } from '../../models/governor/warm-up-pool.ts';
@@ -130,7 +133,7 @@ function governedPool(
 async function startPool(
   { key, plan: provider }: ShardProvider,
   { threads }: ShardPlan,
-  { clock, soon, hostProvider, startModelThread }: ModelSurroundings,
+  { clock, soon, hostProvider, startModelThread, log }: ModelSurroundings,
 ): Promise<StartedPool> {
   if (provider.kind === 'host' || threads.models === 0) {
     const called = provider.kind === 'host' ? hostProvider(key, provider.name) : await resolveProvider(provider.data);
@@ -145,6 +148,7 @@ async function startPool(
     provider: provider.data,
     clock,
     ...defined({ startThread: startModelThread }),
+    onDeath: (why, error) => log(deathLogLine(provider.data, key, why, error)),
     listener: {
       completed: (completions) => attached?.completed(completions),
       delta: (id, session, piece) => attached?.delta(id, session, piece),
@@ -157,4 +161,13 @@ async function startPool(
     },
     close: () => pool.close(),
   };
+}
+
+/** A model thread dies of the code in its provider's module, such as an error thrown in a timer. */
+function deathLogLine(data: ProviderData, provider: string, why: string, error: Error | undefined): LogLine {
+  const of = data.kind === 'module' ? ` of ${data.url}` : '';
+  const message = `a model thread${of} died (${why}); another one takes its place`;
+  const stack = error?.stack === undefined ? undefined : cutText(error.stack, ERROR_TEXT_CHARACTERS_MAX);
+  const shape = error === undefined ? undefined : errorShape(error);
+  return { level: 'error', message, ...(provider === '' ? {} : { provider }), ...defined({ error: shape, stack }) };
 }

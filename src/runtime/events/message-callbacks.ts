@@ -24,7 +24,7 @@ export interface MessageCallbacksParts {
 
 interface Listeners {
   callbacks: readonly MessageCallback[];
-  /** Messages not dispatched yet; more than one only while a callback runs. */
+  /** Messages not dispatched yet. Empty unless a dispatch is in progress. */
   readonly waiting: HistoryMessage[];
   isDispatching: boolean;
 }
@@ -59,7 +59,7 @@ export class MessageCallbacks {
       return;
     }
     this.#bySession.set(session, { callbacks: [hearing], waiting: [], isDispatching: false });
-    // Uses the connection of all requests, so no message of a later request is missed.
+    // Sent over the same ordered connection as requests, so it takes effect before any later request.
     this.#parts.listen(session, true).catch((error: unknown) => this.#logThrown('cannot listen', session, error));
   }
 

@@ -176,12 +176,15 @@ export async function assembleRuntime(
   const search = searchOf(checked, place, links);
   const webhooks = await openWebhooks(checked, place, links, ports.webhooks);
   const found = isSearched(checked) ? search : undefined;
-  const values = hostValues(checked, links, {
-    search: found,
-    definitions,
-    mcp: sources?.mcp,
-    toolWatch: sources?.toolWatch,
-  });
+  const values: HostValues = {
+    ...hostValues(checked, links, {
+      search: found,
+      definitions,
+      mcp: sources?.mcp,
+      toolWatch: sources?.toolWatch,
+    }),
+    eraseIndex: (sessions) => search.erase(sessions),
+  };
   const agents = checked.agents.map(agentSource);
   const degraded = new Map<number, TroupeError>();
   const counters: SharedArrayBuffer[] = [];

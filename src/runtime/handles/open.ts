@@ -37,7 +37,7 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
 
 /** `thread`: the thread of the first shard; the caller ends it after an error. */
 async function openAt(directory: string, checked: CheckedOptions, thread: ShardWorker | undefined): Promise<Runtime> {
-  const opened = await openPlace(directory, Math.max(1, checked.threads.sessions));
+  const opened = await openPlace(directory, checked.threads.sessions);
   const place = { ...opened, ...defined({ thread }) };
   try {
     // Runs before the shards create any file, so that wider rights of an existing store are reported, whichever process
@@ -76,13 +76,15 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
  * Acquires the directory: takes the lock first, then reads the manifest. Once a store exists, its shard count overrides
  * the option (A6).
  */
-async function openPlace(directory: string, shards: number): Promise<Place> {
+async function openPlace(directory: string, sessionThreads: number): Promise<Place> {
+  const shards = Math.max(1, sessionThreads);
   if (directory === MEMORY) {
     const resultStore = await mkdtemp(join(tmpdir(), 'troupe-'));
     return { shards, resultStore, release: () => rm(resultStore, { recursive: true, force: true }) };
   }
   const root = resolve(directory);
   const lock = await acquireStoreLock(root);
+  if (sessionThreads === 0) loadShard();
   try {
     const manifest = await openManifest(root, shards);
     return {
@@ -96,4 +98,13 @@ async function openPlace(directory: string, shards: number): Promise<Place> {
     await lock.release();
     throw error;
   }
+}
+
+/**
+ * Begins to load the code of a shard with a store on this thread, while the manifest and the rights are read. It is not
+ * begun before the directory is locked: Node never tries a failed import again, and a process without descriptors fails
+ * there first. Errors are ignored here, because the shard is about to load the same code and reports them.
+ */
+function loadShard(): void {
+  import('../../journal/open-journal.ts').then(({ loadDatabase }) => loadDatabase()).catch(() => undefined);
 }

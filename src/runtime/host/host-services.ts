@@ -5,6 +5,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import { asError, CancelledError, ConfigError, describeValue } from '../../base/errors.ts';
+import { checkDelta } from '../../models/delta-check.ts';
 import { callOwnProvider } from '../../models/own-provider.ts';
 import type { ModelProvider } from '../../models/provider.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
@@ -34,6 +35,8 @@ export interface HostValues {
   readonly decisions?: HostDecisions;
   /** The sources that enrichers look up; missing: there are none. */
   readonly enricherLibrary?: EnricherLibrary;
+  /** Removes messages of deleted sessions from the files of the search index; missing: there is no index. */
+  readonly eraseIndex?: (sessions: readonly string[]) => Promise<void>;
 }
 
 /** The services of one shard, and their end. A shard on this thread calls `ask`. */
@@ -69,14 +72,22 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
       const provider = values.providers.get(key);
       if (provider === undefined) throw new ConfigError(`no provider was given by value as ${JSON.stringify(key)}`);
       const controller = new AbortController();
+      const { signal } = controller;
       calls.set(id, controller);
+      let fail: (error: Error) => void = () => undefined;
+      const malformed = new Promise<never>((_resolve, reject) => {
+        fail = reject;
+      });
+      // Answer and deltas are checked before they are cloned. A value that a clone would shorten or refuse is invalid (F56).
+      const onDelta = (given: unknown): void => {
+        if (signal.aborted) return;
+        const delta = checkDelta(given);
+        if (!(delta instanceof Error)) return endpoint.notify('model.delta', { id, delta });
+        fail(delta);
+        controller.abort(delta);
+      };
       try {
-        // The answer is checked before it is cloned. An answer that a clone would shorten or refuse is invalid (F56).
-        return await callOwnProvider(provider, request, {
-          signal: controller.signal,
-          session,
-          onDelta: (delta) => endpoint.notify('model.delta', { id, delta }),
-        });
+        return await Promise.race([callOwnProvider(provider, request, { signal, session, onDelta }), malformed]);
       } finally {
         calls.delete(id);
       }
@@ -85,6 +96,10 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
     'host.consult': (question) => decideOnHost(values.decisions ?? {}, question),
     'host.upgrade': (question) => callUpgrade(values.upgrades ?? NO_UPGRADES, question),
     'host.lookUp': (question) => lookUp(values.enricherLibrary, question),
+    'host.eraseIndex': async ({ sessions }) => {
+      await values.eraseIndex?.(sessions);
+      return null;
+    },
   };
   for (const [method, handler] of Object.entries(methods))
     endpoint.handle(method, handler as (payload: unknown) => unknown);

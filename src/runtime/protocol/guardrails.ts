@@ -5,6 +5,7 @@
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import { isRecord } from '../../base/json.ts';
+import { checkMessage, wrong } from '../../session/history/message-check.ts';
 import type { GuardVerdict } from '../../session/state/inputs.ts';
 
 /**
@@ -71,38 +72,31 @@ export async function runGuardrails<T>(
   return isChanged ? { type: 'transform', value: current } : { type: 'pass' };
 }
 
-const ROLES: ReadonlySet<unknown> = new Set(['system', 'user', 'assistant', 'tool']);
-
-/** Messages that a guardrail returned. Throws `ConfigError` for a value that is not a history. */
+/**
+ * Messages that a guardrail returned. Throws `ConfigError` for a value that is not a history, and the errors of
+ * `checkMessage` for a message that could not be stored and sent.
+ */
 export function checkMessages(value: unknown): readonly HistoryMessage[] {
   if (!Array.isArray(value))
     throw new ConfigError(`a guardrail must transform to messages, got ${describeValue(value)}`);
   return value.map((message: unknown, index) => {
-    if (!isRecord(message) || !ROLES.has(message['role'])) {
-      throw new ConfigError(`message ${index} of a guardrail has no role, got ${describeValue(message)}`);
-    }
-    const isText = typeof message['content'] === 'string';
-    const mayHoldBlocks = message['role'] === 'user' || message['role'] === 'tool';
-    if (!isText && !(mayHoldBlocks && Array.isArray(message['content']))) {
-      throw new ConfigError(
-        `message ${index} of a guardrail has invalid content: ${describeValue(message['content'])}`,
-      );
-    }
-    checkCalls(message, index);
-    return message as HistoryMessage;
+    const name = `message ${index} of a guardrail`;
+    const checked = checkMessage(message, name);
+    if (!isRecord(message)) throw wrong(name, 'an object', message);
+    if (message['role'] === 'tool') return checked as unknown as HistoryMessage;
+    if (message['role'] === 'assistant') checkCalls(message, name);
+    // The message itself, so that it equals the stored one if the guardrail did not change it.
+    return message as unknown as HistoryMessage;
   });
 }
 
-function checkCalls(message: Readonly<Record<string, unknown>>, index: number): void {
-  const calls = message['toolCalls'];
-  if (message['role'] === 'tool' && typeof message['toolCallId'] !== 'string') {
-    throw new ConfigError(`message ${index} of a guardrail is a result without a toolCallId`);
-  }
-  if (calls === undefined) return;
-  const isCall = (call: unknown): boolean =>
-    isRecord(call) && ['callId', 'name', 'arguments'].every((field) => typeof call[field] === 'string');
-  if (!Array.isArray(calls) || !calls.every(isCall)) {
-    throw new ConfigError(`message ${index} of a guardrail has invalid toolCalls: ${describeValue(calls)}`);
+/** The model gets the input of a call as its text. */
+function checkCalls({ content, toolCalls }: Readonly<Record<string, unknown>>, name: string): void {
+  if (typeof content !== 'string') throw wrong(`${name}.content`, 'a string', content);
+  if (!Array.isArray(toolCalls)) return;
+  for (const call of toolCalls) {
+    if (isRecord(call) && typeof call['arguments'] === 'string') continue;
+    throw wrong(`${name}.toolCalls[].arguments`, 'a string', call);
   }
 }
 

@@ -2,7 +2,7 @@
  * The host thread's decisions for its sessions: verdicts of listeners at a message boundary, calls that need a person,
  * and guardrails of a request and of an answer. Each question has one verdict. Both are plain data.
  */
-import { asError, ConfigError } from '../../base/errors.ts';
+import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import { NotPlainError, toPlainJson } from '../../base/json.ts';
 import type { BoundaryVerdict, GuardVerdict } from '../../session/state/inputs.ts';
@@ -58,7 +58,12 @@ async function atBoundary(
     const isNeeded = await named(`approve of agent ${JSON.stringify(agent)}`, () =>
       needsPerson?.({ session, callId, name, input }),
     );
-    if (isNeeded === true) approve.push(callId);
+    // A forgotten `return` must not let a call run that a person should see.
+    if (typeof isNeeded !== 'boolean')
+      throw new ConfigError(
+        `approve of agent ${JSON.stringify(agent)} must return true or false, got ${describeValue(isNeeded)}`,
+      );
+    if (isNeeded) approve.push(callId);
   }
   return { approve };
 }

@@ -8,9 +8,7 @@ import type { UpgradeQuestion } from './upgrade.ts';
 
 /** Requests of a shard to its host, request and answer: calls of the functions that the embedder gave. */
 export interface HostMethods {
-  /**
-   * Calls a provider given as a value, and answers with its response. The deltas come before, as notes (`model.delta`).
-   */
+  /** Calls a provider given as a value. Its deltas come before its response, as notes (`model.delta`). */
   'host.generate': { request: HostModelCall; answer: unknown };
   /** The text of an agent's system function. */
   'host.evaluateSystem': { request: { readonly agent: string; readonly session: string }; answer: string };
@@ -20,6 +18,8 @@ export interface HostMethods {
   'host.upgrade': { request: UpgradeQuestion; answer: readonly EditRequest[] };
   /** The answer to a question of an enricher. */
   'host.lookUp': { request: EnricherQuestion; answer: EnricherReply };
+  /** Answers when no file of the search index has messages of these deleted sessions. */
+  'host.eraseIndex': { request: { readonly sessions: readonly string[] }; answer: null };
 }
 
 /** Asks the host: over the endpoint, or on the host thread by a plain call. */

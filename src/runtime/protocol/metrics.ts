@@ -8,6 +8,7 @@
  *    attempts of tool calls that failed and are repeated, bytes of the answered requests whose provider reports them,
  *    requests that continued a message thread or were replayed because they could not;
  *  - `shard/residency.ts`: sessions in memory, calls that wait for a person; `shard/shard.ts`: flushes;
+ *  - `shard/eraser.ts`: deleted sessions that are not erased yet;
  *  - `door/build-shard.ts`: tool calls that wait for a thread; `door/shard-models.ts`: model calls that the governor
  *    holds back, calls that warm the provider's cache, and the counters of each provider; `door/shard.worker.ts`:
  *    stalls.
@@ -37,6 +38,7 @@ export const COUNTERS = [
   'toolCallsWaiting',
   'toolRetries',
   'callsWaitingForPerson',
+  'sessionsErasing',
 ] as const;
 
 /** A counter's name. */

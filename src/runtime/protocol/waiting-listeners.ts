@@ -11,7 +11,7 @@
  *     stored.
  */
 import { WAITING_LISTENERS_MAX } from '../../base/bounds.ts';
-import { LimitError } from '../../base/errors.ts';
+import { describeValue, LimitError } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 
 /** The actions of a listener that a run waits for. */
@@ -86,6 +86,9 @@ export class WaitingListeners {
     let interrupt: { readonly reason: string | null } | undefined;
     const control: BoundaryControl = {
       interrupt: (reason) => {
+        if (typeof (reason ?? '') !== 'string') {
+          throw new TypeError(`interrupt(reason) takes a string, null or nothing; got ${describeValue(reason)}`);
+        }
         interrupt ??= { reason: reason ?? null };
       },
     };

@@ -1,6 +1,6 @@
 /**
  * Runs before the deletion of a session whose log forks share: the beginning of each fork is stored separately (K5).
- * One pass over the log finds all beginnings. Forks made at the same position share one stored text.
+ * One pass over the log finds all beginnings. Each fork has a separate stored text, which is removed with the fork.
  */
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
@@ -24,7 +24,7 @@ export function storeRoots(journal: Journal, state: SessionState, key: SessionKe
   const wanted = forksThere(journal, state);
   if (wanted.size === 0) return [];
   const roots: ForkRoot[] = [];
-  let last: { readonly address: string; readonly place: string } | undefined;
+  let last: { readonly text: string; readonly place: string } | undefined;
   for (const { marker, state: then, turns } of forksOf(journal, state.id, key, Math.min(...wanted.keys()))) {
     const fork = wanted.get(marker.fork);
     if (fork === undefined) continue;
@@ -32,8 +32,8 @@ export function storeRoots(journal: Journal, state: SessionState, key: SessionKe
     // A marker is a separate transition that changes no state, so forks with directly adjacent markers have the same
     // beginning.
     const place = `${turns - then.nextFork}/${then.eventSeq}/${then.epoch}/${at ?? ''}`;
-    if (last?.place !== place) last = { place, address: journal.putBlob(encodeSeed(forkSeed(then, at))) };
-    roots.push({ name, key: fork.key, base: last.address });
+    if (last?.place !== place) last = { place, text: encodeSeed(forkSeed(then, at)) };
+    roots.push({ name, key: fork.key, base: journal.putBlob(last.text, fork.key) });
     if (roots.length === wanted.size) break;
   }
   return roots;

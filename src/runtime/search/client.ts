@@ -7,6 +7,7 @@
  *  R2 a search finds only messages that existed when it began; see V1 of `service.ts`;
  *  R3 the host only forwards pages: neither a search nor building the index blocks it.
  */
+import { existsSync } from 'node:fs';
 import { SEARCH_CLOSE_MS, SEARCH_WAIT_MS } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, TroupeError } from '../../base/errors.ts';
@@ -98,6 +99,15 @@ export class MessageSearch {
   /** Forgets deleted sessions. */
   forget(sessions: readonly string[]): void {
     this.#thread?.endpoint.notify('forget', sessions);
+  }
+
+  /**
+   * Removes messages of these deleted sessions from all files of the index. Resolves at once if there is no index. Rejects
+   * with the error of a shard or of the device, and when the thread dies.
+   */
+  async erase(sessions: readonly string[]): Promise<void> {
+    if (this.#thread === undefined && !existsSync(this.#parts.directory)) return;
+    await this.#asked(this.#running(), 'erase', sessions);
   }
 
   /** Saves the index, waiting at most `SEARCH_CLOSE_MS`, and ends the thread. */

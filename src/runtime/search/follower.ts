@@ -44,8 +44,10 @@ interface FollowedSession {
 interface FollowedShard {
   /** The last row that was read. */
   row: number;
-  /** The checksum of that row, which identifies the log. */
+  /** The checksum of that row, which identifies the log until rows are rewritten. */
   checksum: number;
+  /** The number of writes that had rewritten rows of the log. */
+  rewrites: number;
   readonly sessions: Map<number, FollowedSession>;
 }
 
@@ -54,6 +56,7 @@ export interface SavedFollower {
   readonly shards: readonly {
     readonly row: number;
     readonly checksum: number;
+    readonly rewrites: number;
     readonly sessions: readonly FollowedSession[];
   }[];
 }
@@ -65,6 +68,8 @@ export const savedFollowerSchema: z.ZodType<SavedFollower> = z.object({
       z.object({
         row: z.number(),
         checksum: z.number(),
+        // Missing in an index of an earlier version, when no row was rewritten.
+        rewrites: z.number().default(0),
         sessions: z
           .array(
             z.object({
@@ -165,11 +170,12 @@ export class SearchFollower {
     for (const [shard, followed] of this.#shards.entries()) {
       for (;;) {
         const from = followed.row + 1;
-        const { rows, isLast } = await shippedRows((offset) => this.#ask(shard, 'search.log', { from, offset }));
-        await this.#take(shard, followed, rows);
+        const read = await shippedRows((offset) => this.#ask(shard, 'search.log', { from, offset }));
+        await this.#take(shard, followed, read.rows);
+        followed.rewrites = read.rewrites;
         await this.#settleDoubts();
         this.#stepped();
-        if (isLast) break;
+        if (read.isLast) break;
       }
     }
     for (const each of this.#behind) await this.#readWhole(each);
@@ -187,16 +193,21 @@ export class SearchFollower {
 
   save(): SavedFollower {
     return {
-      shards: this.#shards.map(({ row, checksum, sessions }) => ({ row, checksum, sessions: [...sessions.values()] })),
+      shards: this.#shards.map(({ sessions, ...place }) => ({ ...place, sessions: [...sessions.values()] })),
     };
   }
 
-  /** True if the log still has the last saved row at its position. A row never changes or disappears. */
-  async #isSameLog(shard: number, { row, checksum }: FollowedShard): Promise<boolean> {
+  /**
+   * True if this is the log that was followed. It has the last saved row at its position, unless rows were rewritten
+   * meanwhile. A log that went back has fewer rewrites, or the same number and another row.
+   */
+  async #isSameLog(shard: number, { row, checksum, rewrites }: FollowedShard): Promise<boolean> {
     if (row === 0) return true;
-    const { rows } = await shippedRows((offset) => this.#ask(shard, 'search.log', { from: row, offset }));
+    const { rows, rewrites: now } = await shippedRows((offset) =>
+      this.#ask(shard, 'search.log', { from: row, offset }),
+    );
     const [there] = rows;
-    return there?.row === row && rowChecksum(there.bytes) === checksum;
+    return now > rewrites || (there?.row === row && rowChecksum(there.bytes) === checksum);
   }
 
   async #forgetDeleted(shard: number, { sessions }: FollowedShard): Promise<void> {
@@ -332,7 +343,7 @@ export class SearchFollower {
 function restoredShard(saved: SavedFollower['shards'][number] | undefined): FollowedShard {
   const sessions = new Map<number, FollowedSession>();
   for (const each of saved?.sessions ?? []) sessions.set(each.key, { ...each });
-  return { row: saved?.row ?? 0, checksum: saved?.checksum ?? 0, sessions };
+  return { row: saved?.row ?? 0, checksum: saved?.checksum ?? 0, rewrites: saved?.rewrites ?? 0, sessions };
 }
 
 /**

@@ -20,6 +20,7 @@ const service = new SearchService({
 });
 endpoint.handle('search', (request) => service.search(request as SearchRequest));
 endpoint.handle('forget', (sessions) => service.forget(sessions as readonly string[]));
+endpoint.handle('erase', (sessions) => service.erase(sessions as readonly string[]));
 endpoint.handle('statistics', () => {
   const { heapUsed, external } = process.memoryUsage();
   return { ...service.statistics(), threadBytes: heapUsed + external };

@@ -141,6 +141,23 @@ export class SearchService {
     this.#isSaved = false;
   }
 
+  /**
+   * Removes messages of these deleted sessions from all files. Rejects with the error of a shard or of the device; the next
+   * call tries again.
+   */
+  async erase(sessions: readonly string[]): Promise<void> {
+    this.forget(sessions);
+    await this.#catchUp();
+    if (this.#isClosed) return;
+    try {
+      this.#index.erase();
+    } catch (error) {
+      if (!(error instanceof DamagedSegmentError)) throw error;
+      this.#beginAnew();
+    }
+    this.#save();
+  }
+
   /** Saves the index and closes the segment store. */
   close(): void {
     if (this.#isClosed) return;

@@ -13,12 +13,14 @@
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { type StoreLostError, TroupeError } from '../../base/errors.ts';
+import type { SessionKey } from '../../journal/position.ts';
 import type { CallWait } from '../../models/pool.ts';
 import { storeRoots } from '../reading/fork-roots.ts';
 import { isHeadBlocked } from '../reading/head.ts';
 import type { Admission } from './admission.ts';
 import type { CommitQueue } from './commit-queue.ts';
 import type { EditQueue } from './edit-queue.ts';
+import type { Eraser } from './eraser.ts';
 import type { InterruptedSessions } from './interrupted-sessions.ts';
 import type { Residency } from './residency.ts';
 import type { SessionTimers } from './session-timers.ts';
@@ -41,6 +43,7 @@ export interface LifeParts {
   readonly outage: StoreOutage;
   readonly waiters: ShardWaiters;
   readonly edits: EditQueue;
+  readonly eraser: Eraser;
 }
 
 /** See the head of the file. */
@@ -56,6 +59,7 @@ export class Life {
   readonly #outage: StoreOutage;
   readonly #waiters: ShardWaiters;
   readonly #edits: EditQueue;
+  readonly #eraser: Eraser;
   /** Checks whether a call or a commit is still in flight; set while closing. */
   #onStill: (() => void) | undefined;
   #isClosing = false;
@@ -73,6 +77,7 @@ export class Life {
     this.#outage = given.outage;
     this.#waiters = given.waiters;
     this.#edits = given.edits;
+    this.#eraser = given.eraser;
   }
 
   /** Why no transition may run: the store refuses writes, or the shard is closed. */
@@ -101,6 +106,7 @@ export class Life {
   /** Resumes everything that was interrupted (A10), one slice per tick. */
   resumeInterrupted(): void {
     this.#interrupted.resumeAll();
+    this.#eraser.begin();
   }
 
   /** Resolves when every session that was interrupted when the store was opened has been read. */
@@ -203,10 +209,13 @@ export class Life {
     }
     const parent = actor.state.parent;
     const subtree = this.#subtree(actor);
-    this.#rootForks(subtree);
+    const heirs = this.#rootForks(subtree);
     // The removal comes first: a transition may close the open batch, and the removal must be in one append with the
     // report to the parent (H7).
-    this.#parts.journal.remove(subtree.map((each) => each.key));
+    this.#parts.journal.remove(
+      subtree.map((each) => each.key),
+      heirs,
+    );
     for (const each of subtree) {
       this.#residency.drop(each);
       this.#residency.personWaits.forget(each.id);
@@ -219,6 +228,7 @@ export class Life {
     }
     const release = (): void => {
       reply.resolve(subtree.map((each) => each.id));
+      this.#eraser.begin();
       this.checkDrained();
     };
     this.#commits.add({ release, refuse: (error) => reply.reject(storeError(error)) });
@@ -226,8 +236,12 @@ export class Life {
     this.#transitions.gauge();
   }
 
-  /** Forks that share these logs get a copy of their beginning, because the logs are about to be removed. */
-  #rootForks(leaving: readonly SessionActor[]): void {
+  /**
+   * Forks that share these logs get a copy of their beginning, because the logs are about to be removed. Returns the
+   * forks of each session: what they share names its results.
+   */
+  #rootForks(leaving: readonly SessionActor[]): ReadonlyMap<SessionKey, readonly SessionKey[]> {
+    const forks = new Map<SessionKey, SessionKey[]>();
     for (const { key, state } of leaving) {
       if (state.forks.length === 0) continue;
       for (const root of storeRoots(this.#parts.journal, state, key)) {
@@ -238,8 +252,10 @@ export class Life {
           root.base,
           isKnown ? this.#residency.inMemory(root.name) : this.#residency.find(root.name),
         );
+        forks.set(key, [...(forks.get(key) ?? []), root.key]);
       }
     }
+    return forks;
   }
 
   #subtree(root: SessionActor): readonly SessionActor[] {
@@ -278,6 +294,7 @@ export class Life {
     await this.#halfStepsDone(deadlineMs);
     this.#isClosed = true;
     this.#outage.close();
+    this.#eraser.close();
     this.#residency.endSweeps();
     this.#interrupted.close();
     for (const actor of this.#residency.actors()) this.#timers.clear(actor);

@@ -55,6 +55,8 @@ export interface ShardHost {
   consult(question: HostQuestion): Promise<HostVerdict>;
   upgrade(question: UpgradeQuestion): Promise<readonly EditRequest[]>;
   lookUp(question: EnricherQuestion): Promise<EnricherReply>;
+  /** Resolves when no file of the search index has messages of these deleted sessions. */
+  eraseIndex(sessions: readonly string[]): Promise<void>;
 }
 
 /** Reports a thrown value to the logger on the host. */
@@ -65,6 +67,8 @@ export function logThrown(host: ShardHost, message: string, thrown: unknown, ses
 
 /** The parts of a shard. */
 export interface ShardParts {
+  /** The number of the shard. */
+  readonly index: number;
   readonly journal: Journal;
   readonly catalog: AgentCatalog;
   readonly settings: Settings;

@@ -15,6 +15,7 @@ import { EventReplays } from '../reading/event-replay.ts';
 import { Admission } from './admission.ts';
 import { CommitQueue } from './commit-queue.ts';
 import { EditQueue } from './edit-queue.ts';
+import { Eraser } from './eraser.ts';
 import { InterruptedSessions } from './interrupted-sessions.ts';
 import { Life } from './life.ts';
 import { NoticeChain } from './notice-chain.ts';
@@ -129,6 +130,17 @@ export class Shard {
       },
       done: () => this.life.checkDrained(),
     });
+    const eraser = new Eraser({
+      shard: parts.index,
+      journal,
+      results: parts.resultStore,
+      commits,
+      clock,
+      eraseIndex: (sessions) => host.eraseIndex(sessions),
+      counters: parts.counters,
+      isDegraded: () => outage.error !== undefined,
+      failed: (thrown) => logThrown(host, 'a removed session cannot be erased now', thrown),
+    });
     const shared = { parts, residency, commits, work, timers, live, interrupted, waiters, edits };
     this.transitions = new Transitions({
       ...shared,
@@ -139,7 +151,7 @@ export class Shard {
         checkDrained: () => this.life.checkDrained(),
       },
     });
-    this.life = new Life({ ...shared, transitions: this.transitions, outage });
+    this.life = new Life({ ...shared, transitions: this.transitions, outage, eraser });
   }
 
   /** True while the session's move to another version of its agent waits or runs. */

@@ -29,7 +29,7 @@ import { storeContents } from '../../session/rules/waiting-content.ts';
 import { NO_RECORDS } from '../../session/state/decision.ts';
 import type { Environment, Input } from '../../session/state/inputs.ts';
 import { encodeTransition } from '../../session/state/records.ts';
-import { SUBAGENT_TRUNCATION_REASON } from '../../tools/truncation.ts';
+import { childReplyBounds } from '../../tools/truncation.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import type { Admission } from './admission.ts';
 import type { CommitItem, CommitQueue } from './commit-queue.ts';
@@ -188,12 +188,7 @@ export class Transitions {
       if (error === undefined) return this.#families.due(parent, child.id, options);
       return this.#families.failed(parent, child.id, error, options);
     },
-    shorten: (text) =>
-      this.#parts.resultStore.shortenNow(text, {
-        charactersMax: this.#parts.settings.tools.maxSubagentResponseChars,
-        bytesMax: this.#parts.limits.toolResultBytes,
-        reason: SUBAGENT_TRUNCATION_REASON,
-      }),
+    shorten: (session, text) => this.#parts.resultStore.shortenNow(text, { session, ...childReplyBounds(this.#parts) }),
   };
 
   #transition(actor: SessionActor, inputs: readonly Input[], reply: Reply | undefined): void {

@@ -84,6 +84,8 @@ export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
       type: 'llm.retry',
       attempt: record.attempt,
       waitMs: record.waitMs,
+      ...(record.code === undefined ? {} : { code: record.code }),
+      ...(record.detail === undefined ? {} : { detail: record.detail }),
       ...(record.status === undefined ? {} : { status: record.status }),
       ...(record.repaired === undefined ? {} : { repaired: record.repaired }),
     });

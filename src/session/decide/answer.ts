@@ -171,6 +171,8 @@ export function decideModelFailure(
           halfStep: input.halfStep,
           attempt: current.attempt,
           waitMs,
+          code: error.code,
+          detail: error.message,
           ...(typeof status === 'number' ? { status } : {}),
         },
       ],
@@ -205,7 +207,7 @@ function decideRepair(state: SessionState, error: ErrorShape, environment: Envir
   const rule = error.data?.['rule'];
   if (current === undefined || current.compaction !== undefined) return undefined;
   if (!isRefusedRequest(error) || !THOUGHT_RULES.has(rule) || !showsThoughts(state)) return undefined;
-  const why = { status: BAD_REQUEST, repaired: String(rule) };
+  const why = { code: error.code, detail: error.message, status: BAD_REQUEST, repaired: String(rule) };
   return callInNewEpoch(state, current, environment, newEpoch(environment.agent), why);
 }
 

@@ -11,7 +11,7 @@ export function callInNewEpoch(
   { halfStep, attempt }: CurrentCall,
   environment: Environment,
   epoch: RecordOf<'epoch'>,
-  why: Pick<RecordOf<'retried'>, 'status' | 'repaired' | 'fallsBack' | 'usage'>,
+  why: Pick<RecordOf<'retried'>, 'code' | 'detail' | 'status' | 'repaired' | 'fallsBack' | 'usage'>,
 ): Decision {
   return {
     records: [epoch, { type: 'retried', halfStep, attempt, waitMs: 0, ...why }],

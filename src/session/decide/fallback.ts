@@ -35,6 +35,7 @@ export function moveOn(
   const next = nextModel(environment, toOther || because === 'model_authentication');
   if (current === undefined || current.compaction !== undefined || next === undefined) return undefined;
   const again = callInNewEpoch(state, current, environment, newEpoch(next, because), {
+    code: because,
     fallsBack: true,
     ...(usage === undefined ? {} : { usage }),
   });

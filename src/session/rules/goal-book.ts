@@ -76,13 +76,13 @@ export function withPins(
   return { ...book, pins: [...pins.values()].sort((a, b) => a.seq - b.seq) };
 }
 
-/** A book without the pins of these messages, which were removed. */
+/** A book without the pins of these removed messages. */
 export function withoutPinsOf(book: GoalBook, seqs: readonly number[]): GoalBook {
   const pins = book.pins.filter((pin) => !seqs.includes(pin.seq));
   return pins.length === book.pins.length ? book : { ...book, pins };
 }
 
-/** A book in which a pin of one message replaces the pins that belong only to this goal. */
+/** A book with `message` pinned to `goal`. Earlier pins that belong only to that goal are removed. */
 export function withOnlyPin(book: GoalBook, goal: number, message: { seq: number; text: string }): GoalBook {
   const others = book.pins.filter((pin) => pin.goals.some((each) => each !== goal));
   return withPins({ ...book, pins: others }, [message], [goal]);
@@ -158,7 +158,7 @@ function rootText(book: GoalBook, root: GoalNode, pins: readonly Pin[], shown: S
 }
 
 /**
- * The pins of messages before the window that are shown: the newest within the token limit, at least one; ascending.
+ * The newest pins of messages before the window that fit the token limit, ascending. The newest one is always included.
  */
 function pinsShown(book: GoalBook, firstSeq: number): readonly Pin[] {
   const shown: Pin[] = [];

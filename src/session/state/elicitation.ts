@@ -7,9 +7,9 @@ import type { Json } from '../../base/json.ts';
 /** The data that a server needs to continue its call. Only the server reads `key` and `state`. */
 export interface Elicitation {
   readonly server: string;
-  /** The server's own name of the question. */
+  /** The server's own name for the question. */
   readonly key: string;
-  /** The server's state of the call; missing: it has none. */
+  /** The server's state for the call. Missing if the server keeps none. */
   readonly state?: string;
 }
 

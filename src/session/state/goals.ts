@@ -24,6 +24,6 @@ export interface GoalBook {
   readonly goals: readonly GoalNode[];
   readonly pins: readonly Pin[];
   readonly next: number;
-  /** Token limit of the pins that are shown, as of the last eviction (messages that left the window). */
+  /** Token limit of the pins that are shown. Set at an eviction, when messages leave the window. */
   readonly pinTokens: number;
 }

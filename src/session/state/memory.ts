@@ -41,7 +41,7 @@ export interface SummaryRun {
   readonly ended?: SummaryEnd;
 }
 
-/** How a run ended. `text` missing: there is nothing to remember, and the window may still move. */
+/** How a run ended. `text` missing: there is nothing to remember. The messages may leave the window all the same. */
 export type SummaryEnd = { readonly text?: string } | { readonly error: ErrorShape };
 
 /** The memory of messages that left a session's window. */
@@ -53,11 +53,11 @@ export interface Memory {
    * `nextMessageSeq` when a summary of messages last failed. No other summary is tried before there are new messages.
    */
   readonly failedAt?: number;
-  /** The number of snapshots when summing them up failed. It is tried again when there are more snapshots. */
+  /** The number of snapshots when the last attempt to sum them up failed. The next attempt waits for more snapshots. */
   readonly restsAt?: number;
   /** The text of the snapshots in this epoch's system prompt. */
   readonly shown?: string;
-  /** Token limits of the snapshots that are shown, by level, as of the last snapshot. */
+  /** Token limits of the snapshots that are shown, by level. Set whenever a summary takes effect. */
   readonly budgets: SnapshotBudgets;
 }
 

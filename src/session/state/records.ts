@@ -137,6 +137,10 @@ export type SessionRecord =
       readonly halfStep: number;
       readonly attempt: number;
       readonly waitMs: number;
+      /** The code of the failure, or `refusal`; missing: an older version wrote the record. */
+      readonly code?: string;
+      /** The message of the failure. */
+      readonly detail?: string;
       readonly status?: number;
       /** The rule of the API that the request broke. The request is now rendered differently. */
       readonly repaired?: string;

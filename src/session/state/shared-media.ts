@@ -4,7 +4,7 @@
  */
 import { MEDIA_CHARACTERS_MIN, SHARED_MEDIA_BYTES_MAX } from '../../base/bounds.ts';
 
-/** Marks a text with base64. Only such a text is parsed with a visit to each member, because that takes longer. */
+/** Marks a text with base64. Other texts are parsed without a visit to each member, which is faster. */
 const BASE64 = '"type":"base64"';
 
 /** See the head of the file. Each reading of a log has its own object, which keeps up to `SHARED_MEDIA_BYTES_MAX`. */
@@ -21,7 +21,7 @@ export class SharedMedia {
     });
   }
 
-  /** The string that the first value with this text had. */
+  /** An equal string from an earlier value, if one is kept; otherwise `text`. */
   #shared(text: string): string {
     const known = this.#known.get(text);
     if (known !== undefined) return known;

@@ -1,5 +1,5 @@
 /**
- * The tasks of a session, which form the branches of its conversation: their form in a state and in a snapshot. Plain
+ * The form of a session's tasks in its state and in a snapshot. Tasks form the branches of the conversation. Plain
  * data; `history/tasks.ts` interprets it.
  */
 
@@ -9,9 +9,9 @@ export interface Tasks {
   current: number;
   active: number;
   /**
-   * The messages from which on a task was active, as triples: message seq, task, and epoch ms at which the task began.
-   * The time is 0 where the session only returned to the task. The list is flat to save memory, because every turn adds
-   * a triple. It ascends by seq; the last of several triples with the same seq counts.
+   * Triples that say when a task became active: seq of its first message, task id, and epoch ms at which the task
+   * began. The time is 0 if the session only returned to the task. The list is flat to save memory, because every turn
+   * adds a triple. It ascends by seq; the last of several triples with the same seq counts.
    */
   starts: number[];
   /** The parents of tasks whose parent is not the preceding task. */

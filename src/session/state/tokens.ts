@@ -3,7 +3,7 @@ import { BYTES_PER_TOKEN } from '../../base/bounds.ts';
 import type { ContentBlock } from '../../base/messages.ts';
 import type { AnswerForm } from './answer-form.ts';
 
-/** `ceil(UTF-8 bytes / 4)`; 0 for nothing. */
+/** `ceil(UTF-8 bytes / 4)`. */
 export function estimateTokens(text: string): number {
   return Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN);
 }
@@ -13,7 +13,7 @@ export function contentBytes(content: string | readonly ContentBlock[]): number 
   return Buffer.byteLength(typeof content === 'string' ? content : JSON.stringify(content));
 }
 
-/** UTF-8 bytes of the schema of an answer's form, which a request has too. */
+/** UTF-8 bytes of the JSON schema of an answer's form. */
 export function formBytes({ schema }: AnswerForm): number {
   return Buffer.byteLength(JSON.stringify(schema));
 }

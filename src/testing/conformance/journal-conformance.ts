@@ -4,13 +4,20 @@
  */
 
 import { crashChecks } from './journal-crash-checks.ts';
+import { erasureChecks } from './journal-erasure-checks.ts';
 import { logChecks } from './journal-log-checks.ts';
 import { mediaChecks } from './journal-media-checks.ts';
 import { tableChecks } from './journal-table-checks.ts';
 import type { JournalCheck, MakeJournal } from './journal-under-test.ts';
 
 /** Every check, in the order they are run. */
-export const journalChecks: readonly JournalCheck[] = [...logChecks, ...tableChecks, ...mediaChecks, ...crashChecks];
+export const journalChecks: readonly JournalCheck[] = [
+  ...logChecks,
+  ...tableChecks,
+  ...mediaChecks,
+  ...erasureChecks,
+  ...crashChecks,
+];
 
 /**
  * Titles of the checks that passed, and of the checks that were skipped because the store lacks an ability that they

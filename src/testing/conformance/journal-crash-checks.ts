@@ -243,7 +243,7 @@ async function runModel(store: JournalUnderTest, random: (below: number) => numb
   assertLog(journal, written);
 }
 
-/** Integers from 0 to below a bound: a linear congruential generator, so that the seed determines the run. */
+/** Random integers from 0, less than `below`: a linear congruential generator, so that the seed determines the run. */
 function randomNumbers(seed: number): (below: number) => number {
   let state = seed >>> 0;
   return (below) => {

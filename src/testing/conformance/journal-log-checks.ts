@@ -25,8 +25,8 @@ export interface Written {
 }
 
 /**
- * Asserts that the journal holds exactly `written`, by `tail`, `tailKeys` and `read`, from the start and from positions
- * after it.
+ * Asserts that `tail`, `tailKeys` and `read` return exactly `written`, from the start and from later positions. Also
+ * checks the pages of the log.
  */
 export function assertLog(journal: Journal, written: readonly Written[]): void {
   const positions = [0, ...new Set(written.map((entry) => entry.position))];
@@ -51,7 +51,7 @@ function assertPages(journal: Journal, from: Position, wanted: readonly Written[
   const end = journal.end();
   assert.ok(
     wanted.every(({ position }) => position <= end),
-    `end ${end} is behind every entry`,
+    `an entry is behind the end ${end}`,
   );
   for (let after = from; after < end; ) {
     const page = journal.tailPage(after, 3);

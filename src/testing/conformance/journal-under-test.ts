@@ -11,7 +11,7 @@ export interface JournalCheck {
 /** One store under test, empty when made, with one journal open on it. */
 export interface JournalUnderTest {
   readonly journal: Journal;
-  /** Opens the store again. The previous journal is closed by then. */
+  /** Opens the store again. The caller has closed the previous journal. */
   reopen(): Promise<Journal>;
   /**
    * Opens the store again as after a crash. Unflushed data is gone. The previous journals were not closed and still
@@ -19,8 +19,8 @@ export interface JournalUnderTest {
    */
   crash?(): Promise<Journal>;
   /**
-   * Makes every later write fail with `cause`, as a full disk would. `undefined` ends this. If this method is missing,
-   * the checks that need it are skipped.
+   * Makes every later write fail with `cause`, as a full disk would. With `undefined`, writes succeed again. If this
+   * method is missing, the checks that need it are skipped.
    */
   refuseWrites?(cause: Error | undefined): void;
   /** Frees everything, including open journals. Called once, whether the check passed or failed. */
@@ -30,5 +30,5 @@ export interface JournalUnderTest {
 /** Makes a new, empty store. */
 export type MakeJournal = () => Promise<JournalUnderTest>;
 
-/** An ability that a check needs and the port does not have. */
+/** An ability of the store under test that some checks need, and that the port itself does not have. */
 export type JournalAbility = 'crash' | 'refuseWrites';

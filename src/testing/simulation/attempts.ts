@@ -70,7 +70,7 @@ export class Attempts {
     }
   }
 
-  /** The outcome of an answer; undefined if the outcome is unknown because the runtime ended. */
+  /** The outcome of an answer; undefined if it is unknown. Records an error that the contract does not allow. */
   async outcomeOf(words: Promise<unknown>): Promise<Outcome | undefined> {
     try {
       const value = await words;

@@ -92,12 +92,15 @@ export class Embedder {
     await world.sleep(process, FINISH_MS);
   }
 
-  /** For the last process: resends everything with a key until it is acknowledged, and awaits every answer. */
+  /**
+   * For the last process: resends everything with a key until it is acknowledged. Then every session must answer a last
+   * message.
+   */
   async settle(): Promise<void> {
     const { runtime, ledger, world, process } = this.#parts;
     let isOver = false;
     const attended = this.#histories.attend(() => isOver);
-    // If the runtime gives up a session thread, `attended` rejects as this function does.
+    // If the runtime gives up a session thread, `attended` rejects before it is awaited. This function rejects, too.
     attended.catch(() => undefined);
     await runtime.resume();
     for (const { id } of await runtime.sessions.list({ order: 'id', limit: 10_000 }))

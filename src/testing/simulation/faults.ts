@@ -22,7 +22,7 @@ export const PROVIDER_FAULT_KINDS = [
 /** Faults of the receiver of a webhook, for runs that have one: it is down for minutes, or its answer is lost. */
 export const WEBHOOK_FAULT_KINDS = ['webhook.down', 'webhook.lost'] as const;
 
-/** The faults of every run. */
+/** The faults that any run may have. */
 const COMMON_FAULT_KINDS = [
   // The process dies at an operation of the store: before it, in mid-write, or after it but before the write is
   // acknowledged.
@@ -112,9 +112,11 @@ const COMMON_FAULT_KINDS = [
   // attempt.
   'tool.flaky',
   'tool.crash',
+  // The provider passes a delta without a text.
+  'model.malformed_delta',
 ] as const;
 
-/** Every kind of fault the simulator knows, grouped by its target. */
+/** Every kind of fault that the simulator knows. */
 export const FAULT_KINDS: readonly FaultKind[] = [
   ...COMMON_FAULT_KINDS,
   ...PROVIDER_FAULT_KINDS,

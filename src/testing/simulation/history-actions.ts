@@ -33,8 +33,8 @@ const ATTENDING_MS = 5_000;
 /** Rounds after which a session that still waits for approval, or is suspended, is stuck. */
 const ATTENDING_ROUNDS = 60;
 /**
- * The same if no approver comes and the calls expire. Calls expire by wall time, which may have been set back by an
- * hour.
+ * The same bound if no approver comes and the calls expire. Calls expire by wall time, which may have been set back by
+ * an hour.
  */
 const ABSENT_ROUNDS = 850;
 

@@ -1,7 +1,6 @@
 /**
  * The invariants that must hold after every life of a runtime: from its opening to its crash or close. The checks
- * compare the replies and events that left the runtime (`ledger.ts`) with the stores (`session-story.ts`). They do not
- * depend on the schedule of events.
+ * compare the replies and events that left the runtime (`ledger.ts`) with the stores (`session-story.ts`).
  *
  *  I1 each acknowledged message, its image too, is in its session's store exactly once, unchanged and in order; each
  *     accepted entry is in exactly one of mailbox, log, dropped-with-reason (A7);
@@ -42,9 +41,10 @@
  *      are used up; a `once` or `probe` call never has a second attempt;
  *  I27 at most `subagents.maxActive` children of a session work at once. The others wait in the order of their spawning
  *      and start nothing. The first of them starts in the batch that frees a place;
- *  I28 a session's last outcome and error, in its state and in lists, are those of the last end of a turn in its log.
+ *  I28 a session's last outcome and error, in its state and in lists, are those of the last end of a turn in its log;
  *  I29 a budget counts each token of its session and its descendants once; no call begins after the budget is used up;
- *  I30 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
+ *  I30 a deleted session leaves no entry in a row and no result file (checked by `families/erasures.ts`);
+ *  I32 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
  *      of that version; a turn begins with the current one (checked in `versions/`).
  */
 

@@ -5,7 +5,7 @@ import type { SimulatedProcess, World, WorldListener } from './world.ts';
 
 /** Log lines that report a broken invariant that the runtime survived. */
 const COMPLAINTS = /turn failed|followed a flush|cannot be resumed/;
-/** The same, unless a device stopped answering: a thread then cannot close in time. */
+/** Reports a broken invariant, too, unless a device stopped answering: a thread then cannot close in time. */
 const LATE = /did not close within/;
 
 /** See the file header. Findings go to the ledger. */
@@ -31,7 +31,7 @@ export class RunWatch implements WorldListener {
     this.#ledger.violate('failed', `uncaught in ${process.name}: ${text}`);
   }
 
-  /** The logger of the runtime of a new life. A transition that throws does not end the runtime, and is only logged. */
+  /** The logger of a newly opened runtime. A transition that throws does not end the runtime, and is only logged. */
   logger(): Logger {
     this.#isDeviceSilent = false;
     const write = (fields: object, message: string): void => {

@@ -12,7 +12,7 @@ export interface ManyOptions {
   readonly seeds: number;
   /** Threads, from 1. */
   readonly threads: number;
-  /** Called after each seed, in no order. */
+  /** Called after each seed, in no particular order. */
   readonly onResult?: (result: SimulationResult) => void;
   /** The number of failed seeds after which no further seed is started; default 10. */
   readonly failuresMax?: number;
@@ -79,14 +79,14 @@ export async function simulateMany(options: ManyOptions): Promise<SimulationTota
 }
 
 const HOUR_MS = 3_600_000;
-/** Real milliseconds after which a run counts as hanging its thread. A run normally takes a second or less. */
+/** Real milliseconds after which a run counts as endless. A run normally takes a second or less. */
 const HANG_MS = 180_000;
 
 /** Rejects, naming the seed, when the run does not end. */
 async function inTime<Value>(run: Promise<Value>, seed: number): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`seed ${seed} does not end: it keeps its thread for itself`)), HANG_MS);
+    timer = setTimeout(() => reject(new Error(`seed ${seed} does not end: it still occupies its thread`)), HANG_MS);
   });
   try {
     return await Promise.race([run, late]);

@@ -9,6 +9,7 @@ import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
 import { BudgetChanges, budgetRandom } from './families/budgets.ts';
+import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { Ledger, type ToolStart, type Violation } from './ledger.ts';
@@ -166,12 +167,13 @@ class Simulation {
     });
     this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm));
     this.#versions = SimulatedVersions.draw(options.seed, { ...shared, areFaultsOn: () => this.#faults.isOn });
-    const { limits, changesAgents } = this.#swarm;
+    const { limits, changesAgents, durability } = this.#swarm;
     const isKept = (path: string): boolean => this.#machine.results.isDurable(path);
     this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, {
       limits,
       changesAgents: changesAgents || this.#versions !== undefined,
-      isKept,
+      // With `os` nothing is synced, so a power loss may take a result.
+      ...(durability === 'os' ? {} : { isKept }),
       maxActive: CHILDREN_AT_WORK_MAX,
     });
   }
@@ -203,6 +205,7 @@ class Simulation {
     if (this.#ledger.violations.length === 0) this.#invariants.checkFinished(reading.stories);
     if (this.#ledger.violations.length === 0) this.#versions?.checkFinished(reading.stories, this.#lives);
     if (this.#ledger.violations.length === 0) this.#receiver?.check(reading.stories);
+    if (this.#ledger.violations.length === 0) checkErased(this.#erasures());
     if (this.#ledger.violations.length === 0) await this.#reopen(reading.stories);
   }
 
@@ -297,6 +300,7 @@ class Simulation {
       this.#ledger.violate('stuck', 'the runtime does not come to its end');
     }
     if (isSettled) await process.untilDeath(this.#delivered(runtime));
+    if (isSettled) await process.untilDeath(untilErased(this.#erasures()));
     embedder.leave();
     await Promise.race([runtime.close({ deadlineMs: 0 }), this.#world.sleep(this.#harness, SETTLE_MS)]);
     process.kill();
@@ -411,7 +415,13 @@ class Simulation {
   async #check(): Promise<Reading> {
     const reading = await this.#reader.read();
     this.#invariants.check(reading);
+    checkErasures(this.#erasures());
     return reading;
+  }
+
+  #erasures(): ErasureParts {
+    const { stores, results } = this.#machine;
+    return { stores, results, ledger: this.#ledger, world: this.#world, harness: this.#harness };
   }
 
   #note(text: string): void {

@@ -12,7 +12,7 @@ export interface DeviceSurroundings {
   readonly world: World;
   readonly faults: Faults;
   readonly trace: (text: string) => void;
-  /** Ends the whole process, as a power cut or a kill at this very operation would. */
+  /** Ends the process, or only its session thread, as a power cut or a kill at this very operation would. */
   readonly crash: (why: string) => void;
   /** Called when an operation was refused, so that its data is lost. */
   readonly refused: () => void;
@@ -25,7 +25,7 @@ export type SimulatedDevice = (operation: DeviceOperation) => Promise<void>;
 
 /** Milliseconds after which a process whose device stopped answering is killed from outside. */
 const SILENCE_MS = 30_000;
-/** Most milliseconds an operation takes, one number each for a fast, a usual and a slow device. */
+/** Maximum milliseconds an operation takes, one number each for a fast, a usual and a slow device. */
 const USUAL_MS = [3, 30, 300] as const;
 /** Milliseconds after the death of its process in which a write may still arrive. */
 const LATE_MS = 200;

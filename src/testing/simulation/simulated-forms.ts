@@ -70,7 +70,7 @@ export function hasForm(name: FormName, value: unknown): boolean {
   return FORMS[name].fits(value);
 }
 
-/** The form of a schema, as it was given or as it is sent; undefined for other schemas. */
+/** The form with this schema; undefined for other schemas. The schema may be the embedder's or that of a request. */
 export function formOfSchema(schema: unknown): FormName | undefined {
   const title = isRecord(schema) ? schema['title'] : undefined;
   return FORM_NAMES.find((name) => name === title);

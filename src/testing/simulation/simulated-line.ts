@@ -6,7 +6,7 @@ import { createEndpoint, type MessagePortLike } from '../../threads/batched-endp
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
-/** Most virtual ms a message takes, unless it is held. */
+/** Maximum virtual ms a message takes, unless `World.heldMs` holds it. */
 export const LINE_MS_MAX = 3;
 
 /** The two ends of a line. */
@@ -60,7 +60,7 @@ class SimulatedPort implements MessagePortLike {
     peer?.arrive('close', undefined);
   }
 
-  /** Called when the other side died. Closes after the messages that side had already posted. */
+  /** Called when the other side died. Closes this port after the messages that the other side had already posted. */
   lose(): void {
     this.arrive('close', undefined);
   }

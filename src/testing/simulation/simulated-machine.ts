@@ -2,7 +2,6 @@
  * The machine under a simulated runtime: disks that outlive processes, and simulated session and model threads.
  * Everything above the ports is the production code.
  */
-import { ResultStore } from '../../../actors/result-store.ts';
 import type { ShardBounds } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { shardOf } from '../../base/ids.ts';
@@ -60,7 +59,7 @@ export interface MachineParts {
   /** Providers beside `model`, by the address of their module. */
   readonly providers?: ReadonlyMap<string, Pick<SimulatedModel, 'providerOf'>>;
   readonly tools: Pick<SimulatedTools, 'poolOf'>;
-  /** Controls the disks; missing: disks whose faults are drawn. */
+  /** Controls the disks; missing: the disks have random faults. */
   readonly disk?: SimulatedDisk;
   /** The receiver of webhooks; missing: there are none. */
   readonly receiver?: SimulatedReceiver | undefined;
@@ -103,7 +102,7 @@ export class SimulatedMachine {
     return world.elapsedMs - (this.#incarnatedAtMs[shardOf(session, this.stores.length)] ?? 0);
   }
 
-  /** The record of a tool call of the session that starts now, in a process. */
+  /** The facts of a tool call that starts now in `process`. `session`: the session of the call. */
   toolStart(session: string, process: SimulatedProcess, attempt: number): ToolStart {
     const storedRow = this.stores[shardOf(session, this.stores.length)]?.state.lastRow ?? 0;
     const atMs = this.#parts.world.elapsedMs;
@@ -166,7 +165,7 @@ export class SimulatedMachine {
       },
       makeToolPool: tools.poolOf(process),
       startModelThread: (provider) => this.#startModelThread(process, provider),
-      resultStore: new ResultStore(RESULTS_DIRECTORY, { disk: this.results.diskOf(process, world, faults) }),
+      resultDisk: this.results.diskOf(process, world, faults),
     };
   }
 

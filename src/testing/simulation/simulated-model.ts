@@ -164,6 +164,10 @@ export class SimulatedModel {
     const isDeclined = this.#surroundings.troubles?.declines(process) === true;
     const answered = this.#served(request, this.answer(process, request));
     const answer = isDeclined ? { ...answered, stop_reason: 'refusal' } : answered;
+    if (faults.strikes('model.malformed_delta', 0.02)) {
+      context.onDelta({ type: 'text', text: undefined as unknown as string });
+      return aborted;
+    }
     for (const block of answer.content) {
       if (block.type === 'text') context.onDelta({ type: 'text', text: String(block['text']) });
       await pause(latencyMs * 0.2);

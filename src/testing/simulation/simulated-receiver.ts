@@ -23,7 +23,7 @@ import type { SimulatedProcess, World } from './world.ts';
 const SHARE = 0.3;
 /** Separates the stream of these draws from that of the whole run. */
 const STREAM = 0x3ebb_00c5;
-/** Most milliseconds that the receiver is down. */
+/** Maximum milliseconds that the receiver is down. */
 const DOWN_MS = 300_000;
 const PACE = { backoffMs: 1_000, backoffMsMax: 60_000, timeoutMs: 15_000 };
 
@@ -95,7 +95,7 @@ export class SimulatedReceiver {
     return (parts) => Webhooks.open(parts, ports);
   }
 
-  /** Checks I25 after a life without faults was drained. */
+  /** Checks I25. Called after a process without faults has finished all work. */
   check(stories: Stories): void {
     const { ledger } = this.#surroundings;
     for (const [session, arrivals] of this.#arrived) {

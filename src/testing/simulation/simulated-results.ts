@@ -3,12 +3,12 @@
  *
  * Owns: the files and their durable parts. Outlives processes. Does not own: the logs that name them.
  */
-import { dirname } from 'node:path';
+import { basename, dirname } from 'node:path';
 import type { DiskStep, ResultDisk } from '../../../actors/result-store.ts';
 import type { Faults } from './faults.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
-/** Most milliseconds one operation takes. */
+/** Maximum milliseconds one operation takes. */
 const STEP_MS = 4;
 
 interface SimulatedFile {
@@ -25,6 +25,11 @@ export class SimulatedResults {
   isDurable(path: string): boolean {
     const file = this.#files.get(path);
     return file?.isSynced === true && file.isNamed;
+  }
+
+  /** The paths of all files. */
+  paths(): Iterable<string> {
+    return this.#files.keys();
   }
 
   /** Removes everything that was not durable. */
@@ -53,6 +58,14 @@ export class SimulatedResults {
           });
         }),
       performNow: perform,
+      list: (directory) =>
+        new Promise((resolve) => {
+          world.schedule(process, world.random.number() * STEP_MS, () =>
+            resolve(
+              [...this.#files.keys()].filter((path) => dirname(path) === directory).map((path) => basename(path)),
+            ),
+          );
+        }),
     };
   }
 

@@ -1,6 +1,6 @@
 /**
  * The message threads of the simulated API. They restore the whole conversation from the part of a request that was
- * sent. They also have the faults of the API's memory.
+ * sent. Injected faults make them lose a thread, or refuse to continue one.
  *
  * Owns: the kept conversations. Does not own: the answers.
  *

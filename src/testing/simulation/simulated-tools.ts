@@ -26,7 +26,7 @@ export interface ToolSurroundings {
   readonly world: World;
   readonly faults: Faults;
   readonly ledger: Ledger;
-  /** The facts of a start that happens now. A call may start once in each incarnation, if its effect allows. */
+  /** The facts of a start that happens now. */
   readonly toolStart: (session: string, process: SimulatedProcess, attempt: number) => ToolStart;
   /** Ends the process of the runtime now. */
   readonly crash: (why: string) => void;
@@ -41,8 +41,8 @@ export const TOOL_MODULE: URL = new URL('simulated:tools');
 /** Milliseconds a simulated tool may take. */
 export const TOOL_TIMEOUT_MS = 60_000;
 /**
- * Milliseconds within which a lost call must be answered: two intervals of its session's check for each of three calls
- * that are lost one after another in a batch. A check is skipped while the session has unflushed transitions.
+ * Milliseconds within which a lost call must be answered. Three calls of a batch may be lost one after another. Each
+ * takes up to two intervals of the session's check, which is skipped while the session has unflushed transitions.
  */
 const LOST_CALL_MS = 6 * (TOOL_TIMEOUT_MS + CALL_CHECK_GRACE_MS);
 
@@ -117,7 +117,7 @@ export class SimulatedTools {
     };
   }
 
-  /** An attempt of a tool with `retry` may fail, and the process may die before the next one. */
+  /** An attempt of a tool with `retry` may fail, and the process may die before the next attempt. */
   #mayFail({ retry, attempt, process }: SimulatedCall): void {
     const { faults, world, crash } = this.#surroundings;
     if (retry === undefined || !faults.strikes('tool.flaky', 0.3)) return;

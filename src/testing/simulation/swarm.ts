@@ -18,7 +18,7 @@ export interface Swarm {
   readonly shards: number;
   /** True if sessions run on session threads, false if all run on the host thread. */
   readonly hasSessionThreads: boolean;
-  /** Model threads of each shard; 0: in place. */
+  /** Model threads of each shard; 0: model calls run on the shard's thread. */
   readonly models: number;
   /** Tool threads of each shard: with one, the calls of an answer share a batch. */
   readonly toolThreads: number;
@@ -35,11 +35,11 @@ export interface Swarm {
   readonly sessions: number;
   /** Maximum number of actions of one conversation in one life. */
   readonly actions: number;
-  /** Share of the actions about sessions whose calls wait for approval, or that are compressed. */
+  /** Share of the actions on special sessions: their calls wait for approval, or they are compressed all the time. */
   readonly specialShare: number;
   /** Share of the actions on whole conversations: forks, tasks, compressions, goals. */
   readonly historyShare: number;
-  /** Most milliseconds between two actions of a conversation. */
+  /** Maximum milliseconds between two actions of a conversation. */
   readonly thinkMs: number;
   /** Milliseconds of a life. */
   readonly lifeMs: number;
@@ -148,7 +148,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
   const waitingBytes = random.pick([600, LIMIT_DEFAULTS.waitingBytes, LIMIT_DEFAULTS.waitingBytes]);
   const liveBytes = random.pick([500, LIMIT_DEFAULTS.liveBytes, LIMIT_DEFAULTS.liveBytes]);
   const storedContentBytes = random.pick([0, 20, STORED_CONTENT_BYTES_MIN]);
-  // Calls expire so soon that a person may be late, or never, which is the default.
+  // Calls expire so soon that a person may be late. By default they never expire.
   const approvals = {
     expiresMs: random.pick([null, 3_000, 60_000]),
     onInput: random.pick(['wait', 'deny'] as const),

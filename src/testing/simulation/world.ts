@@ -15,7 +15,7 @@ import type { SeededRandom } from './seeded-random.ts';
 
 /** Epoch ms at which every simulation begins: 2026-01-01, 00:00 UTC. */
 const START_MS = 1_767_225_600_000;
-/** Virtual ms a message is held: everything else is at rest by then, and no bound on a close is reached yet. */
+/** Virtual ms for which a message is held. All other work has ended by then; no deadline of a close has passed. */
 const HELD_MS = 25_000;
 /** Tasks after which a run counts as endless. */
 const TASKS_MAX = 400_000;

@@ -1,10 +1,10 @@
 /**
- * The parts that the fakes of other vendors' wires share: a `fetch` that answers from a script and refuses what the
- * rules of the wire refuse. No port is opened.
+ * The parts that the fakes of other vendors' wires (HTTP APIs) share: a `fetch` that answers from a script and refuses
+ * what the rules of the wire refuse. No port is opened.
  *
  * Owns: the position in the script, the requests and refusals so far. Does not own: the rules, the form of answers.
  *
- * - W1 A request that breaks a rule is answered with the rule's status in the vendor's words, and takes no reply.
+ * - W1 A request that breaks a rule is answered with status 400 in the vendor's words, and takes no reply.
  * - W2 Replies of a list are taken in the order of arrival, over all callers.
  * - W3 The same requests in the same order get the same bytes.
  */

@@ -58,9 +58,9 @@ export function askHuman(options: AskOptions = {}): AskTool {
 }
 
 /**
- * A tool with which a sub-agent asks its parent. Only sub-agents have it, always. The parent's model answers with
- * `@name`; with `replies: 'handle'` the program answers with `child.answer(callId, value)`. Throws `ConfigError` for a
- * bad option.
+ * A tool with which a sub-agent asks its parent. Every sub-agent of its agent has it, even with restricted tools; no
+ * other session has it. The parent's model answers with `@name`; with `replies: 'handle'` the program answers with
+ * `child.answer(callId, value)`. Throws `ConfigError` for a bad option.
  */
 export function askParent(options: AskOptions = {}): AskTool {
   return askTool('parent', 'ask_parent', 'Ask the agent that gave you your task, and wait for the answer.', options);
@@ -76,7 +76,8 @@ function askTool(asked: Asked, ownName: string, ownDescription: string, options:
 }
 
 /**
- * The form of the answer. Only the rules of a tool's input hold, not those of a grammar: no model writes this answer.
+ * The form of the answer. Its schema may have everything that a tool's input may have, because no model's output is
+ * constrained to it.
  */
 function formOf(answer: unknown, label: string): AnswerForm {
   return formOfSchema(objectSchemaOf(answer, label, 'output', ANSWER_SCHEMA_BYTES_MAX));

@@ -20,14 +20,14 @@ export interface BashOptions {
    * directory of the process.
    */
   readonly cwd?: string;
-  /** Variables added to the environment of the process, from which variables that look like secrets are removed. */
+  /** Variables added to the process's environment. The process's own variables that look like secrets are left out. */
   readonly env?: Readonly<Record<string, string>>;
   /**
    * Variables of the process that are passed on although their names look like secrets (`['GITHUB_TOKEN']`). Default:
    * none.
    */
   readonly secretEnv?: readonly string[];
-  /** The shell's program: bash or a POSIX shell. Default `bash`, otherwise `sh`. */
+  /** The shell's program: bash or a POSIX shell. Default: `bash`, or `sh` where there is no bash. */
   readonly shell?: string;
   /** Milliseconds that an unused shell is kept; default ten minutes. */
   readonly idleMs?: number;

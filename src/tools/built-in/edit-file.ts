@@ -59,7 +59,7 @@ const FOUND_NOTE = '[The call was cut off and its outcome looked for: new_text i
  * The tool's effect is `probe`: a second run would not find `old_text`, or would find it in the text that the first run
  * inserted. After a crash the file is checked. If `new_text` is not where the edit would have put it, the edit is made.
  * If the file has `new_text` there but no `old_text`, the call is answered as done. If it has both, the outcome is
- * reported as unknown: the edit may have inserted a text after a line that stays.
+ * reported as unknown, because `new_text` may contain `old_text`.
  */
 export function editFile(options: EditFileOptions = {}): Tool<EditFileInput> {
   const given = parseOption(optionsSchema, 'editFile', options);
@@ -175,5 +175,5 @@ async function outcomeOf(
   };
 }
 
-/** Edits any file that the process can edit, with the settings' default bound. */
+/** Edits any file that the process can edit, with the default bound. */
 export const edit_file: Tool<EditFileInput> = editFile();

@@ -22,7 +22,7 @@ const MARKS: ReadonlyMap<string, string> = new Map([
   ['s', '~~'],
 ]);
 /**
- * The links of a page may grow when they are made absolute: by the length of the page and these characters together.
+ * When its links are made absolute, a page may grow by its own length plus this many characters.
  */
 const LINKS_GROWTH = 20_000;
 /** Maximum length, in UTF-16 units, of a page's own base URL. */
@@ -119,7 +119,7 @@ class Page {
     return blocks;
   }
 
-  /** True for an inline element around blocks: it is ignored. A link is not: its text is all the text inside it. */
+  /** True for an inline element around blocks: only its children are converted. A link with a target is kept. */
   #isTransparent({ name, hasBlocks, attributes }: HtmlElement): boolean {
     if (isBlock(name)) return false;
     return hasBlocks && !(name === 'a' && attributes.has('href'));

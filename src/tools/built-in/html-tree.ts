@@ -50,7 +50,7 @@ const TABLE_PARTS: ReadonlySet<string> = names('table thead tbody tfoot tr td th
  * table part.
  */
 const CELLS: ReadonlySet<string> = names('td th caption');
-/** An end tag of an inline element closes no element outside the nearest of these elements, and not that element. */
+/** An end tag of an inline element closes neither the nearest of these elements nor an element outside it. */
 const PARTS: ReadonlySet<string> = names('td th caption body main article section');
 
 /** The elements that an opening tag ends, if one is open inside the nearest element of `within`. */

@@ -16,7 +16,7 @@ const SYSTEM_DIRECTORIES: readonly string[] = ['/proc', '/sys', '/dev'];
  * File names of shortened results, which a model may read in a store. They cannot be guessed: each name is a hash of
  * the content.
  */
-const SAVED_RESULT = /^tool_result_[0-9a-f]{32}\.txt$/;
+const SAVED_RESULT = /^tool_result_(?:[\d-]+_)?[0-9a-f]{32}\.txt$/;
 
 /** True for a path at or below a directory. */
 export function contains(directory: string, path: string): boolean {

@@ -2,7 +2,7 @@
  * The shells of the sessions: which session has one, where it starts, when it is closed.
  *
  * Owns: the shells, their idle timers, the last directory of each session. Does not own: a shell's operation
- * (`shell.ts`), the texts for the model (`bash.ts`).
+ * (`shell.ts`), the texts for the model (`shell-calls.ts`).
  *
  * O1 Calls of one session use its shell one after the other, in order of request (Δ15).
  * O2 At most `shellsMax` shells are alive. If there would be more, the least recently used shell is ended. A shell in

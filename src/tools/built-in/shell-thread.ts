@@ -136,7 +136,7 @@ export class ShellsOfTool {
   /** The thread that a session's last call ran on, and the directory of its shell. */
   readonly #sessions = new Map<string, { readonly on: Running; readonly cwd: string | undefined }>();
 
-  /** The runtimes that use the tool. */
+  /** The number of runtimes that use the tool. */
   #users = 0;
 
   constructor(thread: ShellThread, settings: ShellSettings) {
@@ -166,7 +166,7 @@ export class ShellsOfTool {
     return tool;
   }
 
-  /** Notes that a runtime uses the tool. Returns a function for its end: with the last runtime the shells end. */
+  /** Notes that a runtime uses the tool. Returns a function that ends this use. The shells end with the last use. */
   use(): () => void {
     this.#users += 1;
     return () => {

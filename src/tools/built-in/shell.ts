@@ -2,7 +2,7 @@
  * One shell process that runs commands one after the other, over pipes.
  *
  * Owns: the process, its pipes, the end marks in its output, and ending the shell with all its processes. Does not own:
- * which session has the shell, when it is closed (`shell-pool.ts`), the texts for the model (`bash.ts`).
+ * which session has the shell, when it is closed (`shell-pool.ts`), the texts for the model (`shell-calls.ts`).
  *
  * The shell is interactive but has no terminal: as at a terminal, an interrupt abandons the whole command line and
  * leaves the shell alive. The shell's own error output is discarded, so that no prompt appears. The error output of
@@ -113,7 +113,7 @@ export class Shell {
     const child = spawn(program, isBash ? ['--noprofile', '--norc', '--noediting', '-i'] : ['-i'], {
       cwd,
       env: { ...environment, PS1: '', PS2: '', [SHELL_ID]: id },
-      // The shell leads its own session of the system: it has no terminal, and is signalled as one group.
+      // The shell leads its own POSIX session: it has no terminal, and is signalled as one group.
       detached: true,
       stdio: ['pipe', 'pipe', 'ignore', 'pipe'],
     });
@@ -305,7 +305,7 @@ async function isOver(running: Running, ms: number): Promise<boolean> {
 }
 
 /**
- * Code that the shell runs first. It keeps the output to this process on descriptor 9, and starts the watcher (B4) in
+ * Code that the shell runs first. It keeps the pipe to this process on descriptor 9, and starts the watcher (B4) in
  * such a way that the shell does not wait for it. The watcher kills all processes with the shell's id, and its own
  * group (B6).
  */

@@ -65,8 +65,8 @@ export function planEdit(fileText: string, wanted: Wanted): Planned {
 }
 
 /**
- * Reverses the edit if `wanted` can have made this text. That is so if the text before the edit had `oldText` exactly
- * once, at the position that `newText` has now.
+ * Finds the place where the edit can have put `newText`: before the edit, the text had `oldText` there and nowhere
+ * else. Then `text` is the given text, and `region` describes the edit.
  */
 export function unplanEdit(fileText: string, wanted: Wanted): Planned {
   const mark = fileText.startsWith(MARK) ? MARK : '';
@@ -106,7 +106,7 @@ function withEndsOf(file: string, replaced: string, text: string): string {
   return model[first - 1] === '\r' ? lf.replaceAll('\n', CRLF) : lf;
 }
 
-/** The position in the file of a position in the text with LF. */
+/** Translates a position in the text with LF to the position in `raw`. */
 function rawIndex(raw: string, index: number): number {
   let removed = 0;
   for (let at = raw.indexOf(CRLF); at !== -1 && at - removed < index; at = raw.indexOf(CRLF, at + CRLF.length))

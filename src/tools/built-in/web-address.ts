@@ -40,7 +40,7 @@ const DENIED_V6: readonly (readonly [string, number])[] = [
   ['2002::', 16], // 6to4: an embedded IPv4 address, no longer used
   ['3fff::', 20], // documentation
 ];
-/** Prefixes, as six groups, whose last 32 bits are the intended IPv4 address: mapped addresses, and NAT64. */
+/** Prefixes (six groups) of addresses whose last 32 bits are the intended IPv4 address: mapped addresses, and NAT64. */
 const V4_INSIDE: readonly string[] = ['0:0:0:0:0:ffff', '64:ff9b:0:0:0:0'];
 
 const denied = new BlockList();

@@ -22,7 +22,7 @@ export type ResolveHost = (host: string) => Promise<readonly string[]>;
 export interface ExchangeOptions {
   readonly guard: AddressGuard;
   readonly resolve: ResolveHost;
-  /** Ends the request, even while its body is read. */
+  /** Ends the request, even while the answer's body is read. */
   readonly signal: AbortSignal;
 }
 

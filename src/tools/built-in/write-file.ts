@@ -132,5 +132,5 @@ async function statsOf(path: string): Promise<Stats | undefined> {
   }
 }
 
-/** The `write_file` tool with the settings' default bound, for every file that the process can write. */
+/** The `write_file` tool with the default bound, for every file that the process can write. */
 export const write_file: Tool<WriteFileInput> = writeFile();

@@ -7,10 +7,10 @@
  *
  * K1 A call settles exactly once. It is sent only over a connection that is ready, and is sent again only as
  *    `call-repeats.ts` allows.
- * K2 One process of a server lives at a time: the next one starts when no process of the last one is left.
+ * K2 A server has one process at a time: the next one starts when nothing is left of the last one and its children.
  * K3 A server that does not answer is noticed through its calls: a call that is given up starts a health check. A
- *    server that fails the check is ended. In the newer protocol era the end of the server's notification stream also
- *    starts a check.
+ *    server that fails the check is ended. In the newer era of the protocol (`modern` in the SDK) the end of the
+ *    server's notification stream also starts a check.
  * K4 After `close` there is no process, no timer and no open call.
  */
 import { setTimeout as delay } from 'node:timers/promises';
@@ -95,7 +95,7 @@ export class McpConnection {
   #lastFailure = 'it is starting';
   /** True if the next connection uses the older protocol era at once, without asking for the newer one. */
   #isLegacy = false;
-  /** True from the report that the server is not connected until it is connected again. */
+  /** True once it was reported that the server is not connected, until it is connected again. */
   #isReported = false;
   #openCalls = 0;
   #openCharacters = 0;
@@ -372,8 +372,8 @@ function lostBy(error: unknown, { transport }: Session): ConnectionLostError | u
 }
 
 /**
- * The tool's definition without the schema of its output, so that the client does not check the output. It would refuse
- * a question, which has no output. `resultOf` checks the output instead.
+ * The tool's definition without the schema of its output. With that schema the client would check the output, and
+ * refuse a question, which has no output. `resultOf` checks the output instead.
  */
 function withoutOutput(tool: Tool | undefined): { readonly toolDefinition?: Tool } {
   if (tool === undefined) return {};

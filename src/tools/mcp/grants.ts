@@ -3,7 +3,7 @@ import { MCP_CALLS_IN_FLIGHT_MAX } from '../../base/bounds.ts';
 import type { RegisteredTool } from '../tool-registry.ts';
 import { MCP_NAME_SEPARATOR, type McpEffect, type McpToolList } from './protocol.ts';
 
-/** Options of `mcpTools`. They use the server's own names of its tools; `only` is case-insensitive. */
+/** Options of `mcpTools`. They use the server's own names for its tools; `only` is case-insensitive. */
 export interface McpToolsOptions {
   /** The tools that the agent may use; default: all, including those that the server gets later. */
   readonly only?: readonly string[];

@@ -14,7 +14,8 @@ export interface McpLists {
 }
 
 /**
- * See the head of the file. Only the last `MCP_LISTS_KEPT_MAX` lists are kept; an epoch with older ones is replaced.
+ * See the head of the file. Only the last `MCP_LISTS_KEPT_MAX` lists are kept. A session whose epoch has older lists
+ * opens a new epoch.
  */
 export class McpListVersions {
   #versions: readonly [McpLists, ...McpLists[]];

@@ -38,7 +38,7 @@ export function isMcpTools(value: unknown): value is McpTools {
   return typeof value === 'object' && value !== null && GRANT in value;
 }
 
-/** The grant without its mark, a symbol, which cannot be sent to a thread. */
+/** The grant without its mark. The mark is a symbol, which cannot be sent to a thread. */
 export function grantData({ server, only, effects }: McpTools): McpGrantData {
   return { server, ...defined({ only, effects }) };
 }

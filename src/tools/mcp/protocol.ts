@@ -59,7 +59,7 @@ export interface McpCall {
   readonly effect: McpEffect;
   /** The call's idempotency key. The server receives it as `_meta['troupe/key']`. */
   readonly key: string;
-  /** The answer to the question that the server asked in this call. The call continues with it; missing: it begins. */
+  /** The answer to the server's question, with which the call continues. Missing: the call begins. */
   readonly elicited?: AnsweredElicitation;
 }
 
@@ -84,7 +84,10 @@ export type McpServerAnswer = McpResult | ServerQuestion;
 export interface McpListener {
   /** The server has these tools now. */
   tools(list: McpToolList): void;
-  /** The server has lost its connection. Called once for each loss. `tools` is called when it is connected again. */
+  /**
+   * The connection was lost, or the first attempt to connect has failed. Later failures to connect are not reported.
+   * `tools` is called when the server is connected.
+   */
   lost(server: string, why: string): void;
   /** A warning for the log. */
   warn(message: string): void;

@@ -37,7 +37,7 @@ const addressSchema = z.strictObject({
     .custom<object>(hasTokens, 'must be an AuthProvider (token) or an OAuthClientProvider (tokens)')
     .optional(),
 });
-// Other programs share the file, so their keys are left alone.
+// Other programs share the file, so their keys are ignored.
 const filedSchema = z.object({ mcpServers: z.record(z.string(), z.unknown()) });
 const filedProcessSchema = z.object(process);
 const filedAddressSchema = z.object(address);

@@ -33,8 +33,8 @@ import type { McpProcess } from './protocol.ts';
 /** The variable that names the server to which a process belongs, for processes that leave its POSIX session. */
 const SERVER_ID = 'TROUPE_MCP_ID';
 /**
- * Starts the watcher (T2), which holds none of the server's pipes, reports the watcher's process id, and then becomes
- * the server. The watcher survives TERM, so that a server that ignores TERM does not survive this process either.
+ * Starts the watcher (T2), reports the watcher's process id, and then becomes the server. The watcher holds none of the
+ * server's pipes. It survives TERM, so that a server that ignores TERM does not survive this process either.
  */
 const WATCH = "( trap '' TERM; read -r line <&3; kill -KILL 0 ) </dev/null >/dev/null 2>&1";
 const START = `${WATCH} & echo $! >&3; exec 3<&-; exec "$@"`;
@@ -44,7 +44,10 @@ export class StdioTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
-  /** The SDK recognises the transport of a process by `stderr` and `pid`. It then takes silence for the older era. */
+  /**
+   * The SDK recognises a process by the members `stderr` and `pid`. If that process does not answer, the SDK uses the
+   * older era of the protocol.
+   */
   readonly stderr = null;
   readonly #server: McpProcess;
   readonly #id: string = randomBytes(16).toString('hex');

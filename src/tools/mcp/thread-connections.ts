@@ -35,7 +35,7 @@ export class ThreadConnections implements McpConnections {
   #servers: McpServerMap = {};
   #running: Promise<Running> | undefined;
   #lastId = 0;
-  /** Threads that died in a row, each soon after its start. */
+  /** The number of threads that died in a row, each soon after its start. */
   #deaths = 0;
   readonly #closing = new AbortController();
 

@@ -9,7 +9,7 @@ import { MCP_NAME_SEPARATOR, type McpEffect, type McpTool, type McpToolList } fr
 const FOREIGN = /[^a-zA-Z0-9_-]/g;
 
 /**
- * A server's tools, each described and checked as every tool is. A tool that a model cannot have is left out, and so
+ * A server's tools, described and checked like all other tools. A tool that a model cannot have is left out, and so
  * are the tools beyond the bounds. `log` receives the reasons.
  */
 export function describeTools(server: string, tools: readonly Tool[], log: (message: string) => void): McpToolList {

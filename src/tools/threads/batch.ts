@@ -34,7 +34,7 @@ export class ThreadBatch {
   end: number;
   /** The number of runs that have ended on this thread, or will begin again on another. */
   left = 0;
-  /** Outcomes that the thread has reported, or that are known to be lost (R5). */
+  /** The number of outcomes that the thread has reported, or that are known to be lost (R5). */
   reported = 0;
   /** The time of the next check of its runs. */
   deadline: Deadline<Due> | undefined;
@@ -61,7 +61,7 @@ export class ThreadBatch {
     return this.shift.isAlone ? Math.min(1, this.end - this.left) : this.end - this.left;
   }
 
-  /** The number of runs that have not begun, except for the first one of a thread that has begun nothing. */
+  /** The number of runs that have not begun. The first run of a shift counts as begun. */
   get waiting(): number {
     return this.end - Math.min(this.end, Math.max(this.cursor.claimed, this.hasJoined ? 0 : 1));
   }

@@ -31,7 +31,7 @@ const TURN_MS = 2;
 interface BatchInThread {
   readonly task: ThreadBatchTask;
   readonly cursor: BatchCursor;
-  /** Calls of the batch that have ended. */
+  /** The number of calls of the batch that have ended. */
   ended: number;
 }
 
@@ -158,7 +158,7 @@ export class ShiftInThread {
     else if (cursor.takeWish()) post({ kind: 'ready', shift: task.shift });
   }
 
-  /** Finds the tool and starts it; a promise if its module must be loaded first. */
+  /** Finds the tool and starts it. Returns a promise if the tool's module must be loaded first. */
   #find(working: CallAtWork, ms: number): Promise<void> | undefined {
     const { cursor, at, call, batch } = working;
     const { find, clock } = this.#around;

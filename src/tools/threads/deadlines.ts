@@ -88,7 +88,7 @@ export class RunDeadlines {
     for (const open of runs) if (open.phase === 'ending') this.#abort(open, shift);
   }
 
-  /** Acts on the runs of a batch that need it now, and sets the batch's next deadline. */
+  /** Handles the runs of a batch that need attention now, and sets the batch's next deadline. */
   check(batch: ThreadBatch): void {
     batch.deadline = undefined;
     const now = this.#clock.monotonic();
@@ -102,7 +102,7 @@ export class RunDeadlines {
     if (Number.isFinite(next)) this.#dueIn(batch, next - now);
   }
 
-  /** Acts on a run if it needs it now. Returns the time of the run's next check. */
+  /** Handles a run that may need attention now. Returns the time of the run's next check. */
   #nextOf(open: OpenRun, place: BatchPlace, now: number): number {
     const { batch, at } = place;
     if (batch.shift.kill.isAborted) return Number.POSITIVE_INFINITY;
@@ -113,7 +113,8 @@ export class RunDeadlines {
     const beganAt = batch.handedAt + mark.ms;
     const { toolName, timeoutMs, place: source } = open.run;
     const dueAt = beganAt + (mark.state === 'loading' ? TOOL_LOAD_MS : timeoutMs);
-    if (now < dueAt) return dueAt;
+    // The tool may begin at any moment, and its timeout counts from then.
+    if (now < dueAt) return mark.state === 'loading' ? Math.min(dueAt, now + timeoutMs) : dueAt;
     // A run that cannot continue because another run holds the loop is not late (R2).
     if (this.#holderBeside(open, batch.shift) !== undefined) return now + TOOL_KILL_MS;
     if (mark.state === 'running') this.#decide(open, place, timeoutText(toolName, timeoutMs), 'timeout');
@@ -212,8 +213,7 @@ export class RunDeadlines {
     const before = batch.deadline;
     if (before !== undefined && before.at <= now + delayMs) return;
     batch.deadline = this.#due.add(batch, now, delayMs);
-    // The old deadline is removed only after the new one is added, because the timer is not touched while another
-    // deadline waits.
+    // The new deadline is added first: while any deadline waits, the queue keeps its timer.
     if (before !== undefined) this.#due.remove(before);
   }
 }

@@ -228,7 +228,7 @@ class ToolProcess {
   }
 }
 
-/** Starts the watcher (K3), which holds neither the pipes of the tool nor its channel, and becomes Node. */
+/** Starts the watcher (K3), and then becomes Node. The watcher holds neither the tool's pipes nor its channel. */
 function startCode(carried: string): string {
   return `( trap '' TERM; ${watcherCode(carried)} ) </dev/null >/dev/null 2>&1 4<&- & exec 3<&-; exec "$@"`;
 }

@@ -45,7 +45,7 @@ export interface ThreadFinished {
 export type ThreadNote =
   /** The thread begins a shift. The note carries the thread's line. */
   | { readonly kind: 'opened'; readonly shift: number }
-  /** Every call that was handed over has begun, and the pool wished to know that (C3 of `batch-cursor.ts`). */
+  /** Every call of a batch has begun, and the pool wished to know that (C3 of `batch-cursor.ts`). */
   | { readonly kind: 'ready'; readonly shift: number }
   /** A call has ended. The note is sent before the next call begins, because that call may never yield the thread. */
   | ThreadFinished

@@ -85,7 +85,7 @@ export class ThreadRuns {
   /** Abandoned runs whose thread lives, by their id. */
   readonly #abandoned = new Map<number, BatchPlace>();
   readonly #earlier = new EarlierRuns();
-  /** Runs of a batch whose message could not be sent. Each is sent alone. */
+  /** Runs that are sent alone: those for a process, and those of a batch whose message could not be sent. */
   readonly #single = new Set<OpenRun>();
   readonly #due: DeadlineQueue<Due>;
   readonly #deadlines: RunDeadlines;
@@ -406,7 +406,7 @@ export class ThreadRuns {
     }
   }
 
-  /** The runs of a batch that have begun and have no outcome yet, with their places. */
+  /** The runs of a batch that were handed over and have no outcome yet, with their places. */
   #owned(batch: ThreadBatch): readonly BatchPlace[] {
     return batch.runs.flatMap(({ run }) => {
       const place = this.#handed.get(run.id);
@@ -473,7 +473,7 @@ export class ThreadRuns {
     if (place !== undefined) this.#settle(place.batch.shift);
   }
 
-  /** Takes a run from its thread. A shift keeps its last batch, whose deadline notices a missing end of the shift. */
+  /** Takes a run from its thread. A shift keeps its last batch, whose deadline notices if the shift never ends. */
   #release(open: OpenRun, { batch }: BatchPlace): void {
     this.#handed.delete(open.run.id);
     if (!batch.shift.abandoned.has(open.run.id)) this.#stopped(open);

@@ -9,8 +9,8 @@
  *    replaced by a later report of the thread.
  * P2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when the tool begins: its signal is aborted at the
  *    timeout, and it is answered `TOOL_KILL_MS` later, whatever its tool does. R2 of `runs.ts` has the exception.
- * P3 A thread's death is the outcome of the run that held its loop. The other runs on the thread begin again. Only
- *    `once` runs, which share a thread if their tool allows it, do not; their outcome is reported as unknown.
+ * P3 A thread's death is the outcome of the run that held its loop. The other runs on the thread begin again, except
+ *    `once` runs: their outcome is reported as unknown.
  * P4 The listener is never called from within `run`, `cancel` or `close`.
  */
 import { strict as assert } from 'node:assert';
@@ -103,7 +103,7 @@ class Pool implements ThreadedToolPool {
   readonly #options: ToolPoolOptions;
   readonly #tasks: TaskPool;
   readonly #threadRuns: ThreadRuns;
-  /** The calls of tools with `isolation: 'process'`, and their processes. */
+  /** The processes for calls of tools with `isolation: 'process'`. */
   readonly #processes: TaskPool;
   readonly #processRuns: ThreadRuns;
   readonly #hostRuns: HostRuns;

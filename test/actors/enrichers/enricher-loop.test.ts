@@ -49,6 +49,7 @@ function stage(script: Script | ModelProvider, settings: SettingsInput = {}): St
     resultStore: {
       shorten: (text, { charactersMax }) => text.slice(0, charactersMax),
       shortenNow: (text, { charactersMax }) => text.slice(0, charactersMax),
+      removeOf: async () => undefined,
     },
     callId: () => {
       id += 1;

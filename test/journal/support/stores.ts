@@ -89,6 +89,8 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     medium: (address) => engine.medium(address),
     hasMedium: (address) => engine.hasMedium(address),
     mediaOf: (key) => engine.mediaOf(key),
+    blobsOf: (key) => engine.blobsOf(key),
+    erasures: () => engine.erasures(),
     async write(batch) {
       check();
       await engine.write(batch);

@@ -51,7 +51,14 @@ describe('retries of a model call', () => {
     for (let attempt = 0; attempt < 4; attempt += 1) failAndWait(machine);
     expect(machine.allOf('retryLater').map((effect) => effect.delayMs)).toEqual(waits);
     expect(machine.events('llm.retry')).toEqual(
-      waits.map((waitMs, index) => ({ type: 'llm.retry', attempt: index + 1, waitMs, status: 529 })),
+      waits.map((waitMs, index) => ({
+        type: 'llm.retry',
+        attempt: index + 1,
+        waitMs,
+        code: 'model_overloaded',
+        detail: expect.any(String),
+        status: 529,
+      })),
     );
   });
 

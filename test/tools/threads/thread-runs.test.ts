@@ -153,6 +153,18 @@ describe('deadlines', () => {
     expect(batches[0]?.aborts).toHaveLength(1);
   });
 
+  test('R2: a call whose module was loading at a check is aborted at its timeout', async () => {
+    const { clock, batches } = await handed(1);
+    const id = batches[0]?.begin() ?? 0;
+    batches[0]?.load(id);
+    clock.advance(1_500);
+    batches[0]?.run(id);
+    clock.advance(999);
+    expect(batches[0]?.aborts).toEqual([]);
+    clock.advance(1);
+    expect(batches[0]?.aborts).toEqual([{ id, reason: 'Tool "add" timed out after 1 seconds' }]);
+  });
+
   test('R4: after the decision to kill, the thread begins no other call; they wait for the next thread', async () => {
     const { under, clock, tasks, batches } = await handed(3);
     batches[0]?.begin();

@@ -2,7 +2,8 @@
  * Budgets of the session trees of a run (I29 of `invariants.ts`): the embedder sets, raises and removes them at random.
  * The checks compare what each budget counted with the logs.
  *
- * Owns: the schedule of these changes, drawn from a stream that no other draw uses. Does not own: the budgets.
+ * Owns: the schedule of these changes, drawn from a stream of random numbers that nothing else uses. Does not own: the
+ * budgets.
  */
 import { tokensOf } from '../../../base/messages.ts';
 import type { Runtime } from '../../../runtime/handles/runtime.ts';
@@ -14,7 +15,7 @@ import type { Stories } from '../store-reading.ts';
 import { agentOfSession, type Swarm } from '../swarm.ts';
 import type { SimulatedProcess, World } from '../world.ts';
 
-/** The parts that the changes of one life need. */
+/** The parts that the changes need during one life of the process, from its start to its end. */
 export interface BudgetParts {
   readonly process: SimulatedProcess;
   readonly world: World;
@@ -25,7 +26,7 @@ export interface BudgetParts {
   readonly trace: (text: string) => void;
 }
 
-/** Share of the runs with budgets. */
+/** Share of all runs that have budgets. */
 const SHARE = 0.25;
 /** Separates the stream of these draws from that of the whole run. */
 const STREAM = 0x5eed_b0d9;
@@ -38,7 +39,7 @@ export function budgetRandom(seed: number): SeededRandom | undefined {
   return random.chance(SHARE) ? random : undefined;
 }
 
-/** The changes of one life. */
+/** Changes budgets during one life of the process. */
 export class BudgetChanges {
   readonly #parts: BudgetParts;
   readonly #random: SeededRandom;
@@ -65,7 +66,7 @@ export class BudgetChanges {
     }
   }
 
-  /** From now on changes nothing. */
+  /** Stops the changes of `run`. */
   leave(): void {
     this.#attempts.leave();
   }

@@ -1,6 +1,6 @@
 /**
- * The models of the agents of a run whose agents have several, drawn from a stream that nothing else uses. So all other
- * draws of a seed are the same with and without them.
+ * Draws the models of runs whose agents have several models. These draws use a stream of random numbers of their own,
+ * so all other draws of a seed are the same with and without them.
  */
 import { parseSettings } from '../../../base/settings.ts';
 import { modelTraits } from '../../../context/model-traits.ts';
@@ -9,14 +9,14 @@ import { withoutRefused } from '../../../models/fitted-options.ts';
 import type { Thinking } from '../../../models/provider.ts';
 import { SeededRandom } from '../seeded-random.ts';
 
-/** The provider whose models speak the Messages API, in front of the model's name. */
+/** The name of the provider whose models speak the Messages API. A model's full name begins with it. */
 export const NORTH = 'north';
-/** The provider of another vendor. */
+/** The name of another vendor's provider. */
 export const SOUTH = 'south';
 /** The one model of the other vendor. */
 export const SOUTH_MODEL = 'pole-1';
 
-/** The models of all agents of a run, and when they are changed. */
+/** The models of all agents of a run, and when a session moves from one to another. */
 export interface AgentModels {
   /** In the order in which they are asked, with the names of their providers. */
   readonly model: readonly string[];
@@ -26,7 +26,7 @@ export interface AgentModels {
 
 /** Models that treat thoughts in different ways. */
 const NORTH_MODELS = ['claude-opus-4-6', 'claude-sonnet-4-5', 'claude-opus-5-5', 'claude-haiku-5-5', 'some-model'];
-/** The tokens of an answer of every agent: as many as the settings say. */
+/** Maximum tokens of an answer, the same for every agent: the default of the settings. */
 const MAX_TOKENS = parseSettings({}).llm.maxTokens;
 /** Share of the runs whose agents have several models. */
 const SHARE = 0.3;

@@ -29,7 +29,7 @@ export class ModelTrail {
   #place = 0;
   /** The index of the model that made the last attempt. */
   #attemptedAt = 0;
-  /** Attempts of the half-step that other models made. */
+  /** Attempts of the half-step before it moved to its current model. */
   #attemptsBefore = 0;
 
   /** Takes a record before it is applied to the state. */

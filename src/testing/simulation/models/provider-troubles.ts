@@ -17,9 +17,9 @@ export interface Trouble {
   readonly retryAfterMs?: number;
 }
 
-/** Most milliseconds that a provider is away: longer than all retries of a call. */
+/** Maximum milliseconds that a provider is away: longer than all retries of a call. */
 const AWAY_MS = 900_000;
-/** Most milliseconds from a failure to the crash after it: about two writes of the store. */
+/** Maximum milliseconds from a failure to the crash after it: about two writes of the store. */
 const CRASH_MS = 30;
 const WAITS_MS = [15_000, 120_000, 600_000];
 
@@ -28,7 +28,7 @@ export interface TroubleSurroundings {
   readonly world: World;
   /** The run's other faults. When they stop, these stop, too. */
   readonly faults: Pick<Faults, 'isOn'>;
-  /** Ends the process of the current life. */
+  /** Ends the runtime's process. */
   readonly crash: (why: string) => void;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Translates a call of the AI SDK to the body of a request to OpenAI's Responses API. The AI SDK's own package makes
- * the same body if nothing is stored. The strict fake of that API checks it. Pure.
+ * the same body when `store` is false. The strict fake of that API checks the body. Pure.
  */
 import { isRecord } from '../../../base/json.ts';
 import type {

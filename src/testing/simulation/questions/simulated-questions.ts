@@ -68,7 +68,7 @@ interface LoggedQuestion {
   readonly key: string;
   readonly form: FormName | undefined;
   isDecided: boolean;
-  /** True while its answer is expected in the next result of its call. */
+  /** True if the next result of the call must be the answer. */
   isAnswered: boolean;
 }
 
@@ -86,7 +86,7 @@ export class QuestionTrail {
     question.isAnswered = false;
     const text = textOf(record.entry.content);
     const fits = question.form === undefined ? text.trim() !== '' : hasForm(question.form, parsed(text));
-    return fits ? undefined : failed(`${question.key} asks for a ${question.form} and was answered ${text} (I24)`);
+    return fits ? undefined : failed(`${question.key} asks for a ${question.form ?? 'text'} and was answered ${text} (I24)`);
   }
 
   #ask(state: SessionState, callId: string): TrailFault | undefined {

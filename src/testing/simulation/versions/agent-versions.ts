@@ -1,5 +1,5 @@
 /**
- * Runs whose agents have versions (I30 of `invariants.ts`): a life may be a deploy of the next version. The definitions
+ * Runs whose agents have versions (I32 of `invariants.ts`): a life may be a deploy of the next version. The definitions
  * of earlier versions are kept beside it, or are missing until a later life.
  *
  * Owns: the version of each life, and what its `upgrade` functions do, drawn from a stream that no other draw uses. Does
@@ -102,7 +102,7 @@ export class SimulatedVersions {
       if (ledger.isDeleted(session) || version === current || story?.versions.isContinued === true) continue;
       ledger.violate(
         'failed',
-        `the last turn of ${session} has version ${version}, ${current} is the current one (I30)`,
+        `the last turn of ${session} has version ${version}, ${current} is the current one (I32)`,
       );
     }
   }

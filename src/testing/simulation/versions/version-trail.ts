@@ -1,5 +1,5 @@
 /**
- * Follows in a session's log with which version each turn runs, and checks the moves between versions (I30 of
+ * Follows in a session's log with which version each turn runs, and checks the moves between versions (I32 of
  * `invariants.ts`).
  *
  * Owns: the versions in the log of one session. Does not own: the log, nor what the model and the tools saw.
@@ -50,7 +50,7 @@ export class VersionTrail {
     }
     const named = turn.agent?.version;
     if (this.#turn === version && named === version) return undefined;
-    const what = `turn ${turn.id} of ${id} began with ${named ?? this.#turn} and is at ${version} after ${record.type} (I30)`;
+    const what = `turn ${turn.id} of ${id} began with ${named ?? this.#turn} and is at ${version} after ${record.type} (I32)`;
     return { kind: 'failed', what };
   }
 }
@@ -63,7 +63,7 @@ export function checkVersions(ledger: Ledger, stories: Stories): void {
       const known = versions?.requests.get(digest);
       if (version === undefined || isSummary === true || known === undefined || known.has(version)) continue;
       const wanted = [...known].join(', ');
-      ledger.violate('failed', `${session} sent a request of version ${version} in a turn of ${wanted} (I30)`);
+      ledger.violate('failed', `${session} sent a request of version ${version} in a turn of ${wanted} (I32)`);
     }
   }
   for (const [key, ran] of ledger.toolVersions) {
@@ -71,7 +71,7 @@ export function checkVersions(ledger: Ledger, stories: Stories): void {
     if (story === undefined || !story.versions.calls.has(key)) continue;
     const version = story.versions.calls.get(key);
     for (const each of ran) {
-      if (each !== version) ledger.violate('failed', `call ${key} of ${version} ran with the tool of ${each} (I30)`);
+      if (each !== version) ledger.violate('failed', `call ${key} of ${version} ran with the tool of ${each} (I32)`);
     }
   }
 }

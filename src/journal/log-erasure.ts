@@ -1,0 +1,148 @@
+/**
+ * Takes the entries of removed sessions out of the rows of the log, a bounded slice at a time.
+ *
+ * Owns: for each removed session, the newest row that still has entries of it. Does not own: the rows, which are in the
+ * engine, and the batches of the gate.
+ *
+ * Invariants:
+ *  X1 the removal of a session and the note of its newest row are in one batch. So after a crash the store has either
+ *     the session or the note;
+ *  X2 only durable rows are rewritten. The entries of other sessions keep their bytes and the numbers of their
+ *     transitions, so all positions and back pointers stay right;
+ *  X3 a rewritten row, and the notes that lead to the rows before it, are in one batch. So a crash repeats a slice or
+ *     continues after it, and no row is forgotten;
+ *  X4 the last row of the log is never removed, only emptied: it says which numbers were given out.
+ */
+import { ERASE_SLICE_BYTES_MAX, ERASE_SLICE_ROWS_MAX } from '../base/bounds.ts';
+import { lowerBound } from '../base/lower-bound.ts';
+import type { Engine, Erasure, WriteBatch } from './engine.ts';
+import type { CommitGate } from './lmdb/commit-gate.ts';
+import { located } from './log-reader.ts';
+import type { SessionKey } from './position.ts';
+import { corruptRow, reduceRow } from './rows/row-codec.ts';
+
+/** The parts of its journal that an erasure needs. */
+export interface LogErasureParts {
+  readonly engine: Engine;
+  readonly gate: CommitGate<WriteBatch>;
+  /** True for a row that is not durable yet. */
+  readonly isUnwritten: (row: number) => boolean;
+}
+
+/** See the head of the file. */
+export class LogErasure {
+  readonly #parts: LogErasureParts;
+  readonly #notes = new Map<SessionKey, Erasure>();
+  /** The sessions of the notes by their newest row. */
+  readonly #sessions = new Map<number, SessionKey[]>();
+  /** The rows of `#sessions`, ascending. */
+  #rows: number[] = [];
+
+  constructor(parts: LogErasureParts) {
+    this.#parts = parts;
+  }
+
+  /** Reads the notes of the engine, at open and after a refused write. */
+  load(): void {
+    this.#notes.clear();
+    this.#sessions.clear();
+    for (const [key, erasure] of this.#parts.engine.erasures()) {
+      this.#notes.set(key, erasure);
+      if (erasure.row > 0) this.#sessions.set(erasure.row, [...(this.#sessions.get(erasure.row) ?? []), key]);
+    }
+    this.#rows = [...this.#sessions.keys()].sort((a, b) => a - b);
+  }
+
+  /** The removed sessions of which something may still be stored. */
+  get notes(): ReadonlyMap<SessionKey, Erasure> {
+    return this.#notes;
+  }
+
+  /** Notes that a session was removed, in the batch that removes it (X1). `row`: the session's newest row, 0 for none. */
+  begin(key: SessionKey, erasure: Erasure, batch: WriteBatch): void {
+    this.#note(key, erasure, batch);
+  }
+
+  /** The removed sessions that are in no row any more, and whose other data no session needs. */
+  ready(isThere: (key: SessionKey) => boolean): readonly SessionKey[] {
+    const isNeeded = (note: Erasure): boolean =>
+      note.heirs.some((heir) => {
+        const left = this.#notes.get(heir);
+        return left === undefined ? isThere(heir) : isNeeded(left);
+      });
+    return Array.from(this.#notes).flatMap(([key, note]) => (note.row === 0 && !isNeeded(note) ? key : []));
+  }
+
+  /** Forgets removed sessions of which nothing is stored any more. */
+  end(keys: Iterable<SessionKey>, batch: WriteBatch): void {
+    for (const key of keys) {
+      if (this.#notes.get(key)?.row !== 0) continue;
+      this.#notes.delete(key);
+      batch.erasures.set(key, undefined);
+    }
+  }
+
+  /**
+   * Puts one slice into a batch and returns its bytes; 0 if there is nothing to do now. Throws `StoreCorruptError` for
+   * a row that cannot be read.
+   */
+  slice(batch: WriteBatch): number {
+    let rows = 0;
+    let bytes = 0;
+    while (rows < ERASE_SLICE_ROWS_MAX && bytes < ERASE_SLICE_BYTES_MAX) {
+      const row = this.#rows.at(-1);
+      // A row in the gate becomes durable with its flush, and the next slice takes it (X2).
+      if (row === undefined || this.#parts.isUnwritten(row)) break;
+      bytes += this.#rewrite(row, batch);
+      rows += 1;
+    }
+    return bytes;
+  }
+
+  #rewrite(row: number, batch: WriteBatch): number {
+    const { engine } = this.#parts;
+    const keys = new Set(this.#sessions.get(row));
+    const reduced = located(engine, () => {
+      const plain = this.#rowOf(row);
+      if (plain === undefined) throw corruptRow(row, 'it is not there');
+      // Rows are taken from new to old, so the notes of all removed sessions with entries here lead here.
+      const found = reduceRow(plain, row, (key) => keys.has(key));
+      for (const key of keys) {
+        if (!found.taken.has(key)) throw corruptRow(row, `it has nothing of session key ${key}`);
+      }
+      return found;
+    });
+    this.#rows.pop();
+    this.#sessions.delete(row);
+    const isRemoved = reduced.isEmpty && row !== engine.state().lastRow;
+    batch.rewrittenRows.set(row, isRemoved ? undefined : reduced.bytes);
+    for (const [key, previousRow] of reduced.taken) {
+      const note = this.#notes.get(key);
+      if (note !== undefined) this.#note(key, { ...note, row: previousRow }, batch);
+    }
+    return reduced.bytes.length;
+  }
+
+  /** The row as the batches of the gate leave it. */
+  #rowOf(row: number): Buffer | undefined {
+    const { gate, engine } = this.#parts;
+    const pending = gate.find((batch) =>
+      batch.rewrittenRows.has(row) ? { bytes: batch.rewrittenRows.get(row) } : undefined,
+    );
+    return pending === undefined ? engine.row(row) : pending.bytes;
+  }
+
+  #note(key: SessionKey, erasure: Erasure, batch: WriteBatch): void {
+    this.#notes.set(key, erasure);
+    batch.erasures.set(key, erasure);
+    const { row } = erasure;
+    if (row === 0) return;
+    const known = this.#sessions.get(row);
+    if (known !== undefined) {
+      known.push(key);
+      return;
+    }
+    this.#sessions.set(row, [key]);
+    this.#rows.splice(lowerBound(this.#rows, row), 0, row);
+  }
+}

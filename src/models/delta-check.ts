@@ -1,0 +1,21 @@
+/** Checks the deltas that a provider passes to `onDelta`. Pure. It runs for each piece of an answer, so it is cheap. */
+import { describeValue, ModelError } from '../base/errors.ts';
+import { isRecord } from '../base/json.ts';
+import type { ModelDelta } from './provider.ts';
+
+/**
+ * The delta, as a new object of its two members alone, or the error that ends its call. The error is not retryable: the
+ * code of the provider would pass the same again.
+ */
+export function checkDelta(delta: unknown): ModelDelta | ModelError {
+  if (!isRecord(delta)) return deltaError(describeValue(delta));
+  const { type, text } = delta;
+  if (type !== 'text' && type !== 'thinking') return deltaError(`{ type: ${describeValue(type)} }`);
+  return typeof text === 'string' ? { type, text } : deltaError(`{ text: ${describeValue(text)} }`);
+}
+
+function deltaError(got: string): ModelError {
+  return new ModelError('model_protocol', `onDelta got ${got}; expected { type: 'text' | 'thinking', text: string }`, {
+    retryable: false,
+  });
+}

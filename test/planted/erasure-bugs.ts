@@ -1,0 +1,46 @@
+/** Planted bugs of the erasure of deleted sessions (I30). */
+import type { PlantedBug } from './planted-bug.ts';
+
+const ERASURE = 'src/journal/log-erasure.ts';
+const JOURNAL = 'src/journal/engine-journal.ts';
+
+/** See the head of the file. */
+export const erasureBugs: readonly PlantedBug[] = [
+  {
+    name: 'erasure-stops-at-first-row',
+    what: 'only the newest row of a deleted session is erased',
+    file: ERASURE,
+    find: 'if (note !== undefined) this.#note(key, { ...note, row: previousRow }, batch);',
+    replace: 'if (note !== undefined && previousRow >= 0) this.#note(key, { ...note, row: 0 }, batch);',
+  },
+  {
+    name: 'erasure-takes-neighbours',
+    what: 'entries of other sessions leave a row together with those of a deleted session',
+    file: ERASURE,
+    find: 'const found = reduceRow(plain, row, (key) => keys.has(key));',
+    replace: 'const found = reduceRow(plain, row, (key) => keys.has(key) || keys.has(key - 1));',
+  },
+  {
+    name: 'erasure-not-noted',
+    what: 'a deletion does not note the rows of the session, so that a crash forgets to erase them',
+    file: JOURNAL,
+    find: 'this.#erasure.begin(key, { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [] }, batch);',
+    replace: '',
+  },
+  {
+    name: 'erasure-note-not-stored',
+    what: 'the note of a slice stays in memory, so that after a crash it leads to a row that was rewritten already',
+    file: ERASURE,
+    find: 'batch.erasures.set(key, erasure);',
+    replace: 'if (!this.#sessions.has(erasure.row)) batch.erasures.set(key, erasure);',
+  },
+  {
+    name: 'erasure-ends-with-refusal',
+    what: 'a store that refused a slice is not erased any further after it recovers',
+    file: JOURNAL,
+    find: `    this.#touched = undefined;
+    this.#erasure.load();`,
+    replace: `    this.#touched = undefined;
+    if (this.#turns === 0) this.#erasure.load();`,
+  },
+];
