@@ -23,7 +23,7 @@ import { refusedServerTool } from '../src/models/model-option-checks.ts';
 import { cachedFields, modelsOf, requestFields } from '../src/models/model-options.ts';
 import type { RequestHeader } from '../src/models/pool.ts';
 import type { RequestTool } from '../src/models/provider.ts';
-import { isEpochInUse } from '../src/session/rules/epoch.ts';
+import { isEpochInUse, MISSING_FINGERPRINT } from '../src/session/rules/epoch.ts';
 import { formInForce } from '../src/session/rules/structured-answer.ts';
 import type { AnswerForm } from '../src/session/state/answer-form.ts';
 import type { AgentFacts, CompressionFacts, EnricherFacts, ModelFacts } from '../src/session/state/inputs.ts';
@@ -136,8 +136,9 @@ export class AgentCatalog {
   }
 
   /**
-   * The agent of a session; `undefined` if it is not defined, or not in the version of the session's turn. While the session's epoch is in use, the agent
-   * has the traits that the epoch recorded and the tools with which it was opened. Otherwise it has the newest ones.
+   * The agent of a session; `undefined` if it is not defined, or not in the version of the session's turn. While the
+   * session's epoch is in use, the agent has the traits that the epoch recorded and the tools with which it was opened.
+   * Otherwise it has the newest ones.
    */
   of(state: SessionState): SessionAgent | undefined {
     const definition = this.versions.of(state);
@@ -252,14 +253,15 @@ export class AgentCatalog {
 
   /**
    * Facts of an agent that is not defined, or not in the version of a session's turn. Its sessions keep their state and
-   * start nothing. Their embedder may still spawn children: a child that waited for a place now would wait forever,
-   * because only the end of another child gives it one.
+   * start nothing, and no waiting call is denied. Their embedder may still spawn children: a child that waited for a
+   * place now would wait forever, because only the end of another child gives it one.
    */
   missing(name: string): AgentFacts {
     const { subagents } = this.versions.current(name)?.plan ?? {};
     return {
       name,
-      fingerprint: '',
+      fingerprint: MISSING_FINGERPRINT,
+      approvals: { expiresMs: null, onInput: 'wait' },
       hasSystemFunction: false,
       toolNames: [],
       tool: () => undefined,

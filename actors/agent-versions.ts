@@ -4,8 +4,8 @@
  * The last definition of a name is the current one: new turns begin with it. Earlier ones serve the turns that began
  * with them (V1 of `src/session/rules/epoch.ts`).
  */
-import { AgentMissingError } from '../src/base/errors.ts';
-import { isInTurn, neededVersion } from '../src/session/rules/epoch.ts';
+import type { AgentMissingError } from '../src/base/errors.ts';
+import { isInTurn, missingAgentError, neededVersion } from '../src/session/rules/epoch.ts';
 import type { SessionState } from '../src/session/state/state.ts';
 import type { AgentDefinition } from './agent-plan.ts';
 
@@ -65,6 +65,7 @@ export class AgentVersions {
     // A turn that began without a version keeps the definition without one, as long as there is one.
     return (isInTurn(state) ? known.byVersion.get(undefined) : undefined) ?? known.current;
   }
+
   /** True if there is a definition for sessions of this agent. `needs`: the version of their turn, if they need one. */
   isDefined(agent: string, needs: string | undefined): boolean {
     const known = this.#byName.get(agent);
@@ -73,12 +74,6 @@ export class AgentVersions {
 
   /** The error of a session whose definition is missing; undefined if it is there. */
   missingError(agent: string, needs: string | undefined): AgentMissingError | undefined {
-    if (this.isDefined(agent, needs)) return undefined;
-    const name = JSON.stringify(agent);
-    if (needs === undefined || this.current(agent) === undefined) {
-      return new AgentMissingError(`its agent ${name} is not defined`, { data: { agent } });
-    }
-    const text = `its turn began with version ${JSON.stringify(needs)} of its agent ${name}, which is not defined`;
-    return new AgentMissingError(text, { data: { agent, version: needs } });
+    return this.isDefined(agent, needs) ? undefined : missingAgentError(agent, needs);
   }
 }

@@ -111,7 +111,7 @@ export class ConfigError extends TroupeError {
 
 /**
  * A session is blocked because its agent, or the version of the agent with which its turn began, is not defined. It
- * continues when the store is opened with that definition. `data` has `agent`, and `version` if the version is missing.
+ * continues when the store is opened with that definition. `data` has `agent`, and the `version` of the turn if it has one.
  */
 export class AgentMissingError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {

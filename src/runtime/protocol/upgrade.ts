@@ -21,8 +21,9 @@ export interface UpgradeState {
 }
 
 /**
- * One edit of the history. Each does the same as the method of `session.history` with the same name. `set` replaces all
- * messages, so it must be the first edit.
+ * One edit of the history. Each does the same as the method of `session.history` with the same name. All edits refer to
+ * the history that the function was given, so each message has at most one. `set` replaces all messages, so it must be
+ * the only edit.
  */
 export type HistoryEdit =
   | { readonly operation: 'set'; readonly messages: readonly (HistoryDraft | object)[] }
@@ -87,11 +88,14 @@ function checkEdits(returned: unknown): readonly EditRequest[] {
     throw new ConfigError(`it must return a list of edits or nothing, got ${describeValue(returned)}`);
   }
   const edits = parseOption(schema, 'edits', plain(returned));
+  const prompts = edits.filter(({ operation }) => operation === 'replaceSystemPrompt').length;
+  if (prompts > 1) throw new ConfigError('"replaceSystemPrompt" may be returned once');
   return edits.map((edit, index): EditRequest => {
     const name = `edits[${index}]`;
     switch (edit.operation) {
       case 'set':
-        if (index > 0) throw new ConfigError(`${name}: "set" replaces all messages, so it must be the first edit`);
+        if (edits.length > 1)
+          throw new ConfigError(`${name}: "set" replaces all messages, so it must be the only edit`);
         return {
           operation: 'set',
           messages: edit.messages.map((message, place) => checkMessage(message, `${name}.messages[${place}]`)),

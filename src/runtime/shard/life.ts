@@ -142,8 +142,9 @@ export class Life {
   }
 
   /**
-   * Called when a session is about to resume. A failed move to another version is tried again. If the provider's key or the session's model was refused, all sessions
-   * may try again (F36, F37). The sessions that the refused key blocked resume too. Resolves when that is durable.
+   * Called when a session is about to resume. A failed move to another version is tried again. If the provider's key or
+   * the session's model was refused, all sessions may try again (F36, F37). The sessions that the refused key blocked
+   * resume too. Resolves when that is durable.
    */
   async resumeModels(sessionId: string): Promise<void> {
     if (this.#isClosed) return;

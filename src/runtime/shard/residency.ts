@@ -160,8 +160,8 @@ export class Residency {
   }
 
   agentOf(actor: SessionActor): SessionAgent | undefined {
-    // The name of a session's agent and its grants never change. The version may change between turns, the form of its answers may change with each turn, and the known
-    // traits of its model may change at any time.
+    // The name of a session's agent and its grants never change. The version may change between turns, the form of its
+    // answers with each turn, and the known traits of its model at any time.
     const { catalog } = this.#parts;
     const form = formInForce(actor.state)?.key;
     if (actor.agent === undefined || actor.agentForm !== form || !catalog.isCurrent(actor.agent, actor.state)) {

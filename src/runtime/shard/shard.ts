@@ -161,7 +161,8 @@ export class Shard {
 
   /** Milliseconds that calls of a session wait for a decision; null: forever. `agent`: the session's, if known. */
   approvalsMs(state: SessionState, agent: SessionAgent | undefined = this.parts.catalog.of(state)): number | null {
-    return approvalPolicy({ agent: agent?.facts, settings: this.parts.settings }).expiresMs;
+    return approvalPolicy({ agent: agent?.facts ?? this.parts.catalog.missing(''), settings: this.parts.settings })
+      .expiresMs;
   }
 }
 

@@ -2,7 +2,7 @@
  * Moves of sessions to the current version of their agent, by the agent's `upgrade` function on the host thread.
  *
  * Owns: which moves wait or run, and which failed. Does not own: when a session moves and what its edits do
- * (`src/session/decide/upgrade.ts`).
+ * (`src/session/decide/versions/upgrade.ts`).
  * Invariants:
  *  P1 a session whose move waits, runs or has failed begins no turn and waits for no admission (`holds`). It begins only
  *     with the transition that applies the move;
@@ -14,7 +14,7 @@ import type { SessionActor } from '../../../actors/session-actor.ts';
 import { UPGRADES_FAILED_MAX, UPGRADES_RUNNING_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { asError, type ErrorShape, errorShape } from '../../base/errors.ts';
-import { isDue, upgradeError } from '../../session/decide/upgrade.ts';
+import { isDue, upgradeError } from '../../session/decide/versions/upgrade.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import type { Effect, Input } from '../../session/state/inputs.ts';
 import type { SessionState } from '../../session/state/state.ts';

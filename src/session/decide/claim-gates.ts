@@ -21,7 +21,7 @@ import { awaitSummary, decideMemory } from './memory.ts';
 import { rollbackRecords } from './rollback.ts';
 import { continueForUser, exitWithout, gatherResults } from './run-loop.ts';
 import { failureToParent } from './supervision.ts';
-import { decideMove } from './upgrade.ts';
+import { decideMove } from './versions/upgrade.ts';
 
 /** The decision that replaces the claim; undefined if the gate is open. */
 type Exit = Decision | undefined;

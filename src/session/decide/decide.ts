@@ -41,8 +41,8 @@ import { decideSend } from './send.ts';
 import { decideEscalation, decideRestart, decideRestartLater, reportFailure } from './supervision.ts';
 import { decideStartTask, decideSwitch, decideUndo } from './tasks.ts';
 import { decideDispatch, decideToolFinished } from './tools.ts';
-import { decideUpgraded } from './upgrade.ts';
 import { decideVerdict } from './verdict.ts';
+import { decideUpgraded } from './versions/upgrade.ts';
 
 /** Decides one input. A refusal is an effect, so no input makes it throw. It throws only for broken invariants. */
 export function decide(state: SessionState, input: Input, environment: Environment): Decision {

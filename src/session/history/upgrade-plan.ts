@@ -20,12 +20,17 @@ export function planUpgrade(state: SessionState, edits: readonly EditRequest[], 
   const { record } = plan;
   if (record === undefined) return plan;
   const removed = new Set(record.removed ?? []);
-  const both = [...(record.updated ?? []), ...(record.annotated ?? [])].find(({ seq }) => removed.has(seq));
-  if (both !== undefined) {
-    const { id } = both.message;
-    throw new InvalidArgumentError('invalid_argument', `message ${JSON.stringify(id)} is removed and changed at once`, {
-      data: { id },
-    });
+  // Every edit is planned on the given history, so a second edit of a message would lose the first.
+  const known = new Set(removed);
+  for (const { seq, message } of [...(record.updated ?? []), ...(record.annotated ?? [])]) {
+    if (known.has(seq)) throw editedTwice(message.id);
+    known.add(seq);
   }
   return removed.size === 0 ? plan : { ...plan, record: { ...record, removed: [...removed] } };
+}
+
+function editedTwice(id: string): InvalidArgumentError {
+  return new InvalidArgumentError('invalid_argument', `message ${JSON.stringify(id)} has more than one edit`, {
+    data: { id },
+  });
 }

@@ -2,6 +2,7 @@
  * Which version of its agent a session has; when an epoch opens because the agent's requests change, and what it
  * records. Pure.
  *
+ * While its agent is missing (not defined, or not in the version of its turn), nothing of a session starts.
  * Between turns a session is bound to no version, and its next turn begins with the current one. A turn that began
  * without a version is bound to none: it continues with the agent as it is defined, as if versions did not exist.
  * Invariants:
@@ -13,8 +14,9 @@
  * open no epoch, because a new epoch loses the vendor's cache. They apply from the first half-step of the next epoch.
  */
 import type { Draft } from '../../base/draft.ts';
+import { AgentMissingError } from '../../base/errors.ts';
 import type { TurnAgent } from '../../base/messages.ts';
-import type { EpochFacts } from '../state/inputs.ts';
+import type { AgentFacts, EpochFacts } from '../state/inputs.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { leavesUses } from './server-uses.ts';
@@ -66,4 +68,20 @@ export function turnStart(
   hash: string = fingerprint ?? '',
 ): { readonly turn: number; readonly agent?: TurnAgent } {
   return version === undefined ? { turn } : { turn, agent: { name, version, hash } };
+}
+
+/** The fingerprint of an agent that is missing. */
+export const MISSING_FINGERPRINT = '';
+
+/** True if these are the facts of an agent that is missing. */
+export function isMissing({ fingerprint }: Pick<AgentFacts, 'fingerprint'>): boolean {
+  return fingerprint === MISSING_FINGERPRINT;
+}
+
+/** The error of a session whose agent is missing. `needs`: the version with which its turn began. */
+export function missingAgentError(agent: string, needs: string | undefined): AgentMissingError {
+  const name = JSON.stringify(agent);
+  if (needs === undefined) return new AgentMissingError(`its agent ${name} is not defined`, { data: { agent } });
+  const text = `its turn began with version ${JSON.stringify(needs)} of its agent ${name}, which is not defined`;
+  return new AgentMissingError(text, { data: { agent, version: needs } });
 }

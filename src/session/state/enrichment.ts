@@ -1,4 +1,4 @@
-/** The preparation of a session's next turn, as its state holds it. */
+/** The preparation of a turn by an enricher, as a session's state holds it. Plain data. */
 
 /** The preparation in progress. A session has at most one. */
 export interface Enrichment {

@@ -168,6 +168,27 @@ describe('a turn keeps its version', () => {
     expect(await runtime.sessions.list({ status: ['blocked'] })).toMatchObject([{ id: 's' }]);
   });
 
+  test('a call that waits for a person cannot be allowed without its version, and runs with it', async () => {
+    const directory = await kit.directory();
+    const script = [{ toolUse: { name: 'say' } }, 'First.'];
+    const provider = scripted(() => script.shift() ?? 'over');
+    const held = { approve: ['say'] };
+    const first = await kit.open({ directory, agents: [writer('1', held)], provider });
+    const { id } = await first.session('s').send('Go');
+    await eventually(async () => (await first.waiting()).items.length === 1);
+    const callId = (await first.waiting()).items[0]?.callId ?? '';
+    await first.close();
+    const second = await kit.open({ directory, agents: [writer('2', held)], provider });
+    const refusal = { code: 'agent_missing', data: { agent: 'writer', version: '1' } };
+    await expect(second.session('s').approve(callId, { allow: true })).rejects.toMatchObject(refusal);
+    expect((await second.waiting()).items).toMatchObject([{ callId }]);
+    await second.close();
+    const third = await kit.open({ directory, agents: [writer('1', held), writer('2', held)], provider });
+    expect(await third.session('s').approve(callId, { allow: true })).toBe(true);
+    expect(await (await third.session('s').receipt(id)).answer()).toBe('First.');
+    expect(JSON.stringify(await third.session('s').history.messages())).toContain('said by 1');
+  });
+
   test('an interrupt ends the turn of a missing version, and the session moves', async () => {
     const { directory } = await crashedInTurn(writer('1'));
     const provider = scripted({ rules: [], otherwise: 'Moved.' });
@@ -384,11 +405,12 @@ describe('upgrade', () => {
     ['unknown operation', [{ operation: 'burn' }]],
     ['no list', 'edits'],
     ['a message of the wrong form', [{ operation: 'add', message: { role: 'nobody', content: 'x' } }]],
+    ['set beside another edit', [{ operation: 'set', messages: [] }]],
     [
-      'set is not the first',
+      'two prompts',
       [
-        { operation: 'remove', id: 'm1' },
-        { operation: 'set', messages: [] },
+        { operation: 'replaceSystemPrompt', text: 'a' },
+        { operation: 'replaceSystemPrompt', text: 'b' },
       ],
     ],
     [
@@ -414,8 +436,13 @@ describe('upgrade', () => {
 
   test('set replaces the history', async () => {
     const upgrade = (): readonly HistoryEdit[] => [
-      { operation: 'set', messages: [{ role: 'user', content: 'In short.' }] },
-      { operation: 'replaceSystemPrompt', text: 'Be brief.' },
+      {
+        operation: 'set',
+        messages: [
+          { role: 'system', content: 'Be brief.' },
+          { role: 'user', content: 'In short.' },
+        ],
+      },
     ];
     const agents = [writer('2', { upgrade })];
     const runtime = await kit.open({ directory: await stored(), agents, provider: scripted(['Second.']) });

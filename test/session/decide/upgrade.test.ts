@@ -3,6 +3,7 @@
  * `src/session/rules/epoch.ts`). Method: the facts of the agent change between two inputs.
  */
 import { describe, expect, test } from 'vitest';
+import { MISSING_FINGERPRINT } from '../../../src/session/rules/epoch.ts';
 import type { UpgradeStep } from '../../../src/session/state/version.ts';
 import { foldedAcrossSnapshot, reopened } from '../../support/reopen.ts';
 import { call, executingSession, type Machine, startedSession } from '../../support/session-kit.ts';
@@ -48,6 +49,33 @@ describe('records', () => {
     machine.answer('First.');
     expect(JSON.stringify(machine.records)).not.toMatch(/version|hash/);
     expect(machine.events('turn.finished')[0]).not.toHaveProperty('agent');
+  });
+});
+
+describe('an agent that is missing', () => {
+  test('no call can be allowed, so that the decision waits; a denial is taken', () => {
+    const named = { ...V1.agent, holdsCalls: true, approval: new Set(['bash']) };
+    const machine = startedSession({ ...V1, agent: named, sent: 'Go' });
+    machine.answer([call('a', 'bash')]);
+    machine.world.agent = {};
+    machine.world.fingerprint = MISSING_FINGERPRINT;
+    machine.input({ type: 'approve', callId: 'a', allow: true });
+    expect(machine.effect('refused')?.error).toMatchObject({
+      code: 'agent_missing',
+      data: { agent: 'main', version: '1' },
+    });
+    expect(machine.allOf('runTool')).toEqual([]);
+    machine.world.agent = named;
+    machine.world.fingerprint = 'header-1';
+    machine.input({ type: 'approve', callId: 'a', allow: true });
+    expect(machine.allOf('runTool')).toMatchObject([{ callId: 'a' }]);
+
+    const denied = startedSession({ ...V1, agent: named, sent: 'Go' });
+    denied.answer([call('a', 'bash')]);
+    denied.world.fingerprint = MISSING_FINGERPRINT;
+    denied.world.admits = false;
+    denied.input({ type: 'approve', callId: 'a', allow: false });
+    expect(denied.state.mailbox).toMatchObject([{ toolUseId: 'a', success: false }]);
   });
 });
 
@@ -170,6 +198,13 @@ describe('edits', () => {
     expect([machine.log, machine.turns.length, machine.state.version]).toEqual([before, turns, '1']);
     machine.input({ type: 'wake' });
     expect(asked(machine)).toEqual(step);
+  });
+
+  test('two edits of one message are refused: both are planned on the history that was given', () => {
+    const machine = moving();
+    const update = (content: string) => ({ operation: 'update', id: 'm2', attributes: { content } }) as const;
+    machine.input({ type: 'upgraded', ...asked(machine), edits: [update('a'), update('b')] });
+    expect(machine.effect('upgradeFailed')?.error.message).toContain('message "m2" has more than one edit');
   });
 
   test('an answer for an earlier history, version or move is stale, and the move is decided again', () => {

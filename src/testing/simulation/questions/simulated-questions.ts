@@ -86,7 +86,9 @@ export class QuestionTrail {
     question.isAnswered = false;
     const text = textOf(record.entry.content);
     const fits = question.form === undefined ? text.trim() !== '' : hasForm(question.form, parsed(text));
-    return fits ? undefined : failed(`${question.key} asks for a ${question.form ?? 'text'} and was answered ${text} (I24)`);
+    return fits
+      ? undefined
+      : failed(`${question.key} asks for a ${question.form ?? 'text'} and was answered ${text} (I24)`);
   }
 
   #ask(state: SessionState, callId: string): TrailFault | undefined {

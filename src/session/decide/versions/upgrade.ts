@@ -4,15 +4,15 @@
  * Without an `upgrade` function the move is one record, and the next half-step opens an epoch if its requests differ.
  * With one, the function is asked first, and its edits are in the same batch as that record.
  */
-import { errorShape, LimitError, TroupeError, UpgradeError } from '../../base/errors.ts';
-import { planUpgrade } from '../history/upgrade-plan.ts';
-import { isInTurn } from '../rules/epoch.ts';
-import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
-import type { Effect, Environment } from '../state/inputs.ts';
-import type { SessionRecord } from '../state/records.ts';
-import type { SessionState } from '../state/state.ts';
-import type { UpgradeAnswer, UpgradeStep } from '../state/version.ts';
-import { afterEdit, imagesAfter } from './edit.ts';
+import { errorShape, LimitError, TroupeError, UpgradeError } from '../../../base/errors.ts';
+import { planUpgrade } from '../../history/upgrade-plan.ts';
+import { isInTurn } from '../../rules/epoch.ts';
+import { type Decision, NOTHING, WAKE } from '../../state/decision.ts';
+import type { Effect, Environment } from '../../state/inputs.ts';
+import type { SessionRecord } from '../../state/records.ts';
+import type { SessionState } from '../../state/state.ts';
+import type { UpgradeAnswer, UpgradeStep } from '../../state/version.ts';
+import { afterEdit, imagesAfter } from '../edit.ts';
 
 const NEXT_STEP: Effect = Object.freeze({ type: 'nextStep' });
 
