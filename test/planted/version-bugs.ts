@@ -17,11 +17,11 @@ export const versionBugs: readonly PlantedBug[] = [
     replace: "return { kind: 'host', agent: agentKey(name, version === undefined ? version : 'v1') };",
   },
   {
-    name: 'agent-of-an-earlier-turn',
-    what: 'a session whose turn ended keeps the version of that turn for all later ones (I32)',
-    file: 'actors/agent-catalog.ts',
-    find: 'if (definition !== this.versions.of(state)) return false;',
-    replace: 'if (definition.plan.name !== state.agent) return false;',
+    name: 'move-with-the-facts-of-the-last-turn',
+    what: 'the message behind a turn begins the next one with the facts of the version of that turn (A8)',
+    file: 'src/session/decide/versions/upgrade.ts',
+    find: 'if (agent.version !== version) return { records: [], effects: [NEXT_STEP] };',
+    replace: '',
   },
   {
     name: 'failed-upgrade-forgotten',
