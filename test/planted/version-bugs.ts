@@ -18,16 +18,16 @@ export const versionBugs: readonly PlantedBug[] = [
   },
   {
     name: 'move-with-the-facts-of-the-last-turn',
-    what: 'the message behind a turn begins the next one with the facts of the version of that turn (A8)',
+    what: 'the message behind a turn begins the next one with the facts of the version of that turn (I32)',
     file: 'src/session/decide/versions/upgrade.ts',
     find: 'if (agent.version !== version) return { records: [], effects: [NEXT_STEP] };',
     replace: '',
   },
   {
-    name: 'failed-upgrade-forgotten',
-    what: 'a session whose upgrade failed never tries again (I7)',
+    name: 'upgraded-session-held',
+    what: 'a session whose upgrade function has answered is held as if it still ran, and begins no turn',
     file: 'src/runtime/shard/upgrades.ts',
-    find: "if (!this.#failed.delete(session)) return false;\n    this.#place.submit(session, [{ type: 'wake' }]);",
-    replace: 'if (!this.#failed.has(session)) return false;',
+    find: 'this.#moves.delete(session);\n      this.#ended(session, to, outcome);',
+    replace: 'this.#ended(session, to, outcome);',
   },
 ];

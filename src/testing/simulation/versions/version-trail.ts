@@ -19,6 +19,8 @@ export interface VersionFault {
 export class VersionTrail {
   /** The versions of the turns that sent a request, by the digest of its messages. */
   readonly requests: Map<string, Set<string | undefined>> = new Map();
+  /** The versions of the turns that sent requests of an epoch, by its fingerprint: that of the prompt and the tools. */
+  readonly fingerprints: Map<string, Set<string | undefined>> = new Map();
   /** The version of the turn that made a call, by the key of the call. */
   readonly calls: Map<string, string | undefined> = new Map();
   /** True if the last turn continues a run that was suspended, and so has the version of that run. */
@@ -28,10 +30,11 @@ export class VersionTrail {
   #turnId = 0;
 
   /** Notes the request of a half-step in a turn. Returns its digest. */
-  sent(digest: string, { turn, version }: SessionState): string {
-    const versions = this.requests.get(digest) ?? new Set();
+  sent(digest: string, { turn, version, fingerprint }: SessionState): string {
     // A request for a summary between two turns belongs to no version.
-    if (turn !== undefined) this.requests.set(digest, versions.add(version));
+    if (turn === undefined) return digest;
+    add(this.requests, digest, version);
+    if (fingerprint !== undefined) add(this.fingerprints, fingerprint, version);
     return digest;
   }
 
@@ -55,6 +58,10 @@ export class VersionTrail {
   }
 }
 
+function add(map: Map<string, Set<string | undefined>>, key: string, version: string | undefined): void {
+  map.set(key, (map.get(key) ?? new Set()).add(version));
+}
+
 /** Checks that the model and the tools saw the versions that the logs have. Violations go to the ledger. */
 export function checkVersions(ledger: Ledger, stories: Stories): void {
   for (const [session, calls] of ledger.calls) {
@@ -64,6 +71,12 @@ export function checkVersions(ledger: Ledger, stories: Stories): void {
       if (version === undefined || isSummary === true || known === undefined || known.has(version)) continue;
       const wanted = [...known].join(', ');
       ledger.violate('failed', `${session} sent a request of version ${version} in a turn of ${wanted} (I32)`);
+    }
+  }
+  for (const [session, { versions }] of stories) {
+    for (const [fingerprint, known] of versions.fingerprints) {
+      if (known.size < 2) continue;
+      ledger.violate('failed', `${session} used epochs ${fingerprint} in turns of ${[...known].join(', ')} (I32)`);
     }
   }
   for (const [key, ran] of ledger.toolVersions) {
