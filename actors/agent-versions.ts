@@ -67,13 +67,13 @@ export class AgentVersions {
   }
 
   /** True if there is a definition for sessions of this agent. `needs`: the version of their turn, if they need one. */
-  isDefined(agent: string, needs: string | undefined): boolean {
-    const known = this.#byName.get(agent);
+  isDefined(name: string, needs: string | undefined): boolean {
+    const known = this.#byName.get(name);
     return known !== undefined && (needs === undefined || known.byVersion.has(needs));
   }
 
   /** The error of a session whose definition is missing; undefined if it is there. */
-  missingError(agent: string, needs: string | undefined): AgentMissingError | undefined {
-    return this.isDefined(agent, needs) ? undefined : missingAgentError(agent, needs);
+  missingError(name: string, needs: string | undefined): AgentMissingError | undefined {
+    return this.isDefined(name, needs) ? undefined : missingAgentError(name, needs);
   }
 }

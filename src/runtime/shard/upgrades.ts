@@ -10,6 +10,7 @@
  *  P3 nothing of a move is durable before that transition, so a crash or a failure changes nothing. A failed move is
  *     tried again after `resume()`, and at the next open.
  */
+import type { SessionAgent } from '../../../actors/agent-catalog.ts';
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { UPGRADES_FAILED_MAX, UPGRADES_RUNNING_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
@@ -19,8 +20,15 @@ import { historyMessages } from '../../session/history/history-form.ts';
 import type { Effect, Input } from '../../session/state/inputs.ts';
 import type { SessionState } from '../../session/state/state.ts';
 import type { UpgradeStep } from '../../session/state/version.ts';
-import type { WorkPlace } from './session-work.ts';
 import type { ShardParts } from './shard-parts.ts';
+
+/** The shard functions that moves use. */
+export interface UpgradePlace {
+  submit(sessionId: string, inputs: readonly Input[]): void;
+  find(sessionId: string): SessionActor | undefined;
+  agentOf(actor: SessionActor): SessionAgent | undefined;
+  isClosing(): boolean;
+}
 
 /** A move that waits or runs. */
 interface Move {
@@ -31,7 +39,7 @@ interface Move {
 /** See the head of the file. */
 export class Upgrades {
   readonly #host: ShardParts['host'];
-  readonly #place: Pick<WorkPlace, 'submit' | 'find' | 'agentOf' | 'isClosing'>;
+  readonly #place: UpgradePlace;
   /** The moves that wait or run, by session. */
   readonly #moves = new Map<string, Move>();
   /** Those that wait, in the order in which they were decided. */
@@ -40,7 +48,7 @@ export class Upgrades {
   /** The errors of moves that failed, oldest first. The move of a session beyond the bound is tried again. */
   readonly #failed = new Map<string, ErrorShape>();
 
-  constructor(host: ShardParts['host'], place: Pick<WorkPlace, 'submit' | 'find' | 'agentOf' | 'isClosing'>) {
+  constructor(host: ShardParts['host'], place: UpgradePlace) {
     this.#host = host;
     this.#place = place;
   }

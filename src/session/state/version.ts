@@ -13,7 +13,7 @@ export interface VersionFacts {
   readonly upgrades?: boolean;
 }
 
-/** What a decision may use besides the facts of the session's agent. */
+/** A decision may use these facts besides those of the session's agent. */
 export interface VersionSurroundings {
   /** The version of an agent with which new sessions begin; undefined: it has none. */
   readonly versionOf: (agent: string) => string | undefined;

@@ -7,7 +7,6 @@
 import type { SessionRecord } from '../../../session/state/records.ts';
 import type { SessionState } from '../../../session/state/state.ts';
 import { type Ledger, sessionOfKey } from '../ledger.ts';
-import type { Stories } from '../store-reading.ts';
 
 /** A broken rule of a log. */
 export interface VersionFault {
@@ -63,7 +62,7 @@ function add(map: Map<string, Set<string | undefined>>, key: string, version: st
 }
 
 /** Checks that the model and the tools saw the versions that the logs have. Violations go to the ledger. */
-export function checkVersions(ledger: Ledger, stories: Stories): void {
+export function checkVersions(ledger: Ledger, stories: ReadonlyMap<string, { readonly versions: VersionTrail }>): void {
   for (const [session, calls] of ledger.calls) {
     const versions = stories.get(session)?.versions;
     for (const { digest, version, isSummary } of versions === undefined ? [] : calls) {
