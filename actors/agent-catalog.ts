@@ -11,6 +11,7 @@ import {
 } from '../src/base/bounds.ts';
 import { defined } from '../src/base/defined.ts';
 import { ConfigError } from '../src/base/errors.ts';
+import { agentKey } from '../src/base/ids.ts';
 import type { Settings } from '../src/base/settings.ts';
 import { findListed, type ListedModel, modelTraits } from '../src/context/model-traits.ts';
 import type { RenderOptions } from '../src/context/render.ts';
@@ -22,7 +23,7 @@ import { refusedServerTool } from '../src/models/model-option-checks.ts';
 import { cachedFields, modelsOf, requestFields } from '../src/models/model-options.ts';
 import type { RequestHeader } from '../src/models/pool.ts';
 import type { RequestTool } from '../src/models/provider.ts';
-import { isEpochInUse } from '../src/session/rules/epoch.ts';
+import { isEpochInUse, MISSING_FINGERPRINT } from '../src/session/rules/epoch.ts';
 import { formInForce } from '../src/session/rules/structured-answer.ts';
 import type { AnswerForm } from '../src/session/state/answer-form.ts';
 import type { AgentFacts, CompressionFacts, EnricherFacts, ModelFacts } from '../src/session/state/inputs.ts';
@@ -34,7 +35,8 @@ import type { ToolPlace } from '../src/tools/pool.ts';
 import { type RegisteredTool, ToolRegistry } from '../src/tools/tool-registry.ts';
 import { takesTimeout } from '../src/tools/tool-schema.ts';
 import { checkTools } from './agent-checks.ts';
-import type { AgentDefinition, AgentPlan } from './agent-plan.ts';
+import { type AgentDefinition, type AgentPlan, runLoopFacts } from './agent-plan.ts';
+import { AgentVersions } from './agent-versions.ts';
 import { type AnswerParts, answerParts, toolsWith } from './answer-forms.ts';
 import { answerOptions, headerOf } from './request-headers.ts';
 import { asksOf, NO_SPAWN, runtimeTools } from './runtime-tools.ts';
@@ -46,6 +48,10 @@ export interface SessionAgent {
    * The generation of the catalog in which the agent was built. It rises when new facts about models or tools arrive.
    */
   readonly generation: number;
+  /** The definition from which the agent was built. */
+  readonly definition: AgentDefinition;
+  /** Names the definition to the host, which has its functions. */
+  readonly key: string;
   readonly supervision: SupervisorOptionsInput | undefined;
   readonly facts: AgentFacts;
   readonly registry: ToolRegistry;
@@ -85,7 +91,8 @@ interface EpochTraits {
  * (`learn`).
  */
 export class AgentCatalog {
-  readonly #definitions: ReadonlyMap<string, AgentDefinition>;
+  /** The definitions of the agents. */
+  readonly versions: AgentVersions;
   readonly #settings: Settings;
   readonly #limits: Limits;
   readonly #enrichers: EnricherFacts | undefined;
@@ -113,7 +120,7 @@ export class AgentCatalog {
     this.#listed = listed;
     this.#providers = providers;
     this.#mcp = new McpListVersions(mcp);
-    this.#definitions = new Map(definitions.map((definition) => [definition.plan.name, definition]));
+    this.versions = new AgentVersions(definitions);
     this.#settings = settings;
     this.#limits = limits;
     this.#enrichers = enrichers;
@@ -129,11 +136,12 @@ export class AgentCatalog {
   }
 
   /**
-   * The agent of a session; `undefined` when it is no longer defined. While the session's epoch is in use, the agent
-   * has the traits that the epoch recorded and the tools with which it was opened. Otherwise it has the newest ones.
+   * The agent of a session; `undefined` if it is not defined, or not in the version of the session's turn. While the
+   * session's epoch is in use, the agent has the traits that the epoch recorded and the tools with which it was opened.
+   * Otherwise it has the newest ones.
    */
   of(state: SessionState): SessionAgent | undefined {
-    const definition = state.agent === undefined ? undefined : this.#definitions.get(state.agent);
+    const definition = this.versions.of(state);
     if (definition === undefined) return undefined;
     const { depth, grants } = state;
     const form = formInForce(state);
@@ -155,7 +163,8 @@ export class AgentCatalog {
   }
 
   /** True if `of` would return this agent again. The agent is one that `of` returned for an earlier state. */
-  isCurrent({ facts, generation }: SessionAgent, state: SessionState): boolean {
+  isCurrent({ facts, generation, definition }: SessionAgent, state: SessionState): boolean {
+    if (definition !== this.versions.of(state)) return false;
     const isSame = generation === this.#generation && (facts.models?.place ?? 0) === (state.fallback?.place ?? 0);
     return isSame && facts.traits === state.traits && facts.next === undefined;
   }
@@ -178,7 +187,7 @@ export class AgentCatalog {
 
   /** The traits of all agents' models, in short form. */
   #traitsInUse(): readonly string[] {
-    const plans = [...this.#definitions.values()].map(({ plan }) => plan);
+    const plans = this.versions.all.map(({ plan }) => plan);
     return plans.flatMap((plan) =>
       [false, true].flatMap((isChild) =>
         modelsOf(plan, this.#settings, isChild).map((_model, place) =>
@@ -242,32 +251,29 @@ export class AgentCatalog {
     return agent;
   }
 
-  /** Facts of an agent that is no longer defined. Its sessions keep their state and start nothing. */
+  /**
+   * Facts of an agent that is not defined, or not in the version of a session's turn. Its sessions keep their state and
+   * start nothing, and no waiting call is denied. Their embedder may still spawn children: a child that waited for a
+   * place now would wait forever, because only the end of another child gives it one.
+   */
   missing(name: string): AgentFacts {
+    const { subagents } = this.versions.current(name)?.plan ?? {};
     return {
       name,
-      fingerprint: '',
+      fingerprint: MISSING_FINGERPRINT,
+      approvals: { expiresMs: null, onInput: 'wait' },
       hasSystemFunction: false,
       toolNames: [],
       tool: () => undefined,
       toolRounds: this.#limits.toolRounds,
       tokenBudget: this.#settings.llm.tokenBudget,
-      maxActiveChildren: 0,
+      maxActiveChildren: subagents?.maxActive ?? this.#settings.subagents.maxActive,
     };
-  }
-
-  /** The names of all agents. */
-  get names(): Iterable<string> {
-    return this.#definitions.keys();
-  }
-
-  has(name: string): boolean {
-    return this.#definitions.has(name);
   }
 
   /** Tool names a child of this agent may be granted. Undefined if there is no such agent. */
   toolNamesOf(name: string): readonly string[] | undefined {
-    const definition = this.#definitions.get(name);
+    const definition = this.versions.current(name);
     if (definition === undefined) return undefined;
     const { serverTools = [] } = definition;
     const tools = this.#toolsOf(definition, this.#mcp.newest);
@@ -290,7 +296,8 @@ export class AgentCatalog {
     const server = (definition.serverTools ?? []).filter((each) => refusedServerTool(each, epoch.traits) === undefined);
     const available = this.#toolsOf(definition, epoch.mcp);
     const granted = new ToolRegistry(plan.name, available, server).narrow(role.grants ?? null);
-    const specialists = [...this.#definitions.values()]
+    const specialists = this.versions
+      .currents()
       .filter((other) => other.plan.name !== plan.name)
       .map((other) => ({ name: other.plan.name, description: other.plan.description ?? '' }));
     const asks = asksOf(plan.asks ?? [], role);
@@ -329,6 +336,8 @@ export class AgentCatalog {
     const facts = { ...this.#facts(plan, registry, runtimeNames, sources), ...defined({ models }) };
     return {
       generation: this.#generation,
+      definition,
+      key: agentKey(plan.name, plan.version),
       supervision: plan.supervision,
       facts: {
         ...facts,
@@ -422,6 +431,7 @@ export class AgentCatalog {
     const system = plan.hasSystemFunction ? '(function)' : (plan.system ?? '');
     return {
       name: plan.name,
+      ...defined({ version: plan.version, upgrades: plan.upgrades }),
       fingerprint: createHash('sha256')
         .update(JSON.stringify([cachedFields(role.base), system, role.guide ?? null, role.renderOptions]))
         .digest('base64url')
@@ -485,15 +495,5 @@ export class AgentCatalog {
 
 /** The key of an agent with the same tools and model. */
 function keyOf({ plan }: AgentDefinition, { isChild, depth, grants, place }: AgentRole): string {
-  return `${plan.name} ${isChild} ${depth} ${place} ${grants?.join(',') ?? '*'}`;
-}
-
-/** The agent facts of the run loop. Empty for an agent that uses none of its features. */
-function runLoopFacts({ maxSteps, approval, guards }: AgentPlan): Partial<AgentFacts> {
-  return {
-    ...(maxSteps === undefined && approval === undefined ? {} : { holdsCalls: true }),
-    ...(maxSteps === undefined ? {} : { maxSteps }),
-    ...(approval === undefined ? {} : { approval: approval === 'function' ? approval : new Set(approval) }),
-    ...(guards === undefined ? {} : { guards }),
-  };
+  return `${agentKey(plan.name, plan.version)} ${isChild} ${depth} ${place} ${grants?.join(',') ?? '*'}`;
 }

@@ -2,6 +2,7 @@
 import type { CompressionSettings, Settings } from '../src/base/settings.ts';
 import type { ModelOptions } from '../src/models/model-options.ts';
 import type { AnswerForm } from '../src/session/state/answer-form.ts';
+import type { AgentFacts } from '../src/session/state/inputs.ts';
 import type { AskPlan } from '../src/tools/built-in/ask-tools.ts';
 import type { McpGrantData } from '../src/tools/mcp/grants.ts';
 import type { ServerToolEntry } from '../src/tools/server-tool-entry.ts';
@@ -12,6 +13,10 @@ import type { SupervisorOptionsInput } from './supervision/child-spec.ts';
 /** An agent's options as plain data, because they are sent to the session threads. */
 export interface AgentPlan extends ModelOptions {
   readonly name: string;
+  /** The version of this definition; missing: it has none. */
+  readonly version?: string;
+  /** True if the agent has an `upgrade` function on the host thread. */
+  readonly upgrades?: true;
   readonly model?: string | readonly string[];
   readonly fallbackAfterMs?: number;
   readonly returnAfterMs?: number;
@@ -53,4 +58,14 @@ export interface AgentDefinition {
   readonly serverTools?: readonly ServerToolEntry[];
   /** The tools of MCP servers that it may use; missing: none. */
   readonly mcp?: readonly McpGrantData[];
+}
+
+/** The agent facts of the run loop. Empty for an agent that uses none of its features. */
+export function runLoopFacts({ maxSteps, approval, guards }: AgentPlan): Partial<AgentFacts> {
+  return {
+    ...(maxSteps === undefined && approval === undefined ? {} : { holdsCalls: true }),
+    ...(maxSteps === undefined ? {} : { maxSteps }),
+    ...(approval === undefined ? {} : { approval: approval === 'function' ? approval : new Set(approval) }),
+    ...(guards === undefined ? {} : { guards }),
+  };
 }

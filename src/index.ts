@@ -2,6 +2,7 @@
 export type { Limits } from './base/bounds.ts';
 export type { Clock, Random } from './base/clock.ts';
 export {
+  AgentMissingError,
   type AnswerErrorCode,
   CancelledError,
   ConfigError,
@@ -27,6 +28,7 @@ export {
   TimeoutError,
   TroupeError,
   TurnFailedError,
+  UpgradeError,
 } from './base/errors.ts';
 export type { Goal, GoalStatus, SubGoal } from './base/goals.ts';
 export type {
@@ -48,6 +50,7 @@ export type {
   ResultBlock,
   SearchResultBlock,
   Source,
+  TurnAgent,
   Usage,
   UsageIteration,
   UserContent,
@@ -166,6 +169,7 @@ export type {
   SessionSummary,
 } from './runtime/protocol/protocol.ts';
 export type { SearchOptions, SearchReach, SearchScope, SearchScopeQuestion } from './runtime/protocol/search-scope.ts';
+export type { HistoryEdit, HistoryEdits, UpgradeFunction, UpgradeState } from './runtime/protocol/upgrade.ts';
 export type { BoundaryControl, WaitingListener } from './runtime/protocol/waiting-listeners.ts';
 export type { WebhookOptions } from './runtime/protocol/webhook-options.ts';
 export type { FoundMessage } from './runtime/search/service.ts';

@@ -153,6 +153,8 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
       const child = access.find(effect.child);
       return child === undefined ? [] : [{ actor: child, input: effect.input }];
     }
+    case 'nextStep':
+      return [{ actor, input: { type: 'wake' } }];
     case 'childFailed':
       return supervised(access, actor, effect.error);
     case 'restartDue':

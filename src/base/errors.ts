@@ -16,6 +16,8 @@ export type ErrorCode =
   | 'config'
   | 'unknown_agent'
   | 'agent_mismatch'
+  | 'agent_missing'
+  | 'upgrade_failed'
   | 'unknown_session'
   | 'invalid_name'
   | 'content'
@@ -105,6 +107,27 @@ export class ConfigError extends TroupeError {
     details: ErrorDetails & { readonly code?: 'config' | 'unknown_agent' | 'agent_mismatch' } = {},
   ) {
     super(details.code ?? 'config', message, details);
+  }
+}
+
+/**
+ * A session is blocked because its agent, or the version of the agent with which its turn began, is not defined. It
+ * continues when the store is opened with that definition. `data` has `agent`, and the `version` of the turn if it has one.
+ */
+export class AgentMissingError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('agent_missing', message, details);
+  }
+}
+
+/**
+ * A session is blocked because the `upgrade` function of its agent threw, or returned edits that cannot be applied.
+ * Nothing of the session has changed. `resume()` tries again, and so does the next open. `data` has `agent`, `from` and
+ * `version`.
+ */
+export class UpgradeError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('upgrade_failed', message, details);
   }
 }
 
@@ -370,6 +393,8 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
   config: (m, d) => new ConfigError(m, d),
   unknown_agent: (m, d) => new ConfigError(m, { ...d, code: 'unknown_agent' }),
   agent_mismatch: (m, d) => new ConfigError(m, { ...d, code: 'agent_mismatch' }),
+  agent_missing: (m, d) => new AgentMissingError(m, d),
+  upgrade_failed: (m, d) => new UpgradeError(m, d),
   invalid_name: (m, d) => new InvalidNameError(m, d),
   content: (m, d) => new ContentError(m, d),
   session_busy: (m, d) => new SessionBusyError(m, d),

@@ -8,6 +8,8 @@ export type SessionId = string;
 /** The most characters a session id may have. */
 export const SESSION_ID_CHARACTERS_MAX = 128;
 const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
+/** A version is part of a key behind `@`, which it therefore cannot have. */
+const AGENT_VERSION = /^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$/;
 const AGENT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const TOOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/;
 const CALL_ID = /^[a-zA-Z0-9_-]+$/;
@@ -36,6 +38,18 @@ export function isInTree(id: SessionId, root: SessionId): boolean {
 /** True for a name an agent may have. */
 export function isAgentName(name: string): boolean {
   return AGENT_NAME.test(name);
+}
+
+/** True for a version an agent may have. */
+export function isAgentVersion(version: string): boolean {
+  return AGENT_VERSION.test(version);
+}
+
+/**
+ * Names one definition of an agent: its name, and its version if it has one. The separator is in no name.
+ */
+export function agentKey(name: string, version: string | undefined): string {
+  return version === undefined ? name : `${name}@${version}`;
 }
 
 /** True for a tool name the Messages API accepts (rule R29). */

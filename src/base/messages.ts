@@ -349,3 +349,11 @@ export function isBlank(content: string | readonly ContentBlock[]): boolean {
   if (typeof content === 'string') return content.trim() === '';
   return content.every((block) => block.type === 'text' && block.text.trim() === '');
 }
+
+/** The agent with which a turn begins, as the turn's record names it. Only agents with a version are named. */
+export interface TurnAgent {
+  readonly name: string;
+  readonly version: string;
+  /** The fingerprint of the prompt, the tools and the options of its requests, as the epoch has it. */
+  readonly hash: string;
+}

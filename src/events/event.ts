@@ -6,7 +6,7 @@
 import type { ErrorShape } from '../base/errors.ts';
 import type { Goal } from '../base/goals.ts';
 import type { Json } from '../base/json.ts';
-import type { Message, Pending, Usage } from '../base/messages.ts';
+import type { Message, Pending, TurnAgent, Usage } from '../base/messages.ts';
 import type { Rendered } from './rendered.ts';
 
 /** The states of a session. */
@@ -134,6 +134,8 @@ export type EventBody =
       readonly healedToolCallIds?: readonly string[];
       /** The structured answer, as JSON; missing: the turn had none. */
       readonly output?: Json;
+      /** The agent with which the turn began; missing: it has no version. */
+      readonly agent?: TurnAgent;
     }
   | {
       readonly type: 'approval.required';
@@ -162,7 +164,12 @@ export type EventBody =
    * message had, from 0.
    */
   | { readonly type: 'session.rollback'; readonly reason: string; readonly index: number }
-  | { readonly type: 'turn.failed'; readonly turn: string; readonly error: ErrorShape }
+  | { readonly type: 'turn.failed'; readonly turn: string; readonly error: ErrorShape; readonly agent?: TurnAgent }
+  /**
+   * The session moved to another version of its agent, between two turns. `from` or `version` missing: that definition
+   * has no version.
+   */
+  | { readonly type: 'agent.upgraded'; readonly agent: string; readonly from?: string; readonly version?: string }
   | { readonly type: 'bounce_back'; readonly content: string; readonly error: ErrorShape; readonly messageSeq?: number }
   | { readonly type: 'authentication_required'; readonly error: ErrorShape }
   /**

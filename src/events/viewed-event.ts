@@ -109,6 +109,7 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
     stopDetails: 'carried',
     healedToolCallIds: 'carried',
     output: 'hidden',
+    agent: 'carried',
   },
   'approval.required': { toolUseId: 'carried', toolName: 'carried', input: 'hidden' },
   'question.asked': {
@@ -121,7 +122,8 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
     server: 'carried',
   },
   'session.rollback': { reason: 'carried', index: 'carried' },
-  'turn.failed': { turn: 'carried', error: viewedError },
+  'turn.failed': { turn: 'carried', error: viewedError, agent: 'carried' },
+  'agent.upgraded': { agent: 'carried', from: 'carried', version: 'carried' },
   bounce_back: { content: 'hidden', error: viewedError, messageSeq: 'carried' },
   authentication_required: { error: viewedError },
   'llm.retry': {

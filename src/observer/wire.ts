@@ -14,6 +14,7 @@ export class WireError extends Error {
 /** A session of the list. `updatedAt`: epoch ms. */
 export interface ListedSession {
   readonly id: string;
+  /** The name of its agent; `name@version` if the agent has a version. */
   readonly agent: string;
   readonly parent?: string;
   readonly name?: string;
@@ -123,6 +124,7 @@ const EVENT_MEMBERS: Readonly<
   eviction: { below: 'number' },
   'session.name': { name: 'string' },
   'session.recovered': {},
+  'agent.upgraded': { agent: 'string' },
   'approval.required': { toolUseId: 'string', toolName: 'string' },
   'question.asked': { toolUseId: 'string', toolName: 'string', asked: 'string' },
   gap: { from: 'number', to: 'number' },
@@ -166,12 +168,12 @@ function readChild({ id, exited }: WireRecord): SessionDetail['children'] {
 }
 
 function readListed(value: WireRecord): ListedSession {
-  const { id, agent, parent, name, state, status, lastError, mailbox, deadLetters, updatedAt } = value;
+  const { id, agent, version, parent, name, state, status, lastError, mailbox, deadLetters, updatedAt } = value;
   if (typeof id !== 'string' || id === '') throw new WireError('a session has no id');
   if (!STATES.has(state)) throw new WireError(`session ${id} has no state that is known`);
   return {
     id,
-    agent: typeof agent === 'string' ? agent : '',
+    agent: typeof agent !== 'string' ? '' : typeof version === 'string' ? `${agent}@${version}` : agent,
     state: state as SessionStateName,
     mailbox: typeof mailbox === 'number' ? mailbox : 0,
     updatedAt: typeof updatedAt === 'number' ? updatedAt : 0,

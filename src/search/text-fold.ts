@@ -164,6 +164,7 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
     case 'decided':
     case 'blocked':
     case 'rolledBack':
+    case 'upgraded':
     case 'taskStarted':
     case 'taskActivated':
     case 'forkMade':

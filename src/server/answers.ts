@@ -13,6 +13,7 @@ const anyObject = z.looseObject({});
 const summaryShape = {
   id: z.string(),
   agent: z.string(),
+  version: z.string().optional().describe('The version of the agent, if it has one'),
   parent: z.string().optional(),
   name: z.string().optional(),
   state: stateName,

@@ -39,6 +39,8 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   config: [400, 'A value is not of the expected form'],
   unknown_agent: [400, 'No such agent'],
   agent_mismatch: [409, 'The session has another agent'],
+  agent_missing: [409, 'The agent of the session is not defined'],
+  upgrade_failed: [500, 'The session could not move to the version of its agent'],
   unknown_session: [404, 'No such session'],
   invalid_name: [400, 'Not a name'],
   content: [400, 'Not a message'],

@@ -45,7 +45,10 @@ export interface RequestShape {
 /** Facts outside the state that determine the reason. */
 export interface Surroundings {
   readonly now: number;
-  readonly isAgentDefined: boolean;
+  /** Why the session is blocked for a reason that is not in its log; missing: it is not. */
+  readonly block?: ErrorShape | undefined;
+  /** True while the session moves to another version of its agent. */
+  readonly isMoving?: boolean;
   readonly isQueued: boolean;
   /** True if no session begins to work any more, because another process takes the store over. */
   readonly isHandingOver?: boolean;
@@ -60,9 +63,8 @@ export interface Surroundings {
 
 /** The reason, from the state and the facts outside it. */
 export function explain(state: SessionState, outside: Surroundings): Explanation {
-  if (!outside.isAgentDefined && state.agent !== undefined) {
-    return { reason: 'agent_missing', detail: `its agent ${JSON.stringify(state.agent)} is not defined` };
-  }
+  const { block } = outside;
+  if (block?.code === 'agent_missing') return { reason: 'agent_missing', detail: block.message };
   if (state.state === 'awaiting') return explainAwaiting(state, outside);
   if (state.held !== undefined) {
     return { reason: 'waiting_for_listener', detail: 'the listener asked about this message has not answered yet' };
@@ -83,12 +85,16 @@ export function explain(state: SessionState, outside: Surroundings): Explanation
   if (state.blocked !== undefined) {
     return { reason: 'blocked', detail: explainBlocked(state.blocked) };
   }
+  if (block !== undefined) return { reason: 'blocked', detail: `${block.message}; resume() tries again` };
   if (state.suspended !== undefined && !state.mailbox.some((entry) => entry.type === 'user_message')) {
     const calls = `${state.openCalls.size} calls are pending`;
     return { reason: 'suspended', detail: `${state.suspended.reason}; ${calls}; a message or resume() continues` };
   }
   const waiting = state.mailbox.filter((entry) => entry.kind === 'active').length;
   if (waiting === 0 && state.state === 'idle') return { reason: 'nothing_waits', detail: atRest(state.mailbox.length) };
+  if (outside.isMoving === true) {
+    return { reason: 'preparing', detail: 'the upgrade function of its agent runs; the turn begins after that' };
+  }
   if (isPreparing(state.memory)) {
     return { reason: 'preparing', detail: 'the oldest messages are being summed up; the turn begins after that' };
   }

@@ -61,6 +61,7 @@ const error = {
   data: { detail: MARKER },
 } as const;
 const TOLD_ERROR = { name: 'TurnFailedError', code: 'turn_failed', message: 'no luck', retryable: true };
+const turnAgent = { name: 'main', version: '2', hash: 'h' };
 const usage = { input_tokens: 1, output_tokens: 2 };
 const { content: _said, ...saidIds } = said;
 const { content: _thoughtful, ...thoughtfulIds } = thoughtful;
@@ -173,7 +174,14 @@ const SAMPLES: {
   'tool.started': same({ toolUseId: 'c1', toolName: 'note' }),
   'tool.finished': same({ toolUseId: 'c1', toolName: 'note', success: true, ms: 7 }),
   'tool.progress': { raw: { toolUseId: 'c1', data: { step: MARKER } }, basic: null, verbose: { toolUseId: 'c1' } },
-  'turn.finished': same({ turn: 'turn-1', reason: 'end_turn', usage, outcome: 'length', healedToolCallIds: ['c1'] }),
+  'turn.finished': same({
+    turn: 'turn-1',
+    reason: 'end_turn',
+    usage,
+    outcome: 'length',
+    healedToolCallIds: ['c1'],
+    agent: turnAgent,
+  }),
   'approval.required': {
     raw: { toolUseId: 'c1', toolName: 'note', input: { a: 1, b: 2, c: MARKER } },
     basic: { toolUseId: 'c1', toolName: 'note' },
@@ -207,9 +215,14 @@ const SAMPLES: {
   },
   'session.rollback': same({ reason: 'no luck', index: 2 }),
   'turn.failed': {
-    raw: { turn: 'turn-1', error },
-    basic: { turn: 'turn-1', error: TOLD_ERROR },
-    verbose: { turn: 'turn-1', error: TOLD_ERROR },
+    raw: { turn: 'turn-1', error, agent: turnAgent },
+    basic: { turn: 'turn-1', error: TOLD_ERROR, agent: turnAgent },
+    verbose: { turn: 'turn-1', error: TOLD_ERROR, agent: turnAgent },
+  },
+  'agent.upgraded': {
+    raw: { agent: 'main', from: '1', version: '2' },
+    basic: { agent: 'main', from: '1', version: '2' },
+    verbose: { agent: 'main', from: '1', version: '2' },
   },
   bounce_back: {
     raw: { content: `${MARKER} bounced`, error, messageSeq: 1 },

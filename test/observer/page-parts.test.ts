@@ -130,6 +130,7 @@ describe('the parser of answers', () => {
       sessions: [{ id: 's', agent: 'a', state: 'idle', mailbox: 2, updatedAt: 5 }],
       next: 's',
     });
+    expect(readSessions({ sessions: [{ ...session, version: '2' }] }).sessions).toMatchObject([{ agent: 'a@2' }]);
     expect(readDetail({ ...session, phase: 'paused', blocked: { message: 'no key' }, seq: 4 })).toMatchObject({
       phase: 'paused',
       blocked: 'no key',

@@ -13,6 +13,7 @@ import { questionBugs } from './question-bugs.ts';
 import { requestBugs } from './request-bugs.ts';
 import { sessionBugs } from './session-bugs.ts';
 import { storeBugs } from './store-bugs.ts';
+import { versionBugs } from './version-bugs.ts';
 import { webhookBugs } from './webhook-bugs.ts';
 
 /** All planted bugs, in the order of the report. */
@@ -28,6 +29,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...questionBugs,
   ...modelBugs,
   ...webhookBugs,
+  ...versionBugs,
 ];
 
 /** The bug of this name. Throws an `Error` when there is none. */

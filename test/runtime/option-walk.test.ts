@@ -550,6 +550,11 @@ const agentRows: Readonly<Record<string, Row>> = {
   tokenBudget: () => {
     expect(agentUnder({}, { tokenBudget: 444 }).facts.tokenBudget).toBe(444);
   },
+  version: shown(
+    'runtime/handles/agent-versions.test.ts',
+    'a message that waits behind the turn begins with the current version',
+  ),
+  upgrade: shown('runtime/handles/agent-versions.test.ts', 'set replaces the history'),
   description: shown('runtime/handles/sub-agents.test.ts', 'F109: spawn_specialist offers the other agents by name'),
   compression: () => {
     expect(compressionOf(true)).toBeDefined();

@@ -37,6 +37,15 @@ describe('sessions', () => {
     expect(as(answers.sessionList, (await get('/sessions')).body)).toMatchObject({ sessions: [{ id: 'user:42' }] });
   });
 
+  test('a session shows the version of its agent, in the list too', async () => {
+    const { post, get } = await kit.serve({
+      agents: [agent({ name: 'a', version: '1' }), agent({ name: 'a', version: '2' })],
+    });
+    await post('/sessions', { id: 's' });
+    expect(as(answers.session, (await get('/sessions/s')).body)).toMatchObject({ agent: 'a', version: '2' });
+    expect(as(answers.sessionList, (await get('/sessions')).body)).toMatchObject({ sessions: [{ version: '2' }] });
+  });
+
   test('a paused session stays paused when it is created again', async () => {
     const { post, get } = await kit.serve();
     await post('/sessions', { id: 's' });

@@ -6,6 +6,8 @@ export const ERROR_CODES: Readonly<Record<ErrorCode, true>> = {
   config: true,
   unknown_agent: true,
   agent_mismatch: true,
+  agent_missing: true,
+  upgrade_failed: true,
   unknown_session: true,
   invalid_name: true,
   content: true,

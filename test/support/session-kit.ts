@@ -81,6 +81,7 @@ export interface World {
   compression: CompressionFacts | undefined;
   agent: Partial<AgentFacts>;
   isGated: boolean;
+  isUpgradeHeld: boolean;
   openedAt: number;
   storedContentBytes: number;
   waitingBytes: number;
@@ -128,6 +129,7 @@ export function makeWorld(options: WorldOptions = {}): World {
     compression: options.compression === undefined ? undefined : { ...COMPRESSION, ...options.compression },
     agent: options.agent ?? {},
     isGated: options.isGated ?? false,
+    isUpgradeHeld: false,
     openedAt: options.openedAt ?? 0,
     storedContentBytes: options.storedContentBytes ?? Number.POSITIVE_INFINITY,
     waitingBytes: 0,
@@ -160,6 +162,8 @@ export function environmentOf(world: World): Environment {
     waitingBytes: world.waitingBytes,
     toolNamesOf: (agent) => (Object.hasOwn(AGENTS, agent) ? AGENTS[agent] : undefined),
     agentNames: () => [],
+    versionOf: () => world.agent.version,
+    isUpgradeHeld: world.isUpgradeHeld,
     admits: world.admits,
     isSupervised: () => world.isSupervised,
     exists: (sessionId) => world.taken.has(sessionId),

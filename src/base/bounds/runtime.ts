@@ -297,3 +297,15 @@ export const DIAGNOSED_MESSAGES_MAX = 100;
 
 /** Budgets that a shard remembers to have reported as used up, newest first. One that was forgotten is reported again. */
 export const BUDGETS_REPORTED_MAX = 1_024;
+
+// ---- versions of agents --------------------------------------------------------------------------------------------
+
+/**
+ * `upgrade` functions of one shard that run at a time. Each holds a copy of its session's history, and all share the
+ * host thread.
+ */
+export const UPGRADES_RUNNING_MAX = 16;
+/** Sessions of one shard whose failed `upgrade` is remembered. Beyond this bound the oldest is tried again. */
+export const UPGRADES_FAILED_MAX = 10_000;
+/** Edits that an `upgrade` function may return. Each is looked up in the whole history; `set` replaces all of it. */
+export const UPGRADE_EDITS_MAX = 1_000;

@@ -1,6 +1,10 @@
 /** The measurements of `troupe doctor stats`. */
 import { DOCTOR_BIGGEST } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
+import { agentKey } from '../../base/ids.ts';
 import type { SalvageStore } from '../../journal/check/salvage-store.ts';
+import { isInTurn } from '../../session/rules/epoch.ts';
+import type { SessionState } from '../../session/state/state.ts';
 import type { Paint } from '../surroundings.ts';
 import { counted, left, number, printable, right } from '../text-layout.ts';
 import { foldedSessions } from './sessions.ts';
@@ -11,6 +15,15 @@ export interface SessionSize {
   readonly bytes: number;
   readonly turns: number;
   readonly messages: number;
+}
+
+/** The sessions of one version of an agent. */
+export interface AgentSessions {
+  readonly agent: string;
+  readonly version?: string;
+  readonly sessions: number;
+  /** Those in a turn that began with this version, which must stay defined for them. */
+  readonly inTurn: number;
 }
 
 /**
@@ -36,6 +49,8 @@ export interface StoreStats {
   readonly snapshots: number;
   readonly blobs: number;
   readonly blobBytes: number;
+  /** Sessions by agent and version, the most first. `version` missing: they have none. */
+  readonly agents: readonly AgentSessions[];
   /** The largest sessions by bytes, largest first. */
   readonly biggest: readonly SessionSize[];
 }
@@ -57,11 +72,13 @@ export function statsOf({ shards, ...store }: SalvageStore): StoreStats {
     snapshots: 0,
   };
   let biggest: SessionSize[] = [];
+  const agents = new Map<string, AgentSessions>();
   for (const { id, state, messages, bytes, turns, oldest, newest, hasSnapshot } of foldedSessions({
     shards,
     ...store,
   })) {
     const waiting = state.mailbox.length;
+    countAgent(agents, state);
     totals.sessions += 1;
     totals.messages += messages.length;
     totals.waiting += waiting;
@@ -85,8 +102,18 @@ export function statsOf({ shards, ...store }: SalvageStore): StoreStats {
     blobs: blobs.length,
     blobBytes: blobs.reduce((all, { length }) => all + length, 0),
     ...totals,
+    agents: [...agents.values()].sort((a, b) => b.sessions - a.sessions),
     biggest,
   };
+}
+
+function countAgent(agents: Map<string, AgentSessions>, state: SessionState): void {
+  const { agent, version } = state;
+  if (agent === undefined) return;
+  const key = agentKey(agent, version);
+  const { sessions = 0, inTurn = 0 } = agents.get(key) ?? {};
+  const counts = { sessions: sessions + 1, inTurn: inTurn + (isInTurn(state) ? 1 : 0) };
+  agents.set(key, { agent, ...defined({ version }), ...counts });
 }
 
 /** The statistics as JSON: times as ISO texts, left out when there are none. */
@@ -97,7 +124,7 @@ export function statsJson({ oldest, newest, ...stats }: StoreStats): Readonly<Re
 
 /** The statistics as text for people. */
 export function statsText(stats: StoreStats, title: string, paint: Paint): string {
-  const { oldest, newest, biggest } = stats;
+  const { oldest, newest, agents, biggest } = stats;
   const facts: readonly (readonly [string, string])[] = [
     ['sessions', `${number(stats.sessions)} in ${counted(stats.shards, 'shard')}`],
     ['log', `${counted(stats.turns, 'turn')} in ${counted(stats.rows, 'row')}, ${counted(stats.messages, 'message')}`],
@@ -111,6 +138,11 @@ export function statsText(stats: StoreStats, title: string, paint: Paint): strin
       ? []
       : [['turns', `${new Date(oldest).toISOString()} to ${new Date(newest).toISOString()}`] as const]),
   ];
+  const byAgent = agents.map(
+    ({ agent, version, sessions, inTurn }) =>
+      `${left(printable(agentKey(agent, version)), ID_COLUMNS)}${[sessions, inTurn].map((value) => right(number(value), NUMBER_COLUMNS)).join('')}`,
+  );
+  const agentHead = `${left('agents', ID_COLUMNS)}${['sessions', 'in a turn'].map((word) => right(word, NUMBER_COLUMNS)).join('')}`;
   const rows = biggest.map(
     ({ id, bytes, turns, messages }) =>
       `${left(printable(id), ID_COLUMNS)}${[bytes, turns, messages].map((value) => right(number(value), NUMBER_COLUMNS)).join('')}`,
@@ -119,6 +151,7 @@ export function statsText(stats: StoreStats, title: string, paint: Paint): strin
   return [
     paint.bold(title),
     ...facts.map(([label, value]) => `${paint.dim(left(label, 11))}${value}`),
+    ...(byAgent.length === 0 ? [] : ['', paint.dim(agentHead), ...byAgent]),
     ...(rows.length === 0 ? [] : ['', paint.dim(head), ...rows]),
     '',
   ].join('\n');

@@ -19,6 +19,7 @@ const next = z.union([z.string(), z.number()]).optional();
 const summaryShape = {
   id: z.string(),
   agent: z.string(),
+  version: z.string().optional(),
   parent: z.string().optional(),
   name: z.string().optional(),
   state: z.enum(SESSION_STATES),

@@ -196,7 +196,7 @@ function storedSession(state: SessionState, read: ReadContent): StoredSession {
 
 /** The reason why the session does nothing. No runtime has the store open, so work in flight ended with its process. */
 function whyItRests(state: SessionState): StoredSession['why'] {
-  const { reason, detail } = explain(state, { now: Date.now(), isAgentDefined: true, isQueued: false });
+  const { reason, detail } = explain(state, { now: Date.now(), isQueued: false });
   if (reason === 'nothing_waits' && state.exit !== undefined) {
     const { reason: exit, error } = state.exit;
     return { reason: exit, detail: error === undefined ? exit : `${exit}: ${error.message}` };

@@ -1,4 +1,5 @@
 /** The texts that `troupe inspect` prints. Pure. */
+import { agentKey } from '../../base/ids.ts';
 import type { Message, Usage } from '../../base/messages.ts';
 import { SESSION_STATES } from '../../events/event.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
@@ -130,7 +131,7 @@ export function sessionText(session: InspectedSession, view: View): string {
   const spoken = session.messageCount === undefined ? '' : ` (${number(session.messageCount)} of users and the agent)`;
   const facts: readonly (readonly [string, string])[] = [
     ['session', session.id],
-    ['agent', `${session.agent}${kin === '' ? '' : `  (${kin})`}`],
+    ['agent', `${agentKey(session.agent, session.version)}${kin === '' ? '' : `  (${kin})`}`],
     ['state', `${session.state}: ${oneLine(session.why.detail)}`],
     ...(lastTurn === undefined ? [] : [['last turn', lastTurn] as const]),
     ['log', `${counted(session.messages, 'message')}${spoken}, ${counted(session.events, 'event')}`],

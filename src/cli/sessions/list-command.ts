@@ -1,6 +1,7 @@
 /** `troupe ls`: lists sessions, the last changed one first. */
 import { INSPECT_LIMIT_MAX, LIST_SESSIONS_DEFAULT } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
+import { agentKey } from '../../base/ids.ts';
 import { SESSION_STATES, SESSION_STATUSES, TURN_OUTCOMES } from '../../events/event.ts';
 import type { ListFilter } from '../../runtime/protocol/list-order.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
@@ -104,7 +105,7 @@ function sinceOf(given: string | undefined): number | undefined {
 const COLUMNS: readonly Column<SessionSummary & { readonly age: string }>[] = [
   { title: 'session', text: ({ id }) => oneLine(id), min: 12 },
   { title: 'name', text: ({ name }) => oneLine(name ?? ''), min: 6 },
-  { title: 'agent', text: ({ agent }) => oneLine(agent), min: 6 },
+  { title: 'agent', text: ({ agent, version }) => oneLine(agentKey(agent, version)), min: 6 },
   { title: 'status', text: ({ status }) => status },
   { title: 'last turn', text: ({ lastOutcome }) => lastOutcome ?? '' },
   { title: 'mail', text: ({ mailbox }) => number(mailbox), isRight: true },

@@ -13,6 +13,7 @@ import type { Server } from '../places/server.ts';
 export interface TopSession {
   readonly id: string;
   readonly agent: string;
+  readonly version?: string | undefined;
   readonly parent?: string | undefined;
   readonly name?: string | undefined;
   readonly state: string;
@@ -50,6 +51,7 @@ const sessionsSchema = z.looseObject({
     z.looseObject({
       id: z.string(),
       agent: z.string(),
+      version: z.string().optional(),
       parent: z.string().optional(),
       name: z.string().optional(),
       state: z.string(),

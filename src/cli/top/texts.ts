@@ -1,4 +1,5 @@
 /** The table of `troupe top`: the sessions, their order, the columns. Pure. */
+import { agentKey } from '../../base/ids.ts';
 import type { Paint } from '../surroundings.ts';
 import { ageText, clip, counted, left, number, oneLine, right } from '../text-layout.ts';
 import type { TopSample, TopSession } from './source.ts';
@@ -100,7 +101,14 @@ export function topLines(
       const name = row.name === undefined ? row.id : `${row.id} ${row.name}`;
       const rate = row.rate === undefined ? '-' : number(row.rate, 1);
       const age = ageText(sample.at - row.updatedAt);
-      const text = line([oneLine(name), row.agent, ` ${row.state}`, number(row.mailbox), rate, age]);
+      const text = line([
+        oneLine(name),
+        agentKey(row.agent, row.version),
+        ` ${row.state}`,
+        number(row.mailbox),
+        rate,
+        age,
+      ]);
       return row.state === 'idle' && row.mailbox === 0 ? text : paint.yellow(text);
     }),
     ...(hidden > 0 ? [paint.dim(clip(`and ${counted(hidden, 'more', 'more')}`, columns))] : []),

@@ -91,7 +91,7 @@ export class EventPacking {
       }
       case 'turn.finished':
         if (seq === undefined || event.outcome !== undefined || event.healedToolCallIds !== undefined) return false;
-        if (event.stopDetails !== undefined || event.output !== undefined) return false;
+        if (event.stopDetails !== undefined || event.output !== undefined || event.agent !== undefined) return false;
         this.#place(event, seq);
         this.#values.push(CODE.turnFinished | usageFlags(event.usage), event.turn, event.reason);
         this.#usage(event.usage);

@@ -9,6 +9,7 @@ import { SHARD_BOUNDS, type ShardBounds } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Random, type Soon } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import type { StoreLostError } from '../../base/errors.ts';
+import { agentKey } from '../../base/ids.ts';
 import type { Journal, JournalOptions, ThreadGate } from '../../journal/journal.ts';
 import { openJournal } from '../../journal/open-journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
@@ -178,8 +179,8 @@ function resultStoreOf(
   });
 }
 
-function hostPlace({ name }: AgentSource['plan']): ToolPlace {
-  return { kind: 'host', agent: name };
+function hostPlace({ name, version }: AgentSource['plan']): ToolPlace {
+  return { kind: 'host', agent: agentKey(name, version) };
 }
 
 /** Finds every agent's tools; a module is loaded once, in a tool thread. */

@@ -109,6 +109,7 @@ function environmentOf(shard: Shard): Environment {
     agent: catalog.missing(''),
     toolNamesOf: () => undefined,
     agentNames: () => [],
+    versionOf: () => undefined,
     admits: false,
     exists: () => false,
     fitOf,

@@ -2,7 +2,7 @@
 import { checkResponse } from '../../models/anthropic/response-check.ts';
 import type { GenerateContext, ModelDelta, ModelProvider, ModelResponse } from '../../models/provider.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
-import type { HostCaller } from '../protocol/protocol.ts';
+import type { HostCaller } from '../protocol/host-methods.ts';
 import type { ShardHost } from '../shard/shard-parts.ts';
 
 /** Sends requests to the host over the endpoint that serves the shard. */
@@ -13,10 +13,11 @@ export function hostOver(endpoint: Endpoint): HostCaller {
 /** The embedder's functions, as the shard calls them. */
 export function hostCalls({
   ask,
-}: HostCaller): Pick<ShardHost, 'evaluateSystem' | 'consult' | 'lookUp' | 'eraseIndex'> {
+}: HostCaller): Pick<ShardHost, 'evaluateSystem' | 'consult' | 'upgrade' | 'lookUp' | 'eraseIndex'> {
   return {
     evaluateSystem: (agent, session) => ask('host.evaluateSystem', { agent, session }),
     consult: (question) => ask('host.consult', question),
+    upgrade: (question) => ask('host.upgrade', question),
     lookUp: (question) => ask('host.lookUp', question),
     eraseIndex: async (sessions) => {
       await ask('host.eraseIndex', { sessions });

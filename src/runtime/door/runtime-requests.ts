@@ -4,7 +4,6 @@ import { defined } from '../../base/defined.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { byOrder, type ListRequest, passes, passesFacts } from '../protocol/list-order.ts';
 import type { HandlersOf, SessionSummary } from '../protocol/protocol.ts';
-import { summaryOf } from '../reading/head.ts';
 import type { Shard } from '../shard/shard.ts';
 import { type ShardDoor, settle } from './shard-door.ts';
 
@@ -25,7 +24,7 @@ export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessio
     'sessions.get': ({ session }) =>
       door.read(
         session,
-        (actor) => summaryOf(actor.state),
+        (actor) => shard.residency.summaryOf(actor.state),
         () => undefined,
       ),
     'sessions.delete': ({ session }) => settle((reply) => shard.life.delete(session, reply)),

@@ -63,7 +63,7 @@ export function sessionReads(door: ShardDoor): SessionReads {
         session,
         (actor) => {
           const snapshot = snapshotOf(actor.state, clock.now());
-          const refusal = shard.life.callWaitOf(session)?.refusal;
+          const refusal = shard.life.callWaitOf(session)?.refusal ?? shard.residency.blockOf(actor.state);
           return refusal === undefined ? snapshot : blockedBy(snapshot, refusal);
         },
         () => snapshotOf(emptyState(session), clock.now()),
@@ -190,10 +190,11 @@ async function usageOf(door: ShardDoor, session: string, tree: boolean): Promise
 }
 
 function explanationOf(shard: Shard, state: SessionState): Explanation {
-  const { clock, catalog } = shard.parts;
+  const { clock } = shard.parts;
   return explain(state, {
     now: clock.now(),
-    isAgentDefined: state.agent === undefined || catalog.has(state.agent),
+    block: shard.residency.blockOf(state),
+    isMoving: shard.isMoving(state.id),
     isQueued: shard.life.isQueued(state.id),
     isHandingOver: shard.life.startsNothing,
     governorWait: shard.life.callWaitOf(state.id)?.detail,
@@ -217,7 +218,7 @@ function readRequest<T>(door: ShardDoor, request: OfSession, look: (whole: Model
   const renderKnown = (state: SessionState, shown?: readonly LoggedMessage[]): ModelRequest => {
     const rendered = render(shard, state, shown);
     if (rendered !== undefined) return rendered;
-    throw undefinedAgent(state.agent ?? '', catalog.names);
+    throw undefinedAgent(state.agent ?? '', catalog.versions.names);
   };
   return door.read(
     request.session,
@@ -225,7 +226,10 @@ function readRequest<T>(door: ShardDoor, request: OfSession, look: (whole: Model
       look(renderKnown(state, transients === undefined ? undefined : messagesShown(state, transients))),
     () =>
       look(
-        renderKnown({ ...emptyState(request.session), agent: door.agentFor(request) ?? [...catalog.names][0] ?? '' }),
+        renderKnown({
+          ...emptyState(request.session),
+          agent: door.agentFor(request) ?? [...catalog.versions.names][0] ?? '',
+        }),
       ),
   );
 }

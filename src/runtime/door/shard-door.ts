@@ -35,7 +35,7 @@ export class ShardDoor {
     const { residency, parts } = this.shard;
     if (residency.find(session) !== undefined) return undefined;
     throw new ConfigError(
-      `session ${JSON.stringify(session)} does not exist, and no agent was named to create it with: name one of ${listed(parts.catalog.names)}`,
+      `session ${JSON.stringify(session)} does not exist, and no agent was named to create it with: name one of ${listed(parts.catalog.versions.names)}`,
       { data: { key: 'agent', session } },
     );
   }

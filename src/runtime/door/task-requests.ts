@@ -52,7 +52,7 @@ export function taskRequests(door: ShardDoor): HandlersOf<'tasks'> {
         (actor) => {
           const agent = shard.residency.agentOf(actor);
           if (agent === undefined) {
-            throw undefinedAgent(actor.state.agent ?? '', shard.parts.catalog.names);
+            throw undefinedAgent(actor.state.agent ?? '', shard.parts.catalog.versions.names);
           }
           return renderSession(actor.state, agent.renderOptions);
         },

@@ -5,7 +5,7 @@
 import { join } from 'node:path';
 import { defined } from '../../base/defined.ts';
 import { asError, type TroupeError } from '../../base/errors.ts';
-import { shardOf } from '../../base/ids.ts';
+import { agentKey, shardOf } from '../../base/ids.ts';
 import type { ListedModel } from '../../context/model-traits.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
 import type { Takeover } from '../../journal/store/lock.ts';
@@ -38,6 +38,7 @@ import type { ApprovalPredicate, Guardrails } from '../protocol/guardrails.ts';
 import { createCounterMemory, sumOf } from '../protocol/metrics.ts';
 import type { CheckedOptions } from '../protocol/options.ts';
 import type { ProviderPlan, ShardCaller, ShardPlan, ShardProvider } from '../protocol/protocol.ts';
+import type { UpgradeFunction } from '../protocol/upgrade.ts';
 import { VERSION } from '../protocol/version.ts';
 import { MessageSearch } from '../search/client.ts';
 import type { Webhooks, WebhooksParts } from '../webhooks/webhooks.ts';
@@ -430,17 +431,23 @@ function hostValues(
   const systems = new Map<string, SystemFunction>();
   const approvals = new Map<string, ApprovalPredicate>();
   const guardrails = new Map<string, Guardrails>();
-  for (const { name, system, approve, guardrails: own } of checked.agents) {
-    if (typeof system === 'function') systems.set(name, system);
-    if (typeof approve === 'function') approvals.set(name, approve);
-    if (own !== undefined) guardrails.set(name, own);
+  const upgrades = new Map<string, UpgradeFunction>();
+  for (const { name, version, upgrade, system, approve, guardrails: own } of checked.agents) {
+    const key = agentKey(name, version);
+    if (typeof system === 'function') systems.set(key, system);
+    if (typeof approve === 'function') approvals.set(key, approve);
+    if (own !== undefined) guardrails.set(key, own);
+    if (upgrade !== undefined) upgrades.set(key, upgrade);
   }
   return {
     providers: providerValues(checked),
-    tools: new Map(checked.agents.map((each) => [each.name, boundTools(toolValues(each), memory)])),
+    tools: new Map(
+      checked.agents.map((each) => [agentKey(each.name, each.version), boundTools(toolValues(each), memory)]),
+    ),
     ...defined({ toolWatch }),
     ...(mcp === undefined ? {} : { mcpTool: (name, place, elicited) => mcp.tool(name, place, elicited) }),
     systems,
+    upgrades,
     decisions: { approvals, guardrails },
     ...(checked.enrichers === undefined ? {} : { enricherLibrary: { definitions, memory } }),
   };

@@ -14,10 +14,11 @@ import type { AnyTool } from '../../tools/tool.ts';
 import type { ToolWatch } from '../../tools/tool-watch.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
 import { decideOnHost, type HostDecisions } from '../protocol/host-decisions.ts';
-import type { HostCaller, HostMethods, HostModelCall } from '../protocol/protocol.ts';
+import type { HostCaller, HostMethods, HostModelCall } from '../protocol/host-methods.ts';
+import { callUpgrade, type UpgradeFunction } from '../protocol/upgrade.ts';
 import { type EnricherLibrary, lookUp } from './enricher-lookup.ts';
 
-/** The values an embedder gave. */
+/** The values an embedder gave. Those of agents are found by the key of the agent's definition (`agentKey`). */
 export interface HostValues {
   /** Providers by key. */
   readonly providers: ReadonlyMap<string, ModelProvider>;
@@ -28,6 +29,8 @@ export interface HostValues {
   /** Reports tools that hold the host thread; missing: they are not reported. */
   readonly toolWatch?: ToolWatch;
   readonly systems: ReadonlyMap<string, SystemFunction>;
+  /** The `upgrade` functions; missing: there are none. */
+  readonly upgrades?: ReadonlyMap<string, UpgradeFunction>;
   /** Listeners that runs wait for, guardrails, approval predicates. */
   readonly decisions?: HostDecisions;
   /** The sources that enrichers look up; missing: there are none. */
@@ -91,6 +94,7 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
     },
     'host.evaluateSystem': ({ agent, session }) => evaluateSystem(values, agent, session),
     'host.consult': (question) => decideOnHost(values.decisions ?? {}, question),
+    'host.upgrade': (question) => callUpgrade(values.upgrades ?? NO_UPGRADES, question),
     'host.lookUp': (question) => lookUp(values.enricherLibrary, question),
     'host.eraseIndex': async ({ sessions }) => {
       await values.eraseIndex?.(sessions);
@@ -106,13 +110,17 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
   return {
     runner,
     // An embedder's functions get their own copy, as they would across a thread boundary.
-    ask: (method, request) => methods[method](method === 'host.consult' ? structuredClone(request) : request),
+    ask: (method, request) => methods[method](COPIED.has(method) ? structuredClone(request) : request),
     abandon() {
       runner.abortAll('The session thread is gone');
       for (const controller of calls.values()) controller.abort(new CancelledError('the session thread is gone'));
     },
   };
 }
+
+const NO_UPGRADES: ReadonlyMap<string, UpgradeFunction> = new Map();
+/** Requests with messages of a session. */
+const COPIED: ReadonlySet<keyof HostMethods> = new Set(['host.consult', 'host.upgrade']);
 
 type HostHandlers = {
   readonly [M in keyof HostMethods]: (request: HostMethods[M]['request']) => Promise<HostMethods[M]['answer']>;

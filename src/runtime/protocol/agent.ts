@@ -4,7 +4,7 @@ import type { SpawnGrant } from '../../../actors/runtime-tools.ts';
 import { AGENT_MODELS_MAX, GUARDRAILS_MAX, PARALLEL_CALLS_MAX, TOOL_TIMEOUT_MS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
-import { isAgentName } from '../../base/ids.ts';
+import { agentKey, isAgentName, isAgentVersion } from '../../base/ids.ts';
 import { isRecord } from '../../base/json.ts';
 import { parseOption } from '../../base/parse-option.ts';
 import type { CompressionSettings, Settings } from '../../base/settings.ts';
@@ -21,6 +21,7 @@ import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
 import { checkParallelCalls, modelOptionsShape } from './model-options-schema.ts';
 import { type AnswerOf, answerForm, type OutputSchema } from './output-option.ts';
 import type { AgentSource, ToolSource } from './protocol.ts';
+import type { UpgradeFunction } from './upgrade.ts';
 
 /** Options of an agent's sub-agents. */
 export interface SubagentOptions {
@@ -33,6 +34,18 @@ export interface SubagentOptions {
 /** An agent as its embedder describes it. */
 export interface AgentOptions extends ModelOptions {
   readonly name: string;
+  /**
+   * The version of this definition, to change an agent whose sessions are at work: letters, digits, dots, hyphens,
+   * underscores and `+`, at most 64. A turn keeps the version with which it began, and a session moves to the current
+   * version between two turns. The last definition of a name in `agents` is the current one; earlier ones finish the
+   * turns that began with them. Missing: sessions use the agent as it is defined now, in a turn too.
+   */
+  readonly version?: string;
+  /**
+   * Moves a session of another version to this one: returns edits of its history. Runs on the host thread, before the
+   * session's next turn. Without it, a new epoch opens if the requests differ.
+   */
+  readonly upgrade?: UpgradeFunction;
   /**
    * The name of the model, or of several in the order in which they are asked; default `settings.llm.model`. If a model
    * refuses, is unavailable or fails after all retries, the half-step continues with the next one (event
@@ -142,6 +155,11 @@ const functions = z
 /** The schema of the options of `agent`. Each option is a key of the schema. */
 export const agentSchema: z.ZodType<AgentOptions & { readonly output?: OutputSchema }> = z.strictObject({
   name: z.string().refine(isAgentName, 'must be letters, digits, dots, hyphens or underscores, at most 64'),
+  version: z
+    .string()
+    .refine(isAgentVersion, 'must be letters, digits, dots, hyphens, underscores or plus signs, at most 64')
+    .optional(),
+  upgrade: z.custom<UpgradeFunction>((value) => typeof value === 'function', 'must be a function').optional(),
   model: z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(AGENT_MODELS_MAX)]).optional(),
   fallbackAfterMs: z.number().int().min(0).optional(),
   returnAfterMs: z.number().int().min(0).optional(),
@@ -218,8 +236,17 @@ export function agent(options: AgentOptions): Agent<unknown> {
   const checked = parseOption(agentSchema, key, options);
   checkParallelCalls(key, checked);
   checkModels(key, checked);
+  checkUpgrade(key, checked);
   if (checked.output !== undefined) checkOutput(key, checked);
   return { ...checked, [CHECKED]: true };
+}
+
+/** Refuses an `upgrade` function without a version: without one, no change of the agent is noticed. */
+function checkUpgrade(agentKey: string, { version, upgrade }: AgentOptions): void {
+  if (upgrade === undefined || version !== undefined) return;
+  const key = `${agentKey}.upgrade`;
+  const why = 'sessions move between versions, so the agent needs a "version"';
+  throw new ConfigError(`option ${JSON.stringify(key)}: ${why}`, { data: { key } });
 }
 
 /** Refuses a model that is listed twice, and options for several models if only one is given. */
@@ -263,7 +290,7 @@ export function isAgent(value: unknown): value is Agent<unknown> {
  * schema (R29 to R33).
  */
 export function agentSource(definition: Agent<unknown>): AgentSource {
-  const { fallbackAfterMs, returnAfterMs } = definition;
+  const { fallbackAfterMs, returnAfterMs, version, upgrade } = definition;
   const { name, model, system, maxTokens, toolRounds, tokenBudget, thinking, subagents, supervision, description } =
     definition;
   const { toolTimeoutMs, toolResultChars, toolConcurrency } = definition;
@@ -278,7 +305,8 @@ export function agentSource(definition: Agent<unknown>): AgentSource {
         spawn: spawnGrant(definition),
         ...defined({ maxActive: subagents?.maxActive }),
       },
-      ...defined({ model, fallbackAfterMs, returnAfterMs, supervision }),
+      ...defined({ version, model, fallbackAfterMs, returnAfterMs, supervision }),
+      ...(upgrade === undefined ? {} : { upgrades: true as const }),
       ...(typeof system === 'string' ? { system } : {}),
       ...defined({ toolTimeoutMs, toolResultChars, toolConcurrency }),
       ...defined({ maxTokens, toolRounds, tokenBudget, thinking, description, compression }),
@@ -342,7 +370,7 @@ export function toolValues(definition: Agent<unknown>): ReadonlyMap<string, AnyT
   return values;
 }
 
-/** Throws `ConfigError` unless every agent was made by `agent()` and no two share a name. */
+/** Throws `ConfigError` unless every agent was made by `agent()` and no two share a name and a version. */
 export function checkAgents(agents: readonly unknown[]): readonly Agent<unknown>[] {
   const names = new Set<string>();
   return agents.map((each, index) => {
@@ -351,12 +379,15 @@ export function checkAgents(agents: readonly unknown[]): readonly Agent<unknown>
         data: { key: `agents.${index}` },
       });
     }
-    if (names.has(each.name)) {
-      throw new ConfigError(`two agents are named ${JSON.stringify(each.name)}`, {
-        data: { key: `agents.${index}.name` },
+    const { name, version } = each;
+    const own = agentKey(name, version);
+    if (names.has(own)) {
+      const which = version === undefined ? '' : ` and have version ${JSON.stringify(version)}`;
+      throw new ConfigError(`two agents are named ${JSON.stringify(name)}${which}`, {
+        data: { key: `agents.${index}.${version === undefined ? 'name' : 'version'}` },
       });
     }
-    names.add(each.name);
+    names.add(own);
     return each;
   });
 }

@@ -15,7 +15,10 @@ export interface HeldCall {
   readonly input: unknown;
 }
 
-/** A question from a session thread to its host. `on` says what the host judges, as in `Question`. */
+/**
+ * A question from a session thread to its host. `on` says what the host judges, as in `Question`. `agent`: the key of
+ * the definition that the session has.
+ */
 export type HostQuestion = { readonly agent: string; readonly session: string } & (
   | {
       readonly on: 'boundary';
@@ -28,10 +31,13 @@ export type HostQuestion = { readonly agent: string; readonly session: string } 
   | { readonly on: 'answer'; readonly message: AssistantMessage }
 );
 
-/** The question for the session's present state; undefined when the session no longer awaits its verdict. */
-export function hostQuestion(state: SessionState, question: Question): HostQuestion | undefined {
+/**
+ * The question for the session's present state; undefined when the session no longer awaits its verdict. `agent`: the
+ * key of its agent's definition.
+ */
+export function hostQuestion(state: SessionState, question: Question, agent: string): HostQuestion | undefined {
   if (!awaitsVerdict(state, question)) return undefined;
-  const of = { agent: state.agent ?? '', session: state.id };
+  const of = { agent, session: state.id };
   switch (question.on) {
     case 'boundary':
       return {

@@ -318,7 +318,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
   return {
     providers: providersOf(given),
     agents,
-    onlyAgent: agents.length === 1 ? (agents[0]?.name ?? '') : '',
+    onlyAgent: new Set(agents.map(({ name }) => name)).size === 1 ? (agents[0]?.name ?? '') : '',
     threads: {
       sessions: threads.sessions ?? (isTest ? 0 : 1),
       models: threads.models ?? (isTest ? 0 : 1),

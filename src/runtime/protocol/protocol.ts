@@ -3,7 +3,6 @@
  */
 
 import type { AgentPlan } from '../../../actors/agent-plan.ts';
-import type { EnricherQuestion, EnricherReply } from '../../../actors/enrichers/enricher-sources.ts';
 import type { Limits } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Goal, GoalChange } from '../../base/goals.ts';
@@ -41,8 +40,6 @@ import type { ServerToolEntry } from '../../tools/server-tool-entry.ts';
 import type { ToolDescription } from '../../tools/tool.ts';
 import type { ToolOrigin } from '../../tools/tool-origin.ts';
 import type { OfSession, ReceiptName } from './addresses.ts';
-import type { HostVerdict } from './host-decisions.ts';
-import type { HostQuestion } from './host-question.ts';
 import type { LetterMethods } from './letters.ts';
 import type { ListRequest } from './list-order.ts';
 import type { NoticePageRequest, NoticeScan, NoticeScanRequest } from './notices.ts';
@@ -150,6 +147,8 @@ export interface SessionSnapshot {
 export interface SessionSummary {
   readonly id: string;
   readonly agent: string;
+  /** The version of the agent; missing: it has none. A session moves to the current version before its next turn. */
+  readonly version?: string;
   readonly parent?: string;
   readonly name?: string;
   readonly state: SessionStateName;
@@ -441,32 +440,4 @@ export interface LogLine {
   readonly stack?: string;
   /** Duration in milliseconds of the event that the line describes. */
   readonly ms?: number;
-}
-
-/** Requests of a shard to its host, request and answer: calls of the functions that the embedder gave. */
-export interface HostMethods {
-  /** Calls a provider given as a value. Its deltas come before its response, as notes (`model.delta`). */
-  'host.generate': { request: HostModelCall; answer: unknown };
-  /** The text of an agent's system function. */
-  'host.evaluateSystem': { request: { readonly agent: string; readonly session: string }; answer: string };
-  /** The verdict of listeners, guardrails and approval predicates. */
-  'host.consult': { request: HostQuestion; answer: HostVerdict };
-  /** The answer to a question of an enricher. */
-  'host.lookUp': { request: EnricherQuestion; answer: EnricherReply };
-  /** Answers when no file of the search index has messages of these deleted sessions. */
-  'host.eraseIndex': { request: { readonly sessions: readonly string[] }; answer: null };
-}
-
-/** Asks the host: over the endpoint, or on the host thread by a plain call. */
-export interface HostCaller {
-  ask<M extends keyof HostMethods>(method: M, request: HostMethods[M]['request']): Promise<HostMethods[M]['answer']>;
-}
-
-/** One model call for the host. The note `host.abortModel` aborts it by its id; unknown ids are ignored. */
-export interface HostModelCall {
-  readonly id: number;
-  /** The key of the provider. */
-  readonly provider: string;
-  readonly session: string;
-  readonly request: ModelRequest;
 }

@@ -25,6 +25,8 @@ export interface HeadData {
   readonly snapshot?: SnapshotReference;
   /** Address of a fork's beginning, once the shared log was deleted. */
   readonly base?: string;
+  /** The version of its agent that the session's turn needs; missing: any will do. */
+  readonly needs?: string;
   /** True if an authentication failure blocks the session. `runtime.resume()` looks for these sessions. */
   readonly blocked?: true;
 }
@@ -37,6 +39,7 @@ const schema = z.object({
   summary: z.object({
     id: z.string(),
     agent: z.string(),
+    version: z.string().optional(),
     parent: z.string().optional(),
     name: z.string().optional(),
     state: z.enum(SESSION_STATES),
@@ -54,6 +57,7 @@ const schema = z.object({
   }),
   snapshot: z.object({ address: z.string(), position: z.number() }).optional(),
   base: z.string().optional(),
+  needs: z.string().optional(),
   blocked: z.literal(true).optional(),
 });
 
@@ -85,11 +89,11 @@ export function isHeadBlocked(text: string): boolean {
 
 /** The summary of a state, as lists show it. */
 export function summaryOf(state: SessionState): SessionSummary {
-  const { id, agent = '', parent, name, last, spoken, createdAt, updatedAt } = state;
+  const { id, agent = '', version, parent, name, last, spoken, createdAt, updatedAt } = state;
   return {
     id,
     agent,
-    ...defined({ parent, name }),
+    ...defined({ version, parent, name }),
     state: state.state,
     status: statusOf(state),
     ...defined({ lastOutcome: last?.outcome, lastError: last?.error }),

@@ -14,8 +14,10 @@
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
 import { CHECKPOINT_INTERVAL_MS, type ShardBounds } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
+import { defined } from '../../base/defined.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Head, SessionKey } from '../../journal/position.ts';
+import { neededVersion } from '../../session/rules/epoch.ts';
 import { snapshotState } from '../../session/state/snapshot.ts';
 import { decodeHead, encodeHead, summaryOf } from '../reading/head.ts';
 
@@ -222,6 +224,7 @@ function headOf(actor: SessionActor): Head {
       summary: summaryOf(actor.state),
       ...(actor.snapshot === undefined ? {} : { snapshot: actor.snapshot }),
       ...(actor.base === undefined ? {} : { base: actor.base }),
+      ...defined({ needs: neededVersion(actor.state) }),
       ...(actor.state.blocked === undefined ? {} : { blocked: true as const }),
     }),
   };

@@ -128,6 +128,7 @@ export class Life {
     const { stoppedCalls } = this.#work;
     // While sessions with such calls hold all slots of admission, the sessions that wait for admission cannot start.
     if (stoppedCalls > 0 && !this.#live.hasRoom && stoppedCalls === this.#live.size) return true;
+    if (this.#work.upgrades.size > 0) return false;
     return this.#live.size === stoppedCalls && this.#live.waiting === 0 && !this.#interrupted.hasWork;
   }
 
@@ -149,11 +150,13 @@ export class Life {
   }
 
   /**
-   * Called when a session is about to resume. If the provider's key or the session's model was refused, all sessions
-   * may try again (F36, F37). The sessions that the refused key blocked resume too. Resolves when that is durable.
+   * Called when a session is about to resume. A failed move to another version is tried again. If the provider's key or
+   * the session's model was refused, all sessions may try again (F36, F37). The sessions that the refused key blocked
+   * resume too. Resolves when that is durable.
    */
   async resumeModels(sessionId: string): Promise<void> {
     if (this.#isClosed) return;
+    this.#work.upgrades.retry(sessionId);
     const error = this.callWaitOf(sessionId)?.refusal ?? this.#residency.find(sessionId)?.state.blocked;
     if (error === undefined) return;
     this.#work.resumeModels();
@@ -179,6 +182,7 @@ export class Life {
   async resumeBlocked(): Promise<void> {
     await this.resumed();
     this.#work.resumeModels();
+    this.#work.upgrades.retryAll();
     await this.#resumeAll(() => true);
   }
 

@@ -3,11 +3,13 @@
  * transitions publish little.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
+import type { ActorEffect } from '../../../actors/supervision/tree-transition.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { Position } from '../../journal/position.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import type { KeyedNotice } from '../protocol/notices.ts';
+import type { Reply } from './shard-parts.ts';
 
 /** The outcome of an accepted entry. */
 export interface Fate {
@@ -91,4 +93,10 @@ export class Outbox {
     if (this.exits === undefined) this.exits = [child];
     else this.exits.push(child);
   }
+}
+
+/** True if the commit is deferrable: nothing is published or started after its flush, and no caller waits for it. */
+export function isDeferrable(outbox: Outbox, late: readonly ActorEffect[], reply: Reply | undefined): boolean {
+  if (reply !== undefined && reply.isDeferrable !== true) return false;
+  return !outbox.hasSomething && late.every(({ effect }) => effect.type === 'accepted');
 }

@@ -14,10 +14,12 @@
  */
 import type { SessionAgent } from '../../../actors/agent-catalog.ts';
 import { SessionActor } from '../../../actors/session-actor.ts';
+import { type ErrorShape, errorShape } from '../../base/errors.ts';
 import type { Head, SessionKey } from '../../journal/position.ts';
+import { neededVersion } from '../../session/rules/epoch.ts';
 import { formInForce } from '../../session/rules/structured-answer.ts';
 import type { TransientMessage } from '../../session/state/edit-request.ts';
-import { emptyState } from '../../session/state/state.ts';
+import { emptyState, type SessionState } from '../../session/state/state.ts';
 import type { SessionSummary } from '../protocol/protocol.ts';
 import { decodeHead, summaryOf } from '../reading/head.ts';
 import { readActor } from '../reading/session-reader.ts';
@@ -32,6 +34,8 @@ import { WaitingBytes } from './waiting-bytes.ts';
 export interface ResidencyPlace {
   /** True if the stored head of this session is older than its log. */
   isStale(key: SessionKey): boolean;
+  /** The error of the session's last move to another version; undefined if it did not fail. */
+  upgradeErrorOf(sessionId: string): ErrorShape | undefined;
   /** Called when an idle actor left memory. Its session continues with its next input. */
   passivated(actor: SessionActor): void;
   /** Called when an actor was dropped: everything that runs or waits for it must be given up. */
@@ -57,7 +61,12 @@ export class Residency {
     this.#parts = parts;
     this.#place = place;
     this.checkpointer = new Checkpointer(parts.journal, parts.clock, parts.bounds);
-    this.order = new SessionOrder(parts.journal, parts.soon, (id, key) => this.summary(id, key));
+    this.order = new SessionOrder(
+      parts.journal,
+      parts.soon,
+      (id, key) => this.summary(id, key),
+      (state) => this.summaryOf(state),
+    );
     this.#quiet = new IdleSessions(parts.clock, parts.bounds.hotSessions, (actor) => this.#passivate(actor));
   }
 
@@ -117,17 +126,42 @@ export class Residency {
   /** The summary of a session from memory, its head, or else its log. Must not be called within a transition (H5). */
   summary(id: string, key: SessionKey): SessionSummary | undefined {
     const resident = this.#resident.get(id);
-    if (resident !== undefined) return resident.state.agent === undefined ? undefined : summaryOf(resident.state);
+    if (resident !== undefined) return resident.state.agent === undefined ? undefined : this.summaryOf(resident.state);
     const head = this.headOf(key);
-    if (head !== undefined) return decodeHead(head.data).summary;
+    if (head !== undefined) {
+      const { summary, needs } = decodeHead(head.data);
+      return this.#shown(summary, needs);
+    }
     const actor = this.find(id);
     this.passivateSome();
-    return actor === undefined ? undefined : summaryOf(actor.state);
+    return actor === undefined ? undefined : this.summaryOf(actor.state);
+  }
+
+  /** The summary of a state, as lists show it. */
+  summaryOf(state: SessionState): SessionSummary {
+    return this.#shown(summaryOf(state), neededVersion(state));
+  }
+
+  /**
+   * Why the session is blocked for a reason that is not in its log; undefined if it is not: its definition is missing,
+   * or its move to another version failed.
+   */
+  blockOf(state: SessionState): ErrorShape | undefined {
+    const { agent, id } = state;
+    if (agent === undefined) return undefined;
+    const missing = this.#parts.catalog.versions.missingError(agent, neededVersion(state));
+    return missing === undefined ? this.#place.upgradeErrorOf(id) : errorShape(missing);
+  }
+
+  #shown(summary: SessionSummary, needs: string | undefined): SessionSummary {
+    const { agent, id } = summary;
+    const isThere = this.#parts.catalog.versions.isDefined(agent, needs);
+    return isThere && this.#place.upgradeErrorOf(id) === undefined ? summary : { ...summary, status: 'blocked' };
   }
 
   agentOf(actor: SessionActor): SessionAgent | undefined {
-    // Agent and grants of a session never change. The form of its answers may change with each turn, and the known
-    // traits of its model may change at any time.
+    // The name of a session's agent and its grants never change. The version may change between turns, the form of its
+    // answers with each turn, and the known traits of its model at any time.
     const { catalog } = this.#parts;
     const form = formInForce(actor.state)?.key;
     if (actor.agent === undefined || actor.agentForm !== form || !catalog.isCurrent(actor.agent, actor.state)) {

@@ -13,9 +13,9 @@ import type { SessionActor } from '../../../actors/session-actor.ts';
 import type { Soon } from '../../base/clock.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
+import type { SessionState } from '../../session/state/state.ts';
 import { byOrder, type ListedFacts } from '../protocol/list-order.ts';
 import type { SessionSummary } from '../protocol/protocol.ts';
-import { summaryOf } from '../reading/head.ts';
 
 /** Number of sessions read in one tick. */
 const ORDER_SLICE = 1_000;
@@ -31,7 +31,8 @@ export interface NotedSession extends ListedFacts {
 export class SessionOrder {
   readonly #journal: Journal;
   readonly #soon: Soon;
-  readonly #summaryOf: (id: string, key: SessionKey) => SessionSummary | undefined;
+  readonly #summary: (id: string, key: SessionKey) => SessionSummary | undefined;
+  readonly #summaryOf: (state: SessionState) => SessionSummary;
   #entries: Map<string, NotedSession> | undefined;
   /** The id of the last session that was read; undefined before the first. */
   #readTo: string | undefined;
@@ -40,11 +41,17 @@ export class SessionOrder {
   /** Each agent's name, so that entries share one string. */
   readonly #agents = new Map<string, string>();
 
-  /** `summaryOf`: the summary of a session from memory, its head or its log. */
-  constructor(journal: Journal, soon: Soon, summary: (id: string, key: SessionKey) => SessionSummary | undefined) {
+  /** `summary`: the summary of a session from memory, its head or its log. `summaryOf`: the summary of a state. */
+  constructor(
+    journal: Journal,
+    soon: Soon,
+    summary: (id: string, key: SessionKey) => SessionSummary | undefined,
+    summaryOf: (state: SessionState) => SessionSummary,
+  ) {
     this.#journal = journal;
     this.#soon = soon;
-    this.#summaryOf = summary;
+    this.#summary = summary;
+    this.#summaryOf = summaryOf;
   }
 
   /** Resolves when all sessions are noted. */
@@ -67,7 +74,7 @@ export class SessionOrder {
   note({ id, key, state }: SessionActor): void {
     if (this.#entries === undefined || state.agent === undefined) return;
     const known = this.#entries.get(id);
-    const summary = summaryOf(state);
+    const summary = this.#summaryOf(state);
     // A session that was only read did not change.
     if (known === undefined || known.key !== key || isChanged(known, summary)) this.#put(summary, key);
   }
@@ -85,7 +92,7 @@ export class SessionOrder {
       for (const [id, key] of page) {
         this.#readTo = id;
         if (this.#entries.has(id)) continue;
-        const summary = this.#summaryOf(id, key);
+        const summary = this.#summary(id, key);
         if (summary !== undefined) this.#put(summary, key);
       }
       if (page.length < ORDER_SLICE) return;

@@ -33,6 +33,7 @@ import type { LogLine } from '../protocol/protocol.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import type { SessionTimers } from './session-timers.ts';
 import type { Reply, ShardParts } from './shard-parts.ts';
+import { Upgrades } from './upgrades.ts';
 
 /** The shard functions that session work uses. */
 export interface WorkPlace {
@@ -60,10 +61,13 @@ export class SessionWork {
   readonly #enrichers: Enrichers;
   /** The limit of each budget that a failed turn was last reported for, by its session: one line for a whole fan-out. */
   readonly #budgetsReported = new RecentMap<number>(BUDGETS_REPORTED_MAX);
+  /** Moves of sessions to another version of their agent. */
+  readonly upgrades: Upgrades;
 
   constructor(parts: ShardParts, place: WorkPlace) {
     this.#parts = parts;
     this.#place = place;
+    this.upgrades = new Upgrades(parts.host, place);
     this.#modelPool = parts.makeModelPool({
       completed: (completions) => {
         for (const completion of completions) this.#countSent(completion);
@@ -187,6 +191,7 @@ export class SessionWork {
     this.#models.forget(sessionId);
     this.#tools.forget(sessionId);
     this.#enrichers.forget(sessionId);
+    this.upgrades.forget(sessionId);
   }
 
   /** Lets all sessions try the provider's key or the model again (F36, F37). */
@@ -254,6 +259,13 @@ export class SessionWork {
       case 'stale':
         this.#parts.counters.add('staleCompletions');
         return true;
+      case 'upgrade':
+        // The session is held from now on; its function starts after the flush.
+        this.upgrades.note(actor.id, effect);
+        return false;
+      case 'upgradeFailed':
+        this.upgrades.failed(actor, effect.error);
+        return true;
       default:
         return false;
     }
@@ -265,6 +277,7 @@ export class SessionWork {
     else if (effect.type === 'callModel') this.#callModel(actor, effect.halfStep, effect.attempt);
     else if (effect.type === 'consult') void this.#consult(actor, effect);
     else if (effect.type === 'startEnricher') this.#startEnricher(actor, effect.enricher, effect.run);
+    else if (effect.type === 'upgrade') this.upgrades.startWaiting();
   }
 
   /**
@@ -354,7 +367,8 @@ export class SessionWork {
   }
 
   async #evaluateSystem(actor: SessionActor, epoch: number): Promise<void> {
-    const input = await this.#parts.host.evaluateSystem(actor.state.agent ?? '', actor.id).then(
+    const key = this.#place.agentOf(actor)?.key ?? '';
+    const input = await this.#parts.host.evaluateSystem(key, actor.id).then(
       (text): Input => ({ type: 'systemEvaluated', epoch, text }),
       (error: unknown): Input => ({ type: 'systemFailed', epoch, error: errorShape(error) }),
     );
@@ -363,7 +377,8 @@ export class SessionWork {
 
   /** Asks the host for a verdict. Runs after the flush, because the question publishes state. */
   async #consult(actor: SessionActor, consult: Extract<Effect, { type: 'consult' }>): Promise<void> {
-    const question = this.#isHot(actor) ? hostQuestion(actor.state, consult) : undefined;
+    const key = this.#place.agentOf(actor)?.key ?? '';
+    const question = this.#isHot(actor) ? hostQuestion(actor.state, consult, key) : undefined;
     // The session was interrupted between the transition and its flush, or was read again. Then the session's next
     // transition asks again.
     if (question === undefined) return;

@@ -9,6 +9,7 @@ import type { Settings } from '../../base/settings.ts';
 import type { PublishedEvent } from '../../events/event.ts';
 import type { Durability, Journal } from '../../journal/journal.ts';
 import type { ModelPool, ModelPoolListener } from '../../models/pool.ts';
+import type { EditRequest } from '../../session/state/edit-request.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import type { ToolPool, ToolPoolListener } from '../../tools/pool.ts';
 import type { HostVerdict } from '../protocol/host-decisions.ts';
@@ -16,6 +17,7 @@ import type { HostQuestion } from '../protocol/host-question.ts';
 import type { Counters } from '../protocol/metrics.ts';
 import type { NoticeNote } from '../protocol/notices.ts';
 import type { LogLine, SaidNote, SessionIntroduction } from '../protocol/protocol.ts';
+import type { UpgradeQuestion } from '../protocol/upgrade.ts';
 import type { IsolatedSessions } from './isolated-sessions.ts';
 import type { SessionAtWork } from './session-at-work.ts';
 
@@ -48,8 +50,10 @@ export interface ShardHost {
   noticed?(note: NoticeNote): void;
   degraded(error: TroupeError | undefined): void;
   log(line: LogLine): void;
+  /** `agent`: the key of the agent's definition, here and in each question. */
   evaluateSystem(agent: string, sessionId: string): Promise<string>;
   consult(question: HostQuestion): Promise<HostVerdict>;
+  upgrade(question: UpgradeQuestion): Promise<readonly EditRequest[]>;
   lookUp(question: EnricherQuestion): Promise<EnricherReply>;
   /** Resolves when no file of the search index has messages of these deleted sessions. */
   eraseIndex(sessions: readonly string[]): Promise<void>;

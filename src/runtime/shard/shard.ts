@@ -40,6 +40,7 @@ export class Shard {
   readonly residency: Residency;
   readonly transitions: Transitions;
   readonly life: Life;
+  readonly #work: SessionWork;
 
   constructor(parts: ShardParts) {
     this.parts = parts;
@@ -48,6 +49,7 @@ export class Shard {
     this.notices = new NoticeChain(journal.end());
     this.residency = new Residency(parts, {
       isStale: (key) => outage.isStale(key),
+      upgradeErrorOf: (id) => work.upgrades.errorOf(id),
       passivated: (actor) => {
         work.passivated(actor.id);
         timers.clearRetry(actor);
@@ -85,6 +87,7 @@ export class Shard {
       still: () => this.life.still(),
       isClosing: () => this.life.isClosing,
     });
+    this.#work = work;
     const commits = new CommitQueue({
       flushed: async () => {
         await journal.flushed();
@@ -151,9 +154,15 @@ export class Shard {
     this.life = new Life({ ...shared, transitions: this.transitions, outage, eraser });
   }
 
+  /** True while the session's move to another version of its agent waits or runs. */
+  isMoving(sessionId: string): boolean {
+    return this.#work.upgrades.isMoving(sessionId);
+  }
+
   /** Milliseconds that calls of a session wait for a decision; null: forever. `agent`: the session's, if known. */
   approvalsMs(state: SessionState, agent: SessionAgent | undefined = this.parts.catalog.of(state)): number | null {
-    return approvalPolicy({ agent: agent?.facts, settings: this.parts.settings }).expiresMs;
+    return approvalPolicy({ agent: agent?.facts ?? this.parts.catalog.missing(''), settings: this.parts.settings })
+      .expiresMs;
   }
 }
 

@@ -16,6 +16,7 @@ export interface LastingSurroundings {
   readonly settings: Settings;
   readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
   readonly agentNames: () => Iterable<string>;
+  readonly versionOf: (agent: string) => string | undefined;
   readonly exists: (sessionId: string) => boolean;
   /** Epoch ms at which the shard began. */
   readonly openedAt: number;
@@ -31,6 +32,7 @@ export class TransitionEnvironment implements Environment {
   readonly settings: Settings;
   readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
   readonly agentNames: () => Iterable<string>;
+  readonly versionOf: (agent: string) => string | undefined;
   readonly exists: (sessionId: string) => boolean;
   readonly isSupervised: () => boolean;
   readonly stateOf: (sessionId: string) => SessionState | undefined;
@@ -43,6 +45,7 @@ export class TransitionEnvironment implements Environment {
   admits = false;
   transients: readonly TransientMessage[] | undefined;
   isGated = false;
+  isUpgradeHeld = false;
   readonly openedAt: number;
 
   /** `nobody`: placeholder agent facts until the first step sets the agent. */
@@ -51,6 +54,7 @@ export class TransitionEnvironment implements Environment {
     this.settings = lasting.settings;
     this.toolNamesOf = lasting.toolNamesOf;
     this.agentNames = lasting.agentNames;
+    this.versionOf = lasting.versionOf;
     this.exists = lasting.exists;
     this.isSupervised = lasting.isSupervised;
     this.stateOf = lasting.stateOf;

@@ -36,7 +36,7 @@ import type { CommitItem, CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
 import type { EditQueue } from './edit-queue.ts';
 import type { InterruptedSessions } from './interrupted-sessions.ts';
-import { Outbox } from './outbox.ts';
+import { isDeferrable, Outbox } from './outbox.ts';
 import type { Residency } from './residency.ts';
 import type { SessionTimers } from './session-timers.ts';
 import type { SessionWork } from './session-work.ts';
@@ -116,7 +116,8 @@ export class Transitions {
         limits,
         settings,
         toolNamesOf: (name) => catalog.toolNamesOf(name),
-        agentNames: () => catalog.names,
+        agentNames: () => catalog.versions.names,
+        versionOf: (name) => catalog.versions.versionOf(name),
         exists: (id) => journal.keyOf(id) !== undefined,
         openedAt: clock.now(),
         isSupervised: () => this.#stepping !== undefined && this.#isSupervised(this.#stepping),
@@ -385,6 +386,7 @@ export class Transitions {
     environment.random = this.#parts.random();
     environment.transients = actor.transients;
     environment.agent = agent?.facts ?? this.#parts.catalog.missing(actor.state.agent ?? '');
+    environment.isUpgradeHeld = this.#work.upgrades.holds(actor.id);
     environment.isGated = this.#subscribers.isGated(actor.id);
     environment.waitingBytes = this.#residency.waitingBytes;
     environment.admits =
@@ -400,8 +402,9 @@ export class Transitions {
 
   #settle(actor: SessionActor): void {
     const { state } = actor;
-    // Queued edits run before the session's next turn and wake the session, so it does not wait for admission.
-    this.#live.note(actor, this.#residency.agentOf(actor) !== undefined, this.#edits.holds(actor));
+    // Queued edits and a move to another version precede the session's next turn and wake the session.
+    const isHeld = this.#edits.holds(actor) || this.#work.upgrades.holds(actor.id);
+    this.#live.note(actor, this.#residency.agentOf(actor) !== undefined, isHeld);
     this.#timers.settle(actor);
     this.#residency.noteWaiting(actor);
     if (state.exit !== undefined && this.#waiters.hasExit(actor.id)) this.#outbox.end(actor);
@@ -486,10 +489,4 @@ export class Transitions {
     this.#families.forget(actor.id);
     this.#work.forget(actor.id);
   }
-}
-
-/** True if the commit is deferrable: nothing is published or started after its flush, and no caller waits for it. */
-function isDeferrable(outbox: Outbox, late: readonly ActorEffect[], reply: Reply | undefined): boolean {
-  if (reply !== undefined && reply.isDeferrable !== true) return false;
-  return !outbox.hasSomething && late.every(({ effect }) => effect.type === 'accepted');
 }

@@ -44,6 +44,7 @@ import {
   applyResumed,
   applyRevived,
   applySystem,
+  applyUpgraded,
 } from './lifecycle.ts';
 import { applyAccepted, applyDropped, applyLetterDropped, applyPoisoned, applyRecalled } from './mailbox.ts';
 import { applyMemory } from './memory.ts';
@@ -175,6 +176,8 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return applyResumed(fold);
     case 'recovered':
       return applyRecovered(fold, record);
+    case 'upgraded':
+      return applyUpgraded(fold, record);
     case 'edited':
       return applyEdited(fold, record);
     case 'taskStarted':

@@ -3,7 +3,9 @@
  * and ends. Changes the given state in place, as `apply` does; otherwise pure.
  */
 
+import { defined } from '../../base/defined.ts';
 import { plantSeed } from '../history/fork-seed.ts';
+import { isInTurn } from '../rules/epoch.ts';
 import { repinTask } from '../rules/goals.ts';
 import type { RecordOf } from '../state/records.ts';
 import { estimateContent } from '../state/tokens.ts';
@@ -14,6 +16,7 @@ import type { Fold } from './fold.ts';
 export function applyCreated(fold: Fold, record: RecordOf<'created'>): void {
   const { state } = fold;
   state.agent = record.agent;
+  state.version = record.version;
   state.depth = record.depth;
   state.parent = record.parent;
   state.spawnCallId = record.spawnCallId;
@@ -61,6 +64,16 @@ export function applySystem(fold: Fold, record: RecordOf<'system'>): void {
     if (state.current !== undefined) delete state.current.outdated;
   }
   state.system = { epoch: Math.max(record.epoch, state.epoch), text: record.text };
+}
+
+/** The session has another version of its agent from here on. */
+export function applyUpgraded(fold: Fold, { from, version }: RecordOf<'upgraded'>): void {
+  const { state } = fold;
+  if (isInTurn(state)) throw new Error('V1: moved to another version within a turn');
+  state.version = version;
+  if (fold.counts()) {
+    fold.publish({ type: 'agent.upgraded', agent: state.agent ?? '', ...defined({ from, version }) });
+  }
 }
 
 /** The session is paused. It claims no half-step before it is resumed. */

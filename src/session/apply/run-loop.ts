@@ -141,7 +141,7 @@ export function applyContinued(fold: Fold, record: RecordOf<'continued'>): void 
   if (suspended === undefined) throw new Error('no run is suspended, so none can continue');
   state.suspended = undefined;
   if (record.turn === undefined) return;
-  beginTurn(state, record.turn);
+  beginTurn(state, record.turn, record.agent);
   if (state.openCalls.size > 0) holdPending(state, suspended);
   fold.enter('executing');
 }

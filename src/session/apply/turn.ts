@@ -6,7 +6,7 @@
 import { defined } from '../../base/defined.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
-import { addUsage, NO_USAGE, textOf, type Usage } from '../../base/messages.ts';
+import { addUsage, NO_USAGE, type TurnAgent, textOf, type Usage } from '../../base/messages.ts';
 import { areStartsMany, beginTurnTask, trimStarts } from '../history/tasks.ts';
 import { unpin } from '../rules/goals.ts';
 import { isRefusedRequest, outcomeOfReason } from '../rules/run-loop.ts';
@@ -27,7 +27,7 @@ export function applyClaimed(fold: Fold, record: RecordOf<'claimed'>): void {
   if (state.prepared !== undefined) forgetPrepared(state, record.entries);
   if (state.unnamed) state.unnamed = false;
   if (record.turn !== undefined) {
-    beginTurn(state, record.turn);
+    beginTurn(state, record.turn, record.agent);
     state.failure = undefined;
     beginTurnTask(state.tasks, state.nextMessageSeq, fold.at);
     if (areStartsMany(state.tasks, state.messages.length + state.hidden.length)) {
@@ -45,8 +45,10 @@ export function applyClaimed(fold: Fold, record: RecordOf<'claimed'>): void {
   }
 }
 
-export function beginTurn(state: SessionState, id: number): void {
-  state.turn = { id, entries: [], text: '', joins: false, usage: NO_USAGE, halfSteps: 0, pauses: 0, marked: false };
+/** `agent`: the agent with which the turn begins, if it has a version. */
+export function beginTurn(state: SessionState, id: number, agent: TurnAgent | undefined): void {
+  const counts = { usage: NO_USAGE, halfSteps: 0, pauses: 0, marked: false };
+  state.turn = { id, ...defined({ agent }), entries: [], text: '', joins: false, ...counts };
   state.nextTurn = id + 1;
   if (state.revived !== undefined) state.revived = 'working';
 }
@@ -169,7 +171,7 @@ export function finishTurn(fold: Fold, reason: string, stopDetails?: Json, outpu
   if (fold.countsAnnounced()) {
     const outcome = outcomeOfReason(reason);
     const ended = { type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage } as const;
-    fold.announce({ ...ended, ...defined({ outcome, stopDetails, output }) }, turn);
+    fold.announce({ ...ended, ...defined({ outcome, stopDetails, output, agent: turn.agent }) }, turn);
   }
   const receipt: ReceiptState =
     reason === 'cancelled'
@@ -189,7 +191,9 @@ function failTurn(fold: Fold, error: ErrorShape): void {
   state.turn = undefined;
   if (turn === undefined) return;
   state.last = failedTurn(error);
-  if (fold.countsAnnounced()) fold.announce({ type: 'turn.failed', turn: turnName(turn.id), error }, turn);
+  if (fold.countsAnnounced()) {
+    fold.announce({ type: 'turn.failed', turn: turnName(turn.id), error, ...defined({ agent: turn.agent }) }, turn);
+  }
   for (const id of turn.entries) fold.settle(id, { status: 'failed', turn: turn.id, error });
   if (state.tasks.wished !== undefined) activate(fold, state.tasks.wished);
 }

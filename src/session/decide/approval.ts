@@ -24,7 +24,7 @@ import type { Effect, Environment, Input } from '../state/inputs.ts';
 import type { OpenCall } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
-import { startCall } from './tools.ts';
+import { startDecided } from './tools.ts';
 
 /**
  * An allowed call starts, with the person's input if there is one. A denied call is answered, and so is every other
@@ -64,18 +64,13 @@ export function decideApproval(
     return { records, effects: [result, WAKE] };
   }
   const changed: OpenCall = input.input === undefined ? call : { ...call, input: input.input };
-  return {
-    records: [
-      {
-        type: 'decided',
-        callId,
-        allow,
-        ...(input.reason === undefined ? {} : { reason: input.reason }),
-        ...(input.input === undefined ? {} : { input: input.input }),
-      },
-    ],
-    effects: [startCall(state, changed, environment, 'run'), result],
-  };
+  return startDecided(state, changed, environment, {
+    type: 'decided',
+    callId,
+    allow,
+    ...(input.reason === undefined ? {} : { reason: input.reason }),
+    ...(input.input === undefined ? {} : { input: input.input }),
+  });
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Sub-agents: spawning, births, messages between child and parent, the end of a child (contract §7). Pure. */
 
+import { defined } from '../../base/defined.ts';
 import { ConfigError, type ErrorShape, InvalidNameError, KeyReusedError, LimitError } from '../../base/errors.ts';
 import { checkNickname, SESSION_ID_CHARACTERS_MAX } from '../../base/ids.ts';
 import { namesHint } from '../../base/near-names.ts';
@@ -220,13 +221,14 @@ function answerOrRefuse(callId: string | undefined, error: ConfigError | LimitEr
  * A child's first transition (§7.3, Δ28). The log has the task once, as the child's first message, and the accepted
  * entry stands for that message and starts the first turn.
  */
-export function decideBirth(state: SessionState, seed: ChildSeed): Decision {
+export function decideBirth(state: SessionState, seed: ChildSeed, environment: Environment): Decision {
   if (state.agent !== undefined) throw new Error(`session ${seed.id} exists already`);
   return {
     records: [
       {
         type: 'created',
         agent: seed.agent,
+        ...defined({ version: environment.versionOf(seed.agent) }),
         depth: seed.depth,
         parent: seed.parent,
         name: seed.name,

@@ -21,6 +21,7 @@ import { reviveEnded } from './revival.ts';
 import { rollbackRecords } from './rollback.ts';
 import { continueSuspended, exitWithout, gatherResults } from './run-loop.ts';
 import { failureToParent } from './supervision.ts';
+import { decideMove } from './versions/upgrade.ts';
 
 /** The decision that replaces the claim; undefined if the gate is open. */
 type Exit = Decision | undefined;
@@ -84,6 +85,11 @@ export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Env
     rule: 'history §10.1',
     reason: 'A failed turn leaves the history when the next turn starts. The claim must come after that edit.',
     gate: rollBack,
+  },
+  {
+    rule: 'V2',
+    reason: 'The session has another version of its agent than its next turn. It moves with the history of that turn.',
+    gate: decideMove,
   },
 ];
 

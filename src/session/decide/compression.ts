@@ -25,7 +25,7 @@ import { historySize, MessageGroups } from '../history/recents.ts';
 import { answerText, storableAnswer } from '../rules/answer.ts';
 import { budgetError } from '../rules/budget.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
-import { changedEpoch } from '../rules/epoch.ts';
+import { changedEpoch, turnStart } from '../rules/epoch.ts';
 import { mayStart, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
 import { isPreparing } from '../rules/memory.ts';
 import { asksProvider } from '../rules/server-uses.ts';
@@ -224,7 +224,7 @@ export function claimCutShort(state: SessionState): readonly SessionRecord[] {
   const entries = promotionOrder(selection);
   const isUsers = state.mailbox.every((entry) => entry.type === 'user_message' || !entries.includes(entry.id));
   if (!isUsers) return NO_RECORDS;
-  return [{ type: 'claimed', halfStep: state.nextHalfStep, entries, turn: state.nextTurn }, { type: 'released' }];
+  return [{ type: 'claimed', halfStep: state.nextHalfStep, entries, ...turnStart(state) }, { type: 'released' }];
 }
 
 /**

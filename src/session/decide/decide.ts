@@ -11,6 +11,7 @@ import { decideBudget, decideChildSpent, decideJoinBudget } from '../rules/budge
 import { decideHeal } from '../rules/healing.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Environment, Input } from '../state/inputs.ts';
+import type { RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { decideActivation } from './activation.ts';
 import { decideAnswer, decideModelFailure, decideRetryDue } from './answer.ts';
@@ -43,15 +44,16 @@ import { decideEscalation, decideRestart, decideRestartLater, reportFailure } fr
 import { decideStartTask, decideSwitch, decideUndo } from './tasks.ts';
 import { decideDispatch, decideToolFinished } from './tools.ts';
 import { decideVerdict } from './verdict.ts';
+import { decideUpgraded } from './versions/upgrade.ts';
 
 /** Decides one input. A refusal is an effect, so no input makes it throw. It throws only for broken invariants. */
 export function decide(state: SessionState, input: Input, environment: Environment): Decision {
   switch (input.type) {
     case 'create':
       if (state.agent !== undefined) return NOTHING;
-      return { records: [{ type: 'created', agent: input.agent, depth: 0 }], effects: [] };
+      return { records: [createdRecord(input.agent, environment)], effects: [] };
     case 'born':
-      return decideBirth(state, input.seed);
+      return decideBirth(state, input.seed, environment);
     case 'send':
       return decideSend(state, input, environment);
     case 'wake':
@@ -149,6 +151,8 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideParentEnded(state);
     case 'approvalsExpired':
       return decideApprovalsExpired(state, environment);
+    case 'upgraded':
+      return decideUpgraded(state, input, environment);
     case 'recover':
       return decideRecovery(state, environment);
     case 'startTask':
@@ -170,4 +174,9 @@ export function decide(state: SessionState, input: Input, environment: Environme
     case 'edit':
       return decideEdit(state, input, environment);
   }
+}
+
+function createdRecord(agent: string, environment: Environment): RecordOf<'created'> {
+  const version = environment.versionOf(agent);
+  return { type: 'created', agent, ...(version === undefined ? {} : { version }), depth: 0 };
 }

@@ -62,7 +62,7 @@ export function decideEdit(
 /**
  * Why the images that an edit adds do not fit beside the images that stay in the window; undefined if they do (R61).
  */
-function imagesAfter(
+export function imagesAfter(
   state: SessionState,
   { record, transients = [] }: EditPlan,
   imagesMax: number | undefined,
@@ -83,7 +83,7 @@ function mayGoOn(state: SessionState): boolean {
 }
 
 /** The consequences of an edit for running calls, for waiting results, and for a task whose turn has not begun. */
-function afterEdit(state: SessionState, record: EditRecord): Decision {
+export function afterEdit(state: SessionState, record: EditRecord): Decision {
   const records: SessionRecord[] = [];
   const effects: Effect[] = [];
   const removed = new Set(record.removed ?? []);

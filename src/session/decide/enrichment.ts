@@ -10,6 +10,7 @@
  *     again.
  */
 import type { ErrorShape } from '../../base/errors.ts';
+import { turnStart } from '../rules/epoch.ts';
 import { promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Enrichment } from '../state/enrichment.ts';
@@ -134,7 +135,7 @@ function usersTurn(
   const entries = promotionOrder({ ...selection, riders });
   const asking = [...selection.steers, ...riders].filter(({ bounceBack }) => bounceBack === true);
   return {
-    claimed: { type: 'claimed', halfStep: state.nextHalfStep, entries, turn: state.nextTurn },
+    claimed: { type: 'claimed', halfStep: state.nextHalfStep, entries, ...turnStart(state) },
     bounced: asking.map(({ id }) => id),
   };
 }

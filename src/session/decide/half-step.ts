@@ -2,7 +2,7 @@
 import { isBlank } from '../../base/messages.ts';
 import { chunkCard } from '../history/chunk-card.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
-import { changedEpoch, newEpoch } from '../rules/epoch.ts';
+import { changedEpoch, newEpoch, turnStart } from '../rules/epoch.ts';
 import { evictionRecord, planEviction } from '../rules/eviction.ts';
 import { incomingTokens, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
 import { asksProvider } from '../rules/server-uses.ts';
@@ -48,17 +48,22 @@ function emptySelection(state: SessionState): Selection | undefined {
 function claim(state: SessionState, selection: Selection, environment: Environment): Decision {
   const halfStep = state.nextHalfStep;
   const entries = promotionOrder(selection);
+  const opening = openingRecords(state, selection, environment);
   const claimed: SessionRecord =
     state.turn === undefined
-      ? { type: 'claimed', halfStep, entries, turn: state.nextTurn }
+      ? { type: 'claimed', halfStep, entries, ...turnStart(state, hashOf(opening)) }
       : { type: 'claimed', halfStep, entries };
-  const opening = openingRecords(state, selection, environment);
   const goOn = needsWord(state, selection) ? GO_ON : NO_RECORDS;
   const records = opening.length === 0 && goOn.length === 0 ? [claimed] : [...opening, ...goOn, claimed];
   if (environment.agent.guards?.before === true)
     return { records, effects: [{ type: 'consult', on: 'request', halfStep }] };
   const epoch = state.epoch + epochsOpened(opening);
   return { records, effects: [callOrEvaluate(state, environment, halfStep, epoch)] };
+}
+
+/** The fingerprint of the epoch that these records open; undefined: they open none for a change of the agent. */
+function hashOf(opening: readonly SessionRecord[]): string | undefined {
+  return opening.find((record) => record.type === 'epoch')?.fingerprint;
 }
 
 /**

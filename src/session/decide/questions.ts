@@ -26,7 +26,7 @@ import type { OpenCall } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { contentBytes } from '../state/tokens.ts';
-import { startCall } from './tools.ts';
+import { startDecided } from './tools.ts';
 
 /** A call begins to wait for the answer to its question. A question to the parent reaches it in the same batch. */
 export function decideAsk(state: SessionState, input: Extract<Input, { type: 'ask' }>): Decision {
@@ -102,8 +102,8 @@ export function decideReply(
     const response = { action: 'decline' } as const;
     const continued = continuedCall(call, question, response);
     if (continued !== undefined) {
-      const records = [{ type: 'decided', callId: call.id, allow: false, ...reason, response }] as const;
-      return { records, effects: [startCall(state, continued, environment, 'run'), result] };
+      const decided = { type: 'decided', callId: call.id, allow: false, ...reason, response } as const;
+      return startDecided(state, continued, environment, decided);
     }
     const content = unansweredText(declinedWhy(reply.reason));
     return { records: denials([{ call, content, ...reason }], state.nextPendingId), effects: [result, WAKE] };
@@ -124,8 +124,8 @@ export function decideReply(
   const continued = continuedCall(call, question, response);
   if (continued !== undefined) {
     const answer = reply.fingerprint;
-    const records = [{ type: 'decided', callId: call.id, allow: true, answer, response }] as const;
-    return { records, effects: [startCall(state, continued, environment, 'run'), result] };
+    const decided = { type: 'decided', callId: call.id, allow: true, answer, response } as const;
+    return startDecided(state, continued, environment, decided);
   }
   return { records: answered(state, call, content, reply.fingerprint), effects: [result, WAKE] };
 }

@@ -4,7 +4,7 @@
  */
 import { errorShape, TroupeError } from '../../base/errors.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
-import { changedEpoch } from '../rules/epoch.ts';
+import { changedEpoch, isMissing } from '../rules/epoch.ts';
 import { isWaitingForApproval } from '../rules/run-loop.ts';
 import { OUTCOME_UNKNOWN } from '../rules/tool-texts.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
@@ -56,7 +56,7 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
   const { halfStep, attempt, retryAt, retryWaitMs } = current;
   const { agent } = environment;
   // If the agent was changed meanwhile, the call cannot be repeated with the same bytes, so a new epoch opens.
-  const changed = agent.fingerprint === '' ? undefined : changedEpoch(state, agent, false);
+  const changed = isMissing(agent) ? undefined : changedEpoch(state, agent, false);
   if (changed !== undefined) records.push({ ...changed, resends: true });
   const epoch = state.epoch + records.length - 1;
   if (retryAt !== undefined && retryAt > environment.now) {

@@ -12,6 +12,7 @@ import { defined } from '../../base/defined.ts';
 import { type ErrorShape, errorShape, LimitError, TurnFailedError } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
 import { fillOpenCalls } from '../history/fill-calls.ts';
+import { turnStart } from '../rules/epoch.ts';
 import { hasActive, mayBegin, type Selection } from '../rules/mailbox.ts';
 import { lastAnswerText, stepsSinceUser } from '../rules/run-loop.ts';
 import { answerCall, correctionText, judgeForm, misfitError } from '../rules/structured-answer.ts';
@@ -261,7 +262,7 @@ export function continueSuspended(state: SessionState): Decision {
 /** The run continues from its position: with its pending calls, or with the model. */
 function continueRun(state: SessionState): Decision {
   const effects = [state.openCalls.size === 0 ? WAKE : AT_BOUNDARY];
-  return { records: [{ type: 'continued', turn: state.nextTurn }], effects };
+  return { records: [{ type: 'continued', ...turnStart(state) }], effects };
 }
 
 /**

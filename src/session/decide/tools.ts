@@ -2,13 +2,14 @@
 
 import { isBlank } from '../../base/messages.ts';
 import { askedInput } from '../rules/asked-input.ts';
+import { isMissing, missingAgentError, neededVersion } from '../rules/epoch.ts';
 import { imagesProblem } from '../rules/images.ts';
 import { isWaitingForApproval } from '../rules/run-loop.ts';
 import { BLANK_RESULT, unknownToolText } from '../rules/tool-texts.ts';
-import { type Decision, WAKE } from '../state/decision.ts';
+import { type Decision, refuse, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
 import type { OpenCall } from '../state/messages.ts';
-import type { Entry } from '../state/records.ts';
+import type { Entry, RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
 /** The base in which a key writes the time: digits and letters. */
@@ -50,6 +51,23 @@ export function startCall(
     mode,
     isRuntimeTool: facts.isRuntimeTool,
     ...(call.elicited === undefined ? {} : { elicited: call.elicited }),
+  };
+}
+
+/**
+ * Records a decision about a waiting call, and starts the call. It is refused while the session's agent is missing: the
+ * call cannot start, and a later recovery would not know that it never did. Then the call keeps waiting.
+ */
+export function startDecided(
+  state: SessionState,
+  call: OpenCall,
+  environment: Environment,
+  decided: RecordOf<'decided'>,
+): Decision {
+  if (isMissing(environment.agent)) return refuse(missingAgentError(state.agent ?? '', neededVersion(state)));
+  return {
+    records: [decided],
+    effects: [startCall(state, call, environment, 'run'), { type: 'result', value: true }],
   };
 }
 

@@ -17,11 +17,21 @@ import { answeredIds, callsOf, INTERRUPTED_RESULT, interruptedResult, pruneOrpha
 
 /** See the head of the file. */
 export function planEdit(state: SessionState, request: EditRequest, environment: Environment): EditPlan {
-  const draft = new EditDraft(state, {
+  return planOn(draftOf(state, environment), request, environment);
+}
+
+/** A draft of this state's history. */
+export function draftOf(state: SessionState, environment: Environment): EditDraft {
+  return new EditDraft(state, {
     now: environment.now,
     messageBytesMax: environment.limits.messageBytes,
     transients: environment.transients,
   });
+}
+
+/** Plans an operation on a draft, which may have the changes of earlier ones. The plan has all changes of the draft. */
+export function planOn(draft: EditDraft, request: EditRequest, environment: Environment): EditPlan {
+  const { state } = draft;
   const { operation } = request;
   switch (operation) {
     case 'add':

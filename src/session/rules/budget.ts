@@ -15,6 +15,7 @@ import { tokensOf } from '../../base/messages.ts';
 import { type Decision, NOTHING, refuse } from '../state/decision.ts';
 import type { Effect, Environment, SpawnRequest } from '../state/inputs.ts';
 import type { Budget, SessionState } from '../state/state.ts';
+import { turnStart } from './epoch.ts';
 import { promotionOrder, type Selection } from './mailbox.ts';
 
 /** Tokens used by a session under a budget and by its descendants; 0 for a session under no budget. */
@@ -60,7 +61,7 @@ export function budgetError(state: SessionState, environment: Environment): Limi
 export function refuseTurn(state: SessionState, selection: Selection, error: ErrorShape): Decision {
   const halfStep = state.nextHalfStep;
   return {
-    records: [{ type: 'claimed', halfStep, entries: promotionOrder(selection), turn: state.nextTurn }],
+    records: [{ type: 'claimed', halfStep, entries: promotionOrder(selection), ...turnStart(state) }],
     effects: [{ type: 'again', input: { type: 'modelFailed', halfStep, attempt: 1, error } }],
   };
 }

@@ -1,11 +1,22 @@
 /**
- * When an epoch opens because the agent's requests change, and what it records. Pure.
+ * Which version of its agent a session has; when an epoch opens because the agent's requests change, and what it
+ * records. Pure.
+ *
+ * While its agent is missing (not defined, or not in the version of its turn), nothing of a session starts.
+ * Between turns a session is bound to no version, and its next turn begins with the current one. A turn that began
+ * without a version is bound to none: it continues with the agent as it is defined, as if versions did not exist.
+ * Invariants:
+ *  V1 every half-step of a turn, and every call of it, has the prompt and the tools of the version with which the turn
+ *     began;
+ *  V2 a session moves to another version between two turns only, in one batch with the edits of the move.
  *
  * An epoch records the model's traits (what the model accepts) with which its requests are rendered. Newer traits alone
  * open no epoch, because a new epoch loses the vendor's cache. They apply from the first half-step of the next epoch.
  */
 import type { Draft } from '../../base/draft.ts';
-import type { EpochFacts } from '../state/inputs.ts';
+import { AgentMissingError } from '../../base/errors.ts';
+import type { TurnAgent } from '../../base/messages.ts';
+import type { AgentFacts, EpochFacts } from '../state/inputs.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { leavesUses } from './server-uses.ts';
@@ -36,4 +47,41 @@ export function newEpoch(agent: EpochFacts, because?: string): RecordOf<'epoch'>
   const { place = 0, name = '' } = agent.models ?? {};
   if (place > 0 || because !== undefined) epoch.model = { place, name, ...(because === undefined ? {} : { because }) };
   return epoch;
+}
+
+/** True if the session is in a turn, or in a run that was suspended and can continue. */
+export function isInTurn({ turn, suspended }: Pick<SessionState, 'turn' | 'suspended'>): boolean {
+  return turn !== undefined || suspended !== undefined;
+}
+
+/** The version that a session needs for its turn; undefined if any definition of its agent will do. */
+export function neededVersion(state: Pick<SessionState, 'version' | 'turn' | 'suspended'>): string | undefined {
+  return isInTurn(state) ? state.version : undefined;
+}
+
+/**
+ * The members with which a record begins the next turn. `hash`: the fingerprint of the epoch in which the turn begins.
+ * An agent without a version is not named.
+ */
+export function turnStart(
+  { agent: name = '', version, nextTurn: turn, fingerprint }: SessionState,
+  hash: string = fingerprint ?? '',
+): { readonly turn: number; readonly agent?: TurnAgent } {
+  return version === undefined ? { turn } : { turn, agent: { name, version, hash } };
+}
+
+/** The fingerprint of an agent that is missing. */
+export const MISSING_FINGERPRINT = '';
+
+/** True if these are the facts of an agent that is missing. */
+export function isMissing({ fingerprint }: Pick<AgentFacts, 'fingerprint'>): boolean {
+  return fingerprint === MISSING_FINGERPRINT;
+}
+
+/** The error of a session whose agent is missing. `needs`: the version with which its turn began. */
+export function missingAgentError(agent: string, needs: string | undefined): AgentMissingError {
+  const name = JSON.stringify(agent);
+  if (needs === undefined) return new AgentMissingError(`its agent ${name} is not defined`, { data: { agent } });
+  const text = `its turn began with version ${JSON.stringify(needs)} of its agent ${name}, which is not defined`;
+  return new AgentMissingError(text, { data: { agent, version: needs } });
 }

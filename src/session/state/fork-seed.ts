@@ -7,6 +7,7 @@ import type { PlainTasks } from './tasks.ts';
 /** Members of a state that a fork copies unchanged. */
 export const SAME = [
   'agent',
+  'version',
   'depth',
   'prompt',
   'grants',

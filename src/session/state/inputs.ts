@@ -17,6 +17,7 @@ import type { ForkSeed } from './fork-seed.ts';
 import type { ReadContent } from './messages.ts';
 import type { Entry, SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
+import type { UpgradeAnswer, UpgradeEffect, VersionFacts, VersionSurroundings } from './version.ts';
 
 /** The facts `decide` needs about a tool. The tool runner has the rest. */
 export interface ToolFacts {
@@ -53,7 +54,7 @@ export interface ModelFacts {
 }
 
 /** The facts `decide` needs about the session's agent. */
-export interface AgentFacts {
+export interface AgentFacts extends VersionFacts {
   readonly name: string;
   /**
    * A fingerprint of the request's header (model, system, tools) and of the way messages are rendered. If it changes, a
@@ -78,10 +79,7 @@ export interface AgentFacts {
   readonly imagesMax?: number | undefined;
   /** When and how the agent's conversations are compressed; missing: they are not. */
   readonly compression?: CompressionFacts | undefined;
-  /**
-   * True if answers with calls are held until it is known which calls may start: the agent has a step limit, or calls
-   * need approval.
-   */
+  /** True if answers with calls are held for a step limit or an approval, until it is known which calls may start. */
   readonly holdsCalls?: boolean;
   /** Limit of model answers after a user's message; missing: no limit. */
   readonly maxSteps?: number;
@@ -124,7 +122,7 @@ export interface CompressionFacts extends Omit<CompressionSettings, 'enabled'> {
 }
 
 /** Everything outside the state that a decision may use. `random` is in [0, 1) and drawn once per transition. */
-export interface Environment {
+export interface Environment extends VersionSurroundings {
   readonly now: number;
   readonly random: number;
   readonly limits: Limits;
@@ -310,6 +308,8 @@ export type Input =
   | { readonly type: 'enriched'; readonly run: number; readonly usage: Usage; readonly error?: ErrorShape }
   | { readonly type: 'pause' }
   | { readonly type: 'resume' }
+  /** The `upgrade` function has returned the edits with which the session moves to the current version. */
+  | UpgradeAnswer
   | { readonly type: 'recover' }
   /** The results of these calls are lost: no pool holds the calls any more, and no result has come. */
   | { readonly type: 'heal'; readonly callIds: readonly string[] }
@@ -431,6 +431,7 @@ export type Effect =
   /** Starts an enricher on the session's current state, after the flush. */
   | { readonly type: 'startEnricher'; readonly enricher: EnricherName; readonly run: number }
   | { readonly type: 'cancelEnricher'; readonly run: number }
+  | UpgradeEffect
   | { readonly type: 'accepted'; readonly pendingId: number; readonly seq: number; readonly duplicate: boolean }
   | { readonly type: 'spawned'; readonly child: string; readonly name: string; readonly duplicate: boolean }
   | { readonly type: 'result'; readonly value: unknown }
@@ -439,9 +440,7 @@ export type Effect =
 
 /** A question to functions of the embedder. `on`: the subject of the verdict. Each question gets one verdict. */
 export type Question =
-  /**
-   * The boundary at which the session is held: for its listeners, and for the predicate that selects calls to approve.
-   */
+  /** A boundary at which the session is held: for its listeners, or for the predicate that selects calls to approve. */
   | {
       readonly on: 'boundary';
       readonly at: Held['at'];

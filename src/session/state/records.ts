@@ -7,7 +7,7 @@
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import { isRecord, type Json } from '../../base/json.ts';
-import type { ContentBlock, Deliver, PendingType, Source, Usage } from '../../base/messages.ts';
+import type { ContentBlock, Deliver, PendingType, Source, TurnAgent, Usage } from '../../base/messages.ts';
 import type { AnswerForm } from './answer-form.ts';
 import type { Asked, SuspensionReason } from './boundary.ts';
 import type { Replies } from './child-link.ts';
@@ -58,6 +58,8 @@ export type SessionRecord =
   | {
       readonly type: 'created';
       readonly agent: string;
+      /** The version of the agent with which the session begins; missing: none. */
+      readonly version?: string;
       readonly depth: number;
       readonly parent?: string;
       readonly spawnCallId?: string;
@@ -88,7 +90,16 @@ export type SessionRecord =
    */
   | { readonly type: 'revived'; readonly resumes?: true }
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
-  | { readonly type: 'claimed'; readonly halfStep: number; readonly entries: readonly number[]; readonly turn?: number }
+  /** `turn`: the half-step begins this turn. `agent`: the agent with which it begins, if that has a version. */
+  | {
+      readonly type: 'claimed';
+      readonly halfStep: number;
+      readonly entries: readonly number[];
+      readonly turn?: number;
+      readonly agent?: TurnAgent;
+    }
+  /** The session moved to another version of its agent. A version that is missing: the definition has none. */
+  | { readonly type: 'upgraded'; readonly from?: string; readonly version?: string }
   /**
    * An epoch opens. `traits`: the model's traits for rendering the epoch, in the short form of `request-traits.ts`.
    * `model`: the model, if the agent has several; missing: the first. `resends`: the half-step's call is made again in
@@ -257,7 +268,7 @@ export type SessionRecord =
    * The suspended run continues. `turn`: the number of the turn in which it continues; missing if the run had nothing
    * left to do.
    */
-  | { readonly type: 'continued'; readonly turn?: number }
+  | { readonly type: 'continued'; readonly turn?: number; readonly agent?: TurnAgent }
   /** A call asks a person or the parent, and waits for the answer. `form`: the form of the answer; missing: text. */
   | {
       readonly type: 'asked';

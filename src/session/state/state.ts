@@ -23,7 +23,7 @@
 
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
-import type { ContentBlock, Usage } from '../../base/messages.ts';
+import type { ContentBlock, TurnAgent, Usage } from '../../base/messages.ts';
 import { NO_USAGE } from '../../base/messages.ts';
 import type { SessionStateName } from '../../events/event.ts';
 import type { AnswerForm } from './answer-form.ts';
@@ -68,6 +68,8 @@ export interface Budget {
 /** The running turn: from the claim that ends idle to the next idle. */
 export interface RunningTurn {
   readonly id: number;
+  /** The agent with which the turn began, if it has a version. */
+  readonly agent?: TurnAgent;
   /** Entries that the turn consumed and whose senders wait for its answer. */
   readonly entries: number[];
   /** Text of the turn's last answer; parts of a paused answer are joined. */
@@ -188,6 +190,8 @@ export interface SessionState {
   readonly id: string;
   /** The session's agent; undefined until the `created` record, because the session does not exist before it. */
   agent: string | undefined;
+  /** The version of the agent with which the session's last turn began, or to which it moved since. */
+  version: string | undefined;
   depth: number;
   parent: string | undefined;
   spawnCallId: string | undefined;
@@ -341,6 +345,7 @@ export function emptyState(id: string): SessionState {
   return {
     id,
     agent: undefined,
+    version: undefined,
     depth: 0,
     parent: undefined,
     spawnCallId: undefined,

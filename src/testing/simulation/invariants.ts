@@ -46,7 +46,9 @@
  *  I29 a budget counts each token of its session and its descendants once; no call begins after the budget is used up;
  *  I30 a deleted session leaves no entry in a row and no result file (checked by `families/erasures.ts`);
  *  I31 a dead letter is in the list, or was sent again once with its content, or was dropped on request; an acknowledged
- *      receipt names the entry that it became (checked by `letters/dead-letters.ts`).
+ *      receipt names the entry that it became (checked by `letters/dead-letters.ts`);
+ *  I32 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
+ *      of that version; a turn begins with the current one (checked in `versions/`).
  */
 
 import type { Limits } from '../../base/bounds.ts';
@@ -60,6 +62,7 @@ import type { SessionStory } from './session-story.ts';
 import { contentOf } from './simulated-media.ts';
 import type { Reading, Stories } from './store-reading.ts';
 import { checkKept, checkResults, checkToolRuns } from './tool-invariants.ts';
+import { checkVersions } from './versions/version-trail.ts';
 
 /** Checks stores against a ledger after each life. Findings go to the ledger. */
 export class Invariants {
@@ -130,6 +133,7 @@ export class Invariants {
     checkToolRuns(this.#ledger, stories, this.#resultIn);
     checkReplies(this.#ledger, stories);
     checkBudgets(this.#ledger, stories);
+    checkVersions(this.#ledger, stories);
     this.#noteDone(stories);
   }
 

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { withoutOrigins } from '../../base/block-origin.ts';
 import type { EventBody } from '../../events/event.ts';
+import type { Position } from '../../journal/position.ts';
 import type { RequestMessage } from '../../models/provider.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import type { SessionState } from '../../session/state/state.ts';
@@ -100,6 +101,19 @@ export interface ToolStory {
   result?: string;
 }
 
+/** A tool call of the log with its results. */
+export interface CallFact {
+  readonly tool: string;
+  /** Position of the last transition that let the call start: it makes the call, continues its run or allows it. */
+  startsAfter: Position;
+  readonly results: { readonly content: string; readonly success: boolean }[];
+  /**
+   * True if the call waited in a suspended run whose branch was left. Such a call does not run, and is answered only if
+   * the session returns to that branch.
+   */
+  isLeft: boolean;
+}
+
 /** One model call as the model saw it. */
 export interface CallStory {
   /** The incarnation of the session's shard; see `SimulatedMachine.incarnationOf`. */
@@ -110,6 +124,8 @@ export interface CallStory {
   readonly whole: string;
   /** True if the call arrived so soon after the incarnation began that the previous incarnation may have sent it. */
   readonly isStraggler?: boolean;
+  /** The version of the agent that the system prompt names; missing: none. */
+  readonly version?: string | undefined;
   /** True if the call is for a summary. It may have the messages of a half-step, with another system prompt. */
   readonly isSummary?: boolean;
 }
@@ -128,6 +144,8 @@ export class Ledger {
   /** Digests of published durable events, by session and seq. */
   readonly events: Map<string, Map<number, string>> = new Map();
   readonly tools: Map<string, ToolStory> = new Map();
+  /** The versions whose definitions ran a call of a host tool, by the key of the call. */
+  readonly toolVersions: Map<string, Set<string>> = new Map();
   /** Model calls in order, by session. */
   readonly calls: Map<string, CallStory[]> = new Map();
   /** The number of calls that the model refused because of their credentials, by session. */
@@ -247,7 +265,8 @@ export class Ledger {
     for (const id of this.forks.keys()) if (isOf(id)) this.forks.delete(id);
     for (const id of this.tasks.keys()) if (isOf(id)) this.tasks.delete(id);
     for (const id of this.calls.keys()) if (isOf(id)) this.calls.delete(id);
-    for (const key of this.tools.keys()) if (isOf(sessionOfKey(key))) this.tools.delete(key);
+    for (const noted of [this.tools, this.toolVersions])
+      for (const key of noted.keys()) if (isOf(sessionOfKey(key))) noted.delete(key);
   }
 }
 

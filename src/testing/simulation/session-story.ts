@@ -25,11 +25,12 @@ import { claimFaults, waitsForProvider } from './claim-order.ts';
 import { type EndFault, EndTrail } from './end-trail.ts';
 import { type BudgetFault, BudgetTrail } from './families/budget-trail.ts';
 import { type LineFault, SpawnLine } from './families/spawn-line.ts';
-import { digestOf, historyTexts, isAnnounced, requestDigest } from './ledger.ts';
+import { type CallFact, digestOf, historyTexts, isAnnounced, requestDigest } from './ledger.ts';
 import type { ModelRendering } from './models/agent-models.ts';
 import { ModelTrail, type TrailFault } from './models/model-trail.ts';
 import { QuestionTrail } from './questions/simulated-questions.ts';
 import { isAnswerTool } from './simulated-forms.ts';
+import { VersionTrail } from './versions/version-trail.ts';
 
 /** Agents have tools and no manual thinking, so deliveries are sent as phantom pairs (a call with its result). */
 const RENDERING: ModelRendering = { options: { timestamps: false, deliveriesAsText: false } };
@@ -41,19 +42,6 @@ export type RenderingAt = (place: number) => ModelRendering;
 
 /** A transition and its position in the journal. */
 export type StoredTransition = TransitionRecords & { readonly position: Position };
-
-/** A tool call of the log with its results. */
-export interface CallFact {
-  readonly tool: string;
-  /** Position of the last transition that let the call start: it makes the call, continues its run or allows it. */
-  startsAfter: Position;
-  readonly results: { readonly content: string; readonly success: boolean }[];
-  /**
-   * True if the call waited in a suspended run whose branch was left. Such a call does not run, and is answered only if
-   * the session returns to that branch.
-   */
-  isLeft: boolean;
-}
 
 /** Everything about one session that the invariants look at. */
 export interface SessionStory {
@@ -82,6 +70,7 @@ export interface SessionStory {
   readonly spawned: Map<string, { readonly name: string; readonly replies: string; readonly key: string | undefined }>;
   readonly childExits: Map<string, number>;
   readonly line: SpawnLine;
+  readonly versions: VersionTrail;
   readonly exits: { readonly reason: string; readonly reply: string; readonly output?: Json }[];
   /** How often the model was asked to correct a structured answer, by turn. */
   readonly corrections: Map<number, number>;
@@ -169,6 +158,7 @@ class Teller {
       spawned: new Map(),
       childExits: new Map(),
       line: new SpawnLine(),
+      versions: new VersionTrail(),
       exits: [],
       corrections: new Map(),
       decided: new Map(),
@@ -209,7 +199,7 @@ class Teller {
       const pending = state.suspended === undefined ? [] : [...state.openCalls.keys()];
       apply(state, record, at, this.#observer);
       this.#noteTrail(this.#trail.after(state, record) ?? this.#questions.after(state, record));
-      this.#noteTrail(this.#ends.after(state, record));
+      this.#noteTrail(this.#ends.after(state, record) ?? this.#story.versions.after(state, record));
       if (record.type === 'taskActivated' || record.type === 'taskStarted') this.#leave(pending);
       this.#record(record);
     }
@@ -246,7 +236,7 @@ class Teller {
     const compaction = state.current?.compaction;
     const { name, options } = this.#rendering;
     const messages = compaction === undefined ? this.#messages() : compactionMessages(state, compaction, options);
-    requests.set(requestDigest(messages, name), halfStep);
+    requests.set(this.#story.versions.sent(requestDigest(messages, name), state), halfStep);
     if (compaction?.tail !== undefined) return;
     const text = JSON.stringify(messages);
     if (this.#answered.epoch === state.epoch && !text.startsWith(this.#answered.text)) {
@@ -454,6 +444,7 @@ class Teller {
     const key = callKey(story.state, message);
     this.#callKeys.set(message.toolUseId, key);
     const tool = message.toolName ?? '';
+    story.versions.called(key, story.state);
     story.calls.set(key, { tool, startsAfter: this.#position, results: [], isLeft: false });
   }
 

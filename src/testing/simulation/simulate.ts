@@ -4,6 +4,7 @@
  */
 import { defined } from '../../base/defined.ts';
 import { handOver, type Runtime } from '../../runtime/handles/runtime.ts';
+import type { Agent } from '../../runtime/protocol/agent.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
@@ -25,6 +26,7 @@ import { SimulatedReceiver } from './simulated-receiver.ts';
 import { SimulatedTools } from './simulated-tools.ts';
 import { type Reading, StoreReader, type Stories } from './store-reading.ts';
 import { CHILDREN_AT_WORK_MAX, drawSwarm, type Swarm, swarmAgents, swarmRendering, withModels } from './swarm.ts';
+import { SimulatedVersions } from './versions/agent-versions.ts';
 import { SimulatedProcess, World } from './world.ts';
 
 /** The options of `simulate`. */
@@ -111,6 +113,8 @@ class Simulation {
   readonly #letters: DeadLetterStories | undefined;
   /** The draws of the requests to children that have ended, if the run has them. */
   readonly #followUps: SeededRandom | undefined;
+  /** The versions of the agents, if they have some. */
+  readonly #versions: SimulatedVersions | undefined;
   readonly #invariants: Invariants;
   readonly #reader: StoreReader;
   readonly #harness = new SimulatedProcess('harness');
@@ -176,11 +180,12 @@ class Simulation {
       crashed: (process, why) => this.#crash(process, why),
     });
     this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm));
+    this.#versions = SimulatedVersions.draw(options.seed, { ...shared, areFaultsOn: () => this.#faults.isOn });
     const { limits, changesAgents, durability } = this.#swarm;
     const isKept = (path: string): boolean => this.#machine.results.isDurable(path);
     this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, {
       limits,
-      changesAgents,
+      changesAgents: changesAgents || this.#versions !== undefined,
       // With `os` nothing is synced, so a power loss may take a result.
       ...(durability === 'os' ? {} : { isKept }),
       maxActive: CHILDREN_AT_WORK_MAX,
@@ -213,6 +218,7 @@ class Simulation {
     if (!isSettled) await this.#settle();
     const reading = await this.#check();
     if (this.#ledger.violations.length === 0) this.#invariants.checkFinished(reading.stories);
+    if (this.#ledger.violations.length === 0) this.#versions?.checkFinished(reading.stories, this.#lives);
     if (this.#ledger.violations.length === 0) this.#receiver?.check(reading.stories);
     if (this.#ledger.violations.length === 0) checkErased(this.#erasures());
     if (this.#ledger.violations.length === 0) this.#letters?.checkListed(this.#ledger, reading.stories);
@@ -229,6 +235,7 @@ class Simulation {
     if (runtime === undefined) return false;
     const embedder = this.#embed(process, runtime);
     embedder.start();
+    void this.#versions?.retry(process, runtime);
     const budgets = this.#changeBudgets(process, runtime);
     void budgets?.run();
     const letters = this.#actOnLetters(process, runtime);
@@ -363,7 +370,7 @@ class Simulation {
     this.#note(`life ${this.#lives}`);
     const swarm = this.#swarm;
     const opening = this.#machine.open(process, {
-      agents: swarmAgents(this.#tools.valuesFor(process), swarm, this.#lives),
+      agents: this.#agentsOf(process),
       ...this.#providersOf(process),
       threads: { sessions: swarm.hasSessionThreads ? swarm.shards : 0, models: swarm.models, tools: swarm.toolThreads },
       durability: swarm.durability,
@@ -380,6 +387,13 @@ class Simulation {
       }),
     );
     return { process, opened };
+  }
+
+  #agentsOf(process: SimulatedProcess): readonly Agent[] {
+    const values = this.#tools.valuesFor(process);
+    const [life, swarm] = [this.#lives, this.#swarm];
+    const agents = swarmAgents(values, swarm, life);
+    return this.#versions?.definitions(agents, process, { life, hasAll: life >= swarm.lives, values }) ?? agents;
   }
 
   /**

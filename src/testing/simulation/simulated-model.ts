@@ -27,6 +27,7 @@ import { SKILL_NAMES, WORKFLOW_NAMES } from './simulated-definitions.ts';
 import { type FormName, formOfSchema, isAnswerTool, valueFor } from './simulated-forms.ts';
 import { LINE_MS_MAX } from './simulated-line.ts';
 import { SimulatedThreads, type ThreadSurroundings, withoutForeign } from './simulated-threads.ts';
+import { versionNamed } from './versions/agent-versions.ts';
 import type { SimulatedProcess } from './world.ts';
 
 /** The parts of the simulation the model needs. */
@@ -209,6 +210,7 @@ export class SimulatedModel {
       whole: digestOf(JSON.stringify(request)),
       isStraggler: incarnationAgeMs(session) <= LINE_MS_MAX,
       isSummary,
+      version: versionNamed(request.system),
     });
     const what = isSummary ? 'summary' : 'model call';
     trace(`${what} of ${session}: ${request.messages.length} messages, ${digest}`);

@@ -7,12 +7,14 @@ import { TOOL_REPEATS_MAX } from '../../base/bounds.ts';
 import { rowOf } from '../../journal/rows/row-codec.ts';
 import { callKey } from '../../session/decide/tools.ts';
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
-import { type Ledger, sessionOfKey, type ToolStory } from './ledger.ts';
-import type { CallFact, SessionStory } from './session-story.ts';
+import { type CallFact, type Ledger, sessionOfKey, type ToolStory } from './ledger.ts';
+import type { SessionStory } from './session-story.ts';
 import { isGivenUpEarly, resultOf } from './simulated-tools.ts';
 import type { Stories } from './store-reading.ts';
 import { ASKED_TOOLS } from './swarm.ts';
 
+/** The path in a shortened result under which its whole text is saved. */
+const SAVED_TO = /saved to: (\S+)/;
 /** Times a call may start in one incarnation: other calls may end its threads. */
 const STARTS_MAX: number = TOOL_REPEATS_MAX + 2;
 
@@ -57,18 +59,6 @@ function checkIntent(ledger: Ledger, key: string, { tool, starts }: ToolStory, s
     ledger.violate('failed', `${tool} started for ${key} before the store had what lets it start (I18)`);
 }
 
-/** The path in a shortened result under which its whole text is saved. */
-const SAVED_TO = /saved to: (\S+)/;
-
-/** Checks that the file of each shortened result is durable. `isKept`: whether a file survived the power loss. */
-export function checkKept(ledger: Ledger, { id, calls }: SessionStory, isKept: (path: string) => boolean): void {
-  for (const { content } of [...calls.values()].flatMap(({ results }) => results)) {
-    const path = SAVED_TO.exec(content)?.[1];
-    if (path === undefined || isKept(path)) continue;
-    ledger.violate('lost', `a result of ${id} is saved to ${path}, which is not durable (I15)`);
-  }
-}
-
 /** Checks that each call has one result, or is open, or was left. Violations go to the ledger. */
 export function checkResults(ledger: Ledger, { calls, state }: SessionStory): void {
   const open = new Set([...state.openCalls.values()].map((call) => callKey(state, call)));
@@ -92,5 +82,14 @@ function checkResult(ledger: Ledger, key: string, { tool, results }: CallFact): 
   if (ledger.isDeleted(sessionOfKey(key))) return;
   if (run === undefined || result.content !== resultOf(tool, key)) {
     ledger.violate('changed', `call ${key} of ${tool} was answered ${JSON.stringify(result.content)}`);
+  }
+}
+
+/** Checks that the files that results name as the places of their whole texts are durable (I15). */
+export function checkKept(ledger: Ledger, { id, calls }: SessionStory, isKept: (path: string) => boolean): void {
+  for (const { content } of [...calls.values()].flatMap(({ results }) => results)) {
+    const path = SAVED_TO.exec(content)?.[1];
+    if (path === undefined || isKept(path)) continue;
+    ledger.violate('lost', `a result of ${id} is saved to ${path}, which is not durable (I15)`);
   }
 }

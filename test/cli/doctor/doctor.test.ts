@@ -3,8 +3,10 @@ import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { open as openLmdb } from 'lmdb';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { agent, open } from '../../../src/index.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
 import { acquireStoreLock } from '../../../src/journal/store/lock.ts';
+import { scripted } from '../../../src/testing/scripted.ts';
 import { emptyDirectory } from '../support/program.ts';
 import { command, type Outcome } from '../support/surroundings.ts';
 
@@ -235,11 +237,32 @@ describe('stats', () => {
       longestMailbox: 2,
       bytes: (await stat(data)).size,
       freePages: expect.any(Number),
+      agents: [{ agent: 'writer', sessions: 4, inTurn: 1 }],
       biggest: [{ id: 'writer-1', messages: 9 }, { id: 'writer-1:1' }, { id: 'paused' }, { id: 'stuck', messages: 1 }],
     });
     const text = (await doctor('stats', 'store')).stdout;
     expect(text).toContain('3 entries in 2 sessions, 2 at most');
     expect(Math.max(...text.split('\n').map((line) => line.length))).toBeLessThanOrEqual(82);
+  });
+
+  test('counts the sessions by agent and version, as the list names them', async () => {
+    const provider = scripted({ rules: [], otherwise: 'Done.' });
+    for (const [version, ids] of [
+      ['1', ['a', 'b', 'c']],
+      ['2', ['a']],
+    ] as const) {
+      const runtime = await open(join(place, 'versions'), { agents: [agent({ name: 'writer', version })], provider });
+      for (const id of ids) await runtime.session(id).ask('Go');
+      await runtime.close();
+    }
+    const { agents } = JSON.parse((await doctor('stats', 'versions', '--json')).stdout) as { readonly agents: unknown };
+    expect(agents).toEqual([
+      { agent: 'writer', version: '1', sessions: 2, inTurn: 0 },
+      { agent: 'writer', version: '2', sessions: 1, inTurn: 0 },
+    ]);
+    expect((await doctor('stats', 'versions')).stdout).toMatch(/^writer@1 +2 +0$/mu);
+    expect((await command(['ls', '--data', 'versions'], place)).stdout).toMatch(/^a +writer@2 /mu);
+    expect((await command(['inspect', 'a', '--data', 'versions'], place)).stdout).toMatch(/^agent +writer@2$/mu);
   });
 });
 

@@ -61,7 +61,7 @@ describe('a call that needs an approval', () => {
     machine.finish('r');
     expect(isRunning(machine.state)).toBe(false);
     expect(isRunnable(machine.state)).toBe(true);
-    const outside = { now: 0, isAgentDefined: true, isQueued: false };
+    const outside = { now: 0, isQueued: false };
     expect(explain(machine.state, outside)).toEqual({
       reason: 'waiting_for_approval',
       detail: 'approve() decides: bash (a), bash (b)',
@@ -290,7 +290,7 @@ describe('a call without a decision', () => {
     machine.world.now += 1e12;
     machine.input({ type: 'approvalsExpired' });
     machine.send('hello');
-    const outside = { now: 0, isAgentDefined: true, isQueued: false };
+    const outside = { now: 0, isQueued: false };
     expect(explain(machine.state, outside).detail).toBe(
       "approve() decides: bash (a); 1 of the user's messages wait for that",
     );

@@ -131,7 +131,7 @@ describe('a question to a person', () => {
     ]);
     expect(machine.allOf('runTool')).toEqual([]);
     expect(isRunning(machine.state)).toBe(false);
-    expect(explain(machine.state, { now: 0, isAgentDefined: true, isQueued: false })).toEqual({
+    expect(explain(machine.state, { now: 0, isQueued: false })).toEqual({
       reason: 'waiting_for_answer',
       detail: 'answer() answers: ask_age (q)',
     });
@@ -329,7 +329,7 @@ describe('a question of a server in a call', () => {
     expect(waitingCalls(machine.state)).toMatchObject([{ callId: 'q', kind: 'elicitation', server: 's' }]);
     expect(callsAtWork(machine.state, environmentOf(machine.world).agent)).toEqual([]);
     expect(isRunning(machine.state)).toBe(false);
-    expect(explain(machine.state, { now: 0, isAgentDefined: true, isQueued: false })).toMatchObject({
+    expect(explain(machine.state, { now: 0, isQueued: false })).toMatchObject({
       reason: 'waiting_for_answer',
       detail: 'answer() answers: charge (q)',
     });

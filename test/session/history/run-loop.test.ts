@@ -21,7 +21,7 @@ import {
   type WorldOptions,
 } from '../../support/session-kit.ts';
 
-const OUTSIDE = { now: 0, isAgentDefined: true, isQueued: false };
+const OUTSIDE = { now: 0, isQueued: false };
 
 function gatedSession(options: WorldOptions = {}): Machine {
   return startedSession({ ...options, isGated: true, sent: 'go' });

@@ -1,0 +1,37 @@
+/** The protocol of a shard with its host: the calls of functions that the embedder gave. */
+import type { EnricherQuestion, EnricherReply } from '../../../actors/enrichers/enricher-sources.ts';
+import type { ModelRequest } from '../../models/provider.ts';
+import type { EditRequest } from '../../session/state/edit-request.ts';
+import type { HostVerdict } from './host-decisions.ts';
+import type { HostQuestion } from './host-question.ts';
+import type { UpgradeQuestion } from './upgrade.ts';
+
+/** Requests of a shard to its host, request and answer: calls of the functions that the embedder gave. */
+export interface HostMethods {
+  /** Calls a provider given as a value. Its deltas come before its response, as notes (`model.delta`). */
+  'host.generate': { request: HostModelCall; answer: unknown };
+  /** The text of an agent's system function. */
+  'host.evaluateSystem': { request: { readonly agent: string; readonly session: string }; answer: string };
+  /** The verdict of listeners, guardrails and approval predicates. */
+  'host.consult': { request: HostQuestion; answer: HostVerdict };
+  /** The edits with which a session moves to the version of the agent that has the function. */
+  'host.upgrade': { request: UpgradeQuestion; answer: readonly EditRequest[] };
+  /** The answer to a question of an enricher. */
+  'host.lookUp': { request: EnricherQuestion; answer: EnricherReply };
+  /** Answers when no file of the search index has messages of these deleted sessions. */
+  'host.eraseIndex': { request: { readonly sessions: readonly string[] }; answer: null };
+}
+
+/** Asks the host: over the endpoint, or on the host thread by a plain call. */
+export interface HostCaller {
+  ask<M extends keyof HostMethods>(method: M, request: HostMethods[M]['request']): Promise<HostMethods[M]['answer']>;
+}
+
+/** One model call for the host. The note `host.abortModel` aborts it by its id; unknown ids are ignored. */
+export interface HostModelCall {
+  readonly id: number;
+  /** The key of the provider. */
+  readonly provider: string;
+  readonly session: string;
+  readonly request: ModelRequest;
+}
