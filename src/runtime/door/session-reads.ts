@@ -218,7 +218,7 @@ function readRequest<T>(door: ShardDoor, request: OfSession, look: (whole: Model
   const renderKnown = (state: SessionState, shown?: readonly LoggedMessage[]): ModelRequest => {
     const rendered = render(shard, state, shown);
     if (rendered !== undefined) return rendered;
-    throw undefinedAgent(state.agent ?? '', catalog.versions.names);
+    throw undefinedAgent(state, shard.parts);
   };
   return door.read(
     request.session,

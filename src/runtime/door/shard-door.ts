@@ -1,8 +1,10 @@
 /** Shared parts of the handlers of a shard's methods: reads, inputs and waits. Each answers with durable data (A2). */
 import type { SessionActor } from '../../../actors/session-actor.ts';
-import { asError, CancelledError, ConfigError } from '../../base/errors.ts';
+import { asError, CancelledError, ConfigError, type TroupeError } from '../../base/errors.ts';
 import { listed, namesHint } from '../../base/near-names.ts';
+import { missingAgentError, neededVersion } from '../../session/rules/epoch.ts';
 import type { Input } from '../../session/state/inputs.ts';
+import type { SessionState } from '../../session/state/state.ts';
 import type { OfSession } from '../protocol/addresses.ts';
 import type { Shard } from '../shard/shard.ts';
 import type { Reply } from '../shard/shard-parts.ts';
@@ -135,8 +137,12 @@ export function settle<T>(start: (reply: Reply) => void): Promise<T> {
   });
 }
 
-/** The error of a request whose session has an agent that the runtime does not define. */
-export function undefinedAgent(name: string, known: Iterable<string>): ConfigError {
+/** The error of a request whose session has an agent, or a version of one, that the runtime does not define. */
+export function undefinedAgent(state: SessionState, { catalog: { versions } }: Shard['parts']): TroupeError {
+  const { agent: name = '' } = state;
+  const needs = neededVersion(state);
+  if (needs !== undefined && versions.isDefined(name, undefined)) return missingAgentError(name, needs);
+  const known = versions.names;
   return new ConfigError(`agent ${JSON.stringify(name)} is not defined${namesHint(name, known, 'agents')}`, {
     code: 'unknown_agent',
     data: { agent: name },

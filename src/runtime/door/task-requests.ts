@@ -51,9 +51,7 @@ export function taskRequests(door: ShardDoor): HandlersOf<'tasks'> {
         session,
         (actor) => {
           const agent = shard.residency.agentOf(actor);
-          if (agent === undefined) {
-            throw undefinedAgent(actor.state.agent ?? '', shard.parts.catalog.versions.names);
-          }
+          if (agent === undefined) throw undefinedAgent(actor.state, shard.parts);
           return renderSession(actor.state, agent.renderOptions);
         },
         () => [],

@@ -24,6 +24,7 @@ const EXPECTED_CODES: ReadonlySet<string> = new Set([
   'store_full',
   'limit',
   'unknown_session',
+  'agent_missing',
 ]);
 
 /** See the head of the file. */

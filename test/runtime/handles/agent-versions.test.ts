@@ -110,6 +110,7 @@ describe('a turn keeps its version', () => {
     });
     const why = 'its turn began with version "1" of its agent "writer", which is not defined';
     expect(await session.explain()).toEqual({ reason: 'agent_missing', detail: why });
+    await expect(session.request()).rejects.toMatchObject({ code: 'agent_missing', message: why });
     expect(await second.sessions.get('s')).toMatchObject({ status: 'blocked', version: '1' });
     for (const order of ['id', 'newest'] as const) {
       expect(await second.sessions.list({ order, status: ['blocked'] })).toMatchObject([{ id: 's' }]);

@@ -6,7 +6,7 @@
  */
 import type { SessionRecord } from '../../../session/state/records.ts';
 import type { SessionState } from '../../../session/state/state.ts';
-import { type Ledger, sessionOfKey } from '../ledger.ts';
+import { type CallStory, type Ledger, sessionOfKey } from '../ledger.ts';
 
 /** A broken rule of a log. */
 export interface VersionFault {
@@ -61,15 +61,30 @@ function add(map: Map<string, Set<string | undefined>>, key: string, version: st
   map.set(key, (map.get(key) ?? new Set()).add(version));
 }
 
+/** True if a call has a version of the turns that sent its request. A summary belongs to no version. */
+function fits({ version, isSummary }: CallStory, known: ReadonlySet<string | undefined>): boolean {
+  return version === undefined || isSummary === true || known.has(version);
+}
+
+/**
+ * True if a call ran ahead of a claim that was lost with its incarnation (A2). A later incarnation began that turn again,
+ * with another version, and sent the same messages.
+ */
+function wasLost(call: CallStory, calls: readonly CallStory[], known: ReadonlySet<string | undefined>): boolean {
+  return calls.some((later) => {
+    return later.digest === call.digest && later.incarnation > call.incarnation && fits(later, known);
+  });
+}
+
 /** Checks that the model and the tools saw the versions that the logs have. Violations go to the ledger. */
 export function checkVersions(ledger: Ledger, stories: ReadonlyMap<string, { readonly versions: VersionTrail }>): void {
   for (const [session, calls] of ledger.calls) {
     const versions = stories.get(session)?.versions;
-    for (const { digest, version, isSummary } of versions === undefined ? [] : calls) {
-      const known = versions?.requests.get(digest);
-      if (version === undefined || isSummary === true || known === undefined || known.has(version)) continue;
-      const wanted = [...known].join(', ');
-      ledger.violate('failed', `${session} sent a request of version ${version} in a turn of ${wanted} (I32)`);
+    for (const call of versions === undefined ? [] : calls) {
+      const known = versions?.requests.get(call.digest);
+      if (known === undefined || fits(call, known) || wasLost(call, calls, known)) continue;
+      const what = `the request ${call.digest} of version ${call.version} in a turn of ${[...known].join(', ')}`;
+      ledger.violate('failed', `${session} sent ${what} (I32)`);
     }
   }
   for (const [session, { versions }] of stories) {
