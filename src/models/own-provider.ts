@@ -18,8 +18,8 @@ import { withData } from './model-error.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from './provider.ts';
 
 /**
- * Marks a provider that imitates the Messages API. Its answers may have types and counts that this library does not
- * know (F38). The symbol is registered, because `troupe` and `troupe/testing` may be loaded as separate copies.
+ * Marks a provider that imitates the Messages API. Its answers may have types of blocks, stop reasons and members of
+ * `usage` that this library does not know (F38). The symbol is registered, because `troupe` and `troupe/testing` may be loaded as separate copies.
  */
 export const API_ANSWERS: unique symbol = Symbol.for('troupe.apiAnswers');
 

@@ -29,7 +29,7 @@ export interface OpenRun extends QueuedRun {
   decided: string | undefined;
   /** How the run failed, if a failure decided it. */
   failed: ToolFailure | undefined;
-  /** True if the decision counts even if the tool had no chance to stop. */
+  /** True after a cancellation or an uncaught error: the decision then counts although the tool never saw the abort. */
   isFinal: boolean;
   /** The stack of the error that the tool threw, if the error decided the run. */
   stack: string | undefined;
@@ -46,7 +46,8 @@ export function openHostRun(run: ToolRun): OpenRun {
 
 /**
  * A run that waits for one of `threads` tool threads. A bound from the tool's description holds for all threads
- * together. Without one, a tool has the default bound on each thread, and a `once` run needs a thread alone.
+ * together. Without one, a tool has the default bound on each thread. A run needs a thread alone if its tool runs in a
+ * process, or if it is a `once` run without a bound above 1.
  */
 export function openThreadRun(run: ToolRun, threads: number): OpenRun {
   const { concurrency, effect, place } = run;
@@ -91,7 +92,7 @@ export function laneOf({ place, toolName }: ToolRun): string {
   return place.kind === 'host' ? `host\n${place.agent}\n${toolName}` : `mcp\n${place.server}`;
 }
 
-/** The lane of a module's export, or of a tool that it made from these options. */
+/** The lane of a tool in a module. With `options`, the export is a function that makes the tool from them. */
 export function threadLane({ url, exportName, options }: Pick<ThreadPlace, 'url' | 'exportName' | 'options'>): string {
   const lane = `${url}\n${exportName}`;
   return options === undefined ? lane : `${lane}\n${options}`;

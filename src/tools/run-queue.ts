@@ -105,10 +105,10 @@ export class RunQueue<Run extends QueuedRun> {
   }
 }
 
-/** The runs of one line that may begin. */
+/** The runs that may begin in one of the two lines. Those that were put back come first. */
 class Ready<Run> {
-  readonly returned: Line<Run> = new Line<Run>();
-  readonly fresh: Line<Run> = new Line<Run>();
+  readonly returned: Fifo<Run> = new Fifo<Run>();
+  readonly fresh: Fifo<Run> = new Fifo<Run>();
 
   get size(): number {
     return this.returned.size + this.fresh.size;
@@ -124,10 +124,11 @@ class Ready<Run> {
 }
 
 /** A queue, first in, first out, whose members can also be removed from the middle in O(1). */
-class Line<Member> {
+class Fifo<Member> {
   readonly #members = new Set<Member>();
   /**
-   * One iterator is kept, because a new one would have to skip all entries that were removed since the set last shrank.
+   * One iterator is kept. V8 leaves a hole in the table of a set for each removed member, and a new iterator would skip
+   * them all.
    */
   #iterator: Iterator<Member> | undefined;
   /** The first member, if the iterator has passed it. */

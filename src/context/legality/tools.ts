@@ -26,7 +26,7 @@ export function checkTools(view: RequestView, report: Report): void {
   }
 }
 
-/** Reports R29. */
+/** Reports R29, and R39 for a missing name. */
 function checkName(name: unknown, path: string, report: Report): void {
   if (typeof name !== 'string') {
     report('R39', `${path}.name`, `${path}.name: Field required`, true);

@@ -9,9 +9,10 @@
  *  G3 A session without open operations is not held; beyond the bound the session held longest is dropped.
  *
  * Events do not carry whole operations: an end would have to repeat parts of earlier events, such as the messages of a
- * turn or the input of a tool. Then each content would cross threads twice. The start of a model call is in
- * `session.state` and `llm.retry`. A separate event `llm.started` took 0.85 us more per half-step between threads
- * (Xeon, two cores, Node 20.20). As a durable event it would also renumber the events of stored sessions.
+ * turn or the input of a tool. Then each content would cross threads twice. No event marks the start of a model call
+ * either: it is inferred from `session.state`, from the wait in `llm.retry`, or from an answer that paused its turn. An
+ * event `llm.started` took 0.85 us more per half-step between threads (Xeon, two cores, Node 20.20). As a durable event
+ * it would also renumber the events of stored sessions.
  */
 import { DIAGNOSED_MESSAGES_MAX, DIAGNOSED_SESSIONS_MAX } from '../../base/bounds.ts';
 import {
@@ -67,7 +68,7 @@ interface Followed {
   seq: number;
   turn: Turn | undefined;
   call: Call | undefined;
-  /** The next attempt with its start time, because no event reports the start of an attempt. */
+  /** The next attempt with its inferred start time. */
   next: { readonly at: number; readonly attempt: number } | undefined;
   /** The answer of `call`, kept until it is known why the model stopped. */
   answer: Message[];
@@ -299,7 +300,8 @@ export class DiagnosticsTracker {
 
   /** The attempt in flight, started now if needed; undefined outside a followed turn. */
   #openCall(session: Followed, at: number): Call | undefined {
-    // An event of a call has directly followed an answer, without a change of state. So the answer paused the turn.
+    // The open call already has its answer, so this event belongs to the next call. The state did not change between
+    // the two, so the answer stopped with `pause_turn`.
     if (session.call !== undefined && session.answer.length > 0) {
       this.#endCall(session, session.answeredAt, { stop: 'pause_turn' });
       session.next = { at: session.answeredAt, attempt: 1 };

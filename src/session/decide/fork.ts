@@ -49,7 +49,10 @@ export function copiedFork(state: SessionState, at?: number): Forked {
   return { ...forkedRecord(state, { depth: 0, at }), seed: forkSeed(state, at) };
 }
 
-/** Begins a session as a fork. The fork's first messages are already in its state, or in the record. */
+/**
+ * Begins a session as a fork. The first messages of a fork that shares a log were put into its state before; those of a
+ * copied fork are in `record.seed`.
+ */
 export function decideForked(state: SessionState, record: Forked): Decision {
   if (state.createdAt > 0) return refuse(takenName(state.id));
   return { records: [record], effects: [{ type: 'result', value: { id: state.id } }] };
@@ -88,7 +91,9 @@ function freeId(state: SessionState, environment: Environment): string {
 
 function nameProblem(id: string, environment: Environment): InvalidNameError | undefined {
   if (id.length > SESSION_ID_CHARACTERS_MAX) {
-    return new InvalidNameError(`the id of a fork would be ${id.length} characters long: give it one with \`id\``);
+    return new InvalidNameError(
+      `the id of the fork has ${id.length} characters, more than ${SESSION_ID_CHARACTERS_MAX}: choose a shorter \`id\``,
+    );
   }
   return environment.exists(id) ? takenName(id) : undefined;
 }

@@ -8,7 +8,10 @@ import type { Effect, ToolDescription } from '../tool.ts';
 export interface McpProcess {
   readonly command: string;
   readonly args?: readonly string[];
-  /** Variables added to those of this process. Variables whose names look like secrets are not passed on. */
+  /**
+   * Variables added to those of this process. Of the latter, those whose names look like secrets are left out; the ones
+   * given here are always passed on.
+   */
   readonly env?: Readonly<Record<string, string>>;
   /** The directory in which the process starts; default: that of this process. */
   readonly cwd?: string;
