@@ -6,11 +6,11 @@
  * classes.
  *  T1 each call started here ends in exactly one `toolFinished`, or in an `ask` if its MCP server asks a question.
  *     Exceptions: the call was cancelled, its session was forgotten, or its outcome was lost on the way from the pool.
- *     `holds` reports a loss;
+ *     After a loss, `holds` returns false for the call;
  *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session are in flight, or as many as its agent allows. The others
  *     wait in call order;
- *  T3 a call runs at most `attempts` times here, and only if its tool has `retry`. While a call waits for its next
- *     attempt, it holds no slot and nothing in the pool, but its result is still to come.
+ *  T3 a call whose tool has `retry` runs at most `retry.attempts` times here, and any other call once. While a call
+ *     waits for its next attempt, it holds no slot and nothing in the pool, but its result is still to come.
  */
 
 import type { Limits } from '../src/base/bounds.ts';
@@ -311,8 +311,8 @@ export class ToolRunner {
   }
 
   /**
-   * Reports a result whose content is ready to be stored. Up to this point the call counts as in flight and may be
-   * given up.
+   * Submits a result. If it is a long one, it has been shortened, and its whole text kept, before. Up to this point the
+   * call counts as in flight and may be given up.
    */
   #report(run: RunOut, content: string | readonly ResultBlock[], { success, ms }: ToolOutcome): void {
     this.#end(run, { type: 'toolFinished', callId: run.callId, content, success, ms });

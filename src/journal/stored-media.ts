@@ -8,8 +8,8 @@
  * Invariants:
  *  D1 a medium is put into the batch of the first text that refers to it, or into an earlier batch. Batches become
  *     durable in order, and all batches after a refused batch are dropped. So no durable text lacks a medium;
- *  D2 a medium belongs to one session and is removed with it, in the same batch. So a text can be filled for as long as
- *     its session has a name, and a removed session leaves no media.
+ *  D2 a medium belongs to one session and is removed with it, in the same batch. So a text can be filled until
+ *     its session is removed, and a removed session leaves no media.
  */
 import { MEDIA_CACHE_BYTES_MAX } from '../base/bounds.ts';
 import type { Engine, WriteBatch } from './engine.ts';

@@ -25,10 +25,10 @@ export const KEY_CHARACTERS_MAX = 256;
 export const RECEIPTS_REMEMBERED_MAX = 64;
 /**
  * Dead letters of one session: entries set aside because their promotion failed. Beyond this number the oldest letter
- * is dropped. A session remembers as many letters that were sent again.
+ * is dropped. The same bound holds for the letters that a session remembers to have sent again.
  */
 export const DEAD_LETTERS_MAX = 100;
-/** UTF-8 bytes of one session's dead letters: one mailbox. Beyond it the oldest are dropped; the newest always stays. */
+/** UTF-8 bytes of one session's dead letters: as many as a mailbox has by default. Beyond it the oldest are dropped; the newest always stays. */
 export const DEAD_LETTER_BYTES_MAX: number = 16 * 1024 * 1024;
 /** Sessions that one page of dead letters looks at. Reading a head takes microseconds, and a page must answer soon. */
 export const DEAD_LETTER_SCAN_MAX = 20_000;
@@ -46,13 +46,13 @@ export const ANSWER_ISSUES_MAX = 10;
 export const ANSWER_ISSUE_CHARACTERS_MAX = 300;
 /** Levels of a schema that are read. A schema that a program made may be endlessly deep. */
 export const ANSWER_SCHEMA_DEPTH_MAX = 64;
-/** Forms of structured answers, besides those of the agents, whose request fields a session thread keeps. */
+/** Forms of structured answers whose request fields a session thread keeps. The agents' own forms do not count. */
 export const ANSWER_FORMS_KEPT_MAX = 256;
 /** Children listed in one `children.updated` event. `sessions.list` returns longer lists. */
 export const CHILDREN_LISTED_MAX = 100;
 /** Names suggested for a tool name that does not exist. */
 export const NEAREST_NAMES_MAX = 3;
-/** Most newest messages that a summary request leaves out on its second attempt, because the first was too long. */
+/** The most of the newest messages that a second request for a summary leaves out, if the first was too long. */
 export const PULLED_BACK_MAX = 64;
 /**
  * Most tokens of a budget: more than anyone would pay for, yet small enough that sums of such budgets stay exact.
@@ -88,8 +88,8 @@ export const TASK_TITLES_MAX = 1_000;
 /** Tasks of one session that do not continue the previous task. Each begins after an undo or a switch. */
 export const TASK_BRANCHES_MAX = 10_000;
 /**
- * Task starts kept in memory beyond one per message. A task start without messages remains after all messages of its
- * turn were removed.
+ * The newest starts of tasks that are kept although no message in memory belongs to them. Older ones are kept only while
+ * a message does.
  */
 export const TASK_STARTS_SPARE = 1_024;
 /** Tasks that one `taskHistory` returns. */
@@ -111,7 +111,7 @@ export const FORKS_SHARED_MAX = 256;
 export const FORK_DEPTH_MAX = 16;
 /** Messages that one history operation may add: a history far larger than any context window. */
 export const HISTORY_MESSAGES_MAX = 50_000;
-/** History operations of one session that wait for a message boundary. A session waits for one model call at most. */
+/** History operations of one session that wait for a message boundary, which is the end of the model call in flight. */
 export const EDITS_WAITING_MAX = 1_000;
 /**
  * Keys of history operations that one session remembers with their outcomes, newest first. A retry usually comes soon.
@@ -151,7 +151,7 @@ export const CHUNK_TOPICS_CHARACTERS_MAX = 300;
 export const MELETE_PENDING_MAX = 100;
 /** Characters of one line shown to Melete: a call's input may be a whole file. */
 export const MELETE_LINE_CHARACTERS_MAX = 2_000;
-/** Open goals of one session. All of them are shown before a window from which messages have left. */
+/** Open goals of one session. Once messages have left the window, all of them are shown at its start. */
 export const GOALS_ACTIVE_MAX = 64;
 /**
  * Goals that one session remembers. Beyond this number the oldest completed goal is dropped from memory but stays in

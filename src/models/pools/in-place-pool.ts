@@ -12,7 +12,7 @@
  * - P4 A call ends at its `timeoutMs` or at `cancel`, even if its provider ignores the signal.
  * - P5 No timer runs while no call does.
  * - P6 A call keeps what it has streamed until it completes, whether its deltas are wanted or not.
- * - P7 A malformed delta ends its call, and so its signal aborts. `onDelta` itself never throws.
+ * - P7 A malformed delta fails its call and aborts the call's signal. `onDelta` itself never throws.
  * - P8 At most `CALLS_STARTED_MAX` calls are passed to the provider in one tick, so that answers are read between them.
  */
 import {

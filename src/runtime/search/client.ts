@@ -27,7 +27,7 @@ export interface SearchParts {
   readonly directory: string;
   /** Epoch ms. */
   readonly now: () => number;
-  /** Weight of one year of a message's age (`LookOptions.decay`). */
+  /** How strongly age lowers a score: it is divided by `1 + decay` times the age in years. */
   readonly decay: number;
   /** How long a search waits for the index to be up to date; default `SEARCH_WAIT_MS`. */
   readonly waitMs?: number;
