@@ -54,7 +54,7 @@ interface Running {
   deltaLength: number;
   /** The text that was streamed, except for `deltas`. */
   readonly streamed: StreamedText;
-  /** True once a piece was streamed, reported or not. */
+  /** True once a piece has been added to `streamed`. Pieces that are still in `deltas` do not count. */
   hasStreamed: boolean;
 }
 
