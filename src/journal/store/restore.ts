@@ -10,6 +10,8 @@ import { mkdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
+// Not imported on use: a bundler that leaves out an unused `restore` would keep this module in a second file.
+import { openSalvage } from '../check/salvage-store.ts';
 import { openError } from '../lmdb/errors.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
 import { copyWhole, namesIn, RESULT_FILE, sizeOf } from './backup.ts';
@@ -137,8 +139,6 @@ async function checkedSessions(
   made: string,
   backup: string,
 ): Promise<{ readonly sessions: number; readonly owners: ReadonlySet<string> }> {
-  // Imported only on use: a program that opens stores needs none of it.
-  const { openSalvage } = await import('../check/salvage-store.ts');
   const store = await openSalvage(made);
   try {
     const [finding] = [...store.findings, ...store.shards.flatMap((shard) => shard.findings)];
