@@ -8,7 +8,7 @@ import { simulate } from '../../../src/testing/simulation/simulate.ts';
  * Two session threads each, with model threads, tools and readers; some with enrichers. These seeds were found among
  * random ones.
  */
-const SEEDS = [12, 23, 27, 38, 41, 67] as const;
+const SEEDS = [12, 23, 38, 67] as const;
 
 test.each(SEEDS)('L4: a close completes, whichever of its messages is delayed, seed %i', async (seed) => {
   let messages = 1;
