@@ -77,11 +77,11 @@ interface AgentRole {
   readonly form?: AnswerForm;
 }
 
-/** The traits of an agent's model and the tools of the MCP servers, as some epochs use them. */
+/** The model's traits and the MCP tools with which an agent is built: the newest ones, or those of an epoch. */
 interface EpochTraits {
   readonly traits: RequestTraits;
   readonly mcp: McpLists;
-  /** The short form of the traits in the log; missing for epochs of earlier versions, which have none. */
+  /** The short form of the traits in the log; missing: an earlier version of this library opened the epoch. */
   readonly recorded?: string;
   readonly next?: AgentFacts['next'];
 }
@@ -147,7 +147,7 @@ export class AgentCatalog {
     const form = formInForce(state);
     const isChild = state.parent !== undefined;
     const place = state.fallback?.place ?? 0;
-    // The agent's list of models may have become shorter since.
+    // The agent's list of models may have become shorter since the session moved to this model.
     const isListed = place < modelsOf(definition.plan, this.#settings, isChild).length;
     const role: AgentRole = { isChild, depth, grants, place: isListed ? place : 0, ...defined({ form }) };
     const latest = this.#latest(definition, role);
@@ -253,8 +253,9 @@ export class AgentCatalog {
 
   /**
    * Facts of an agent that is not defined, or not in the version of a session's turn. Its sessions keep their state and
-   * start nothing, and no waiting call is denied. Their embedder may still spawn children: a child that waited for a
-   * place now would wait forever, because only the end of another child gives it one.
+   * start nothing, and no waiting call is denied. The embedder may still spawn children, so the bound on active
+   * children stays. With a bound of 0, a session's first child would wait forever: only another child's end gives it a
+   * place.
    */
   missing(name: string): AgentFacts {
     const { subagents } = this.versions.current(name)?.plan ?? {};
@@ -292,7 +293,7 @@ export class AgentCatalog {
     const given = { ...definition.plan, maxTokens: definition.plan.maxTokens ?? llm.maxTokens };
     const plan = (role.place === 0 ? fittedOptions : withoutRefused)(given, epoch.traits);
     const form = role.form ?? (role.isChild ? undefined : plan.output);
-    // A tool that only the vendor's list refuses is left out, as long as the epoch has these traits.
+    // A tool of the provider that the epoch's traits refuse is left out.
     const server = (definition.serverTools ?? []).filter((each) => refusedServerTool(each, epoch.traits) === undefined);
     const available = this.#toolsOf(definition, epoch.mcp);
     const granted = new ToolRegistry(plan.name, available, server).narrow(role.grants ?? null);
@@ -479,7 +480,7 @@ export class AgentCatalog {
     );
   }
 
-  /** The compression of a session. A child's is compressed only when a request would otherwise be too long. */
+  /** The compression of a session. A child is compressed only when a request would otherwise be too long. */
   #compression(
     plan: AgentPlan,
     role: { readonly isChild: boolean; readonly epoch: EpochTraits },
@@ -493,7 +494,7 @@ export class AgentCatalog {
   }
 }
 
-/** The key of an agent with the same tools and model. */
+/** The key in the cache. Agents with the same key have the same tools and the same model. */
 function keyOf({ plan }: AgentDefinition, { isChild, depth, grants, place }: AgentRole): string {
   return `${agentKey(plan.name, plan.version)} ${isChild} ${depth} ${place} ${grants?.join(',') ?? '*'}`;
 }

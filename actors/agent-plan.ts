@@ -60,7 +60,7 @@ export interface AgentDefinition {
   readonly mcp?: readonly McpGrantData[];
 }
 
-/** The agent facts of the run loop. Empty for an agent that uses none of its features. */
+/** The agent facts for step limits, approvals and guardrails. Empty for an agent that has none of them. */
 export function runLoopFacts({ maxSteps, approval, guards }: AgentPlan): Partial<AgentFacts> {
   return {
     ...(maxSteps === undefined && approval === undefined ? {} : { holdsCalls: true }),

@@ -58,7 +58,7 @@ export class AgentVersions {
   /** The definition for a session: that of its turn, or between turns the current one. Undefined: it is missing. */
   of(state: VersionedState): AgentDefinition | undefined {
     const known = state.agent === undefined ? undefined : this.#byName.get(state.agent);
-    // Without versions anywhere there is nothing to choose. Every transition asks this.
+    // Without versions anywhere there is nothing to choose. This case must be fast: every transition calls `of`.
     if (known === undefined || (!this.#hasVersions && state.version === undefined)) return known?.current;
     const needed = neededVersion(state);
     if (needed !== undefined) return known.byVersion.get(needed);
@@ -72,7 +72,7 @@ export class AgentVersions {
     return known !== undefined && (needs === undefined || known.byVersion.has(needs));
   }
 
-  /** The error of a session whose definition is missing; undefined if it is there. */
+  /** The error of a session whose definition is missing; undefined if the definition is there. */
   missingError(name: string, needs: string | undefined): AgentMissingError | undefined {
     return this.isDefined(name, needs) ? undefined : missingAgentError(name, needs);
   }

@@ -47,12 +47,12 @@ export type ErrorCode =
   | InvalidArgumentCode;
 
 /**
- * Codes of a turn that ended without the structured answer that was asked for: it did not fit its schema after all
- * corrections, the model refused, or the answer was cut by a token limit.
+ * Codes of a turn that ended without the structured answer that was asked for: the answer did not fit its schema after
+ * all corrections, the model refused, or the answer was cut by a token limit.
  */
 export type AnswerErrorCode = 'answer_invalid' | 'answer_refused' | 'answer_cut';
 
-/** Codes of `InvalidArgumentError`: the fault in the arguments of a history operation. */
+/** Codes of `InvalidArgumentError`: the fault in the arguments of a method. */
 export type InvalidArgumentCode =
   | 'callback_required'
   | 'lookup_key_required'
@@ -146,8 +146,8 @@ export class ContentError extends TroupeError {
 }
 
 /**
- * An argument of a history operation cannot be used; nothing was changed. `code` names the fault, the message names the
- * value.
+ * An argument cannot be used, for example of a history operation; nothing was changed. `code` names the fault, the
+ * message names the value.
  */
 export class InvalidArgumentError extends TroupeError {
   constructor(code: InvalidArgumentCode, message: string, details: ErrorDetails = {}) {
@@ -201,7 +201,8 @@ export class StoreCorruptError extends TroupeError {
 }
 
 /**
- * The disk or the map is full, or the device refuses writes. Everything acknowledged is safe; `cause` has the reason.
+ * The disk or the store's memory map is full, or the device refuses writes. Everything acknowledged is safe; `cause`
+ * has the reason.
  */
 export class StoreFullError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -238,7 +239,8 @@ export class StoreVersionError extends TroupeError {
 
 /**
  * The turn that consumed a message failed, or the message bounced. `cause` and `data.error` have the reason. Code
- * `limit`: `maxSteps`. Codes `answer_…`: there is no structured answer, and `data.issues` says what did not fit.
+ * `limit`: the run reached `maxSteps`. Codes `answer_…`: there is no structured answer, and `data.issues` says what did
+ * not fit.
  */
 export class TurnFailedError extends TroupeError {
   constructor(
@@ -271,8 +273,8 @@ export type ModelErrorCode = Extract<ErrorCode, `model_${string}`>;
 
 /**
  * A model call failed. `data.status` is the HTTP status where there was one, `retryAfterMs` the wait that the server
- * asked for. `retryable` is true for network faults, 429 and 5xx. A status that is no whole number counts as missing, and
- * so does a wait that is `NaN`, infinite or negative, as a header that was not understood gives it.
+ * asked for. `retryable` is true for network faults, 429 and 5xx. A status that is no whole number counts as missing.
+ * So does a wait that is `NaN`, infinite or negative: a header that was not understood may give such a wait.
  */
 export class ModelError extends TroupeError {
   readonly status: number | undefined;
@@ -341,8 +343,8 @@ function textOf(value: unknown): string {
 }
 
 /**
- * The members of an error's data that can be stored and cloned; undefined if there are none. `omitted` says of the last
- * other member what it was. Never throws.
+ * The members of an error's data that can be stored and cloned; undefined if there are none. `omitted` describes the
+ * last member that was left out. Never throws.
  */
 export function plainMembers(data: unknown): Readonly<Record<string, unknown>> | undefined {
   if (typeof data !== 'object' || data === null) return undefined;

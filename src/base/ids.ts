@@ -8,7 +8,7 @@ export type SessionId = string;
 /** The most characters a session id may have. */
 export const SESSION_ID_CHARACTERS_MAX = 128;
 const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
-/** A version is part of a key behind `@`, which it therefore cannot have. */
+/** A version cannot contain `@`, because a key has the version behind an `@`. */
 const AGENT_VERSION = /^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$/;
 const AGENT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const TOOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/;
@@ -46,7 +46,7 @@ export function isAgentVersion(version: string): boolean {
 }
 
 /**
- * Names one definition of an agent: its name, and its version if it has one. The separator is in no name.
+ * Names one definition of an agent: its name, and its version if it has one. No name or version contains `@`.
  */
 export function agentKey(name: string, version: string | undefined): string {
   return version === undefined ? name : `${name}@${version}`;

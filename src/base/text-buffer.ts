@@ -3,7 +3,8 @@
  *
  * Owns: a copy of the text. Does not own: the bound on its length.
  *  X1 No piece is kept by reference. A piece of a stream is often a part of a longer string, which it would keep in
- *     memory. With a thousand streams, each collection of young objects would copy all pieces since the previous one.
+ *     memory. With a thousand streams, each collection of young objects would copy all pieces since the last
+ *     collection.
  *  X2 The text is the exact sequence of the pieces' UTF-16 units. A surrogate pair may be split between two pieces.
  *  X3 A text takes one byte a unit until it gets a unit above 255, and two from then on.
  */

@@ -102,8 +102,8 @@ export class RemoteReceipt<Answer = string> {
   }
 
   /**
-   * Waits for the answer, also over a lost connection. Rejects with `ClientError`: `turn_failed`, `cancelled`,
-   * `answer_invalid`, and the codes of the model's errors.
+   * Waits for the answer, also over a lost connection. Rejects with `ClientError`: `turn_failed`, `limit`, `cancelled`,
+   * a code `answer_…`, or a code of the model's errors.
    */
   async answer(options: RequestOptions = {}): Promise<Answer> {
     const ended = await this.#connection.get<{ readonly answer?: string; readonly output?: unknown }>(

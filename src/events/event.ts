@@ -108,7 +108,7 @@ export type EventBody =
   | { readonly type: 'tool.progress'; readonly toolUseId: string; readonly data: unknown }
   /**
    * Ephemeral: attempt `attempt` (from 1) of a call has failed, and its tool's `retry` runs it again after `waitMs`.
-   * `reason`: the tool threw (`failure`), ran out of time, or its thread died or lost the result.
+   * `reason`: the tool threw (`failure`), ran out of time (`timeout`), or its thread died or lost the result (`lost`).
    */
   | {
       readonly type: 'tool.retry';

@@ -33,7 +33,7 @@ export interface Erasure {
   readonly name: string;
   /** The newest row that still has entries of the session; 0: none has. */
   readonly row: number;
-  /** The sessions that need its other data for as long as they exist: its forks. */
+  /** The session's forks. While one of them exists, what is stored outside the journal (results) is not erased. */
   readonly heirs: readonly SessionKey[];
 }
 
@@ -41,6 +41,6 @@ export interface Erasure {
 export interface JournalCopy {
   /** Names the contents. A journal whose contents have the same mark has had no commit in between. */
   readonly mark: string;
-  /** Bytes of the copy; undefined if the caller has a copy with this mark, so that none was made. */
+  /** Bytes of the copy; undefined if no copy was made, because the caller has one with this mark. */
   readonly bytes?: number;
 }

@@ -55,7 +55,7 @@ const EMPTY: SessionView = Object.freeze({
   error: undefined,
 });
 
-/** The text of a call comes again from its beginning: the call is made again, or the stream of events was lost. */
+/** The change when a call's text comes again from its beginning: the call is repeated, or the stream was lost. */
 const UNWRITTEN = Object.freeze({ text: '', thinking: '' });
 
 type Actions<Answer> = Pick<RemoteSession<Answer>, 'send' | 'interrupt' | 'approve' | 'answer' | 'decline'>;

@@ -11,7 +11,10 @@ import type { RestartIntensity } from '../restart-intensity.ts';
  * to read back.
  */
 export const STORED_CONTENT_BYTES_MIN = 1_024;
-/** Milliseconds of one tick for notifying callers whose transitions were flushed. A thousand must not block sockets. */
+/**
+ * Milliseconds of one tick for notifying callers whose transitions were flushed. A thousand callers must not block
+ * sockets.
+ */
 export const RESUME_BUDGET_MS = 4;
 /** Milliseconds between checkpoints of session heads. */
 export const CHECKPOINT_INTERVAL_MS = 1_000;
@@ -26,7 +29,7 @@ export const SNAPSHOT_TURNS = 500;
  */
 export const CHECKPOINT_TURNS = 10_000;
 /**
- * Milliseconds after the timeout of a session's calls. Then the session checks whether their results will still come.
+ * Milliseconds from the timeout of a session's calls until the session checks whether their results will still come.
  * By then the tool pool has answered (`TOOL_GRACE_MS`), and a busy session thread has read the answer.
  */
 export const CALL_CHECK_GRACE_MS = 5_000;
@@ -39,8 +42,8 @@ export const HOT_SESSIONS_MAX = 10_000;
 /** Ended children among the idle resident sessions. Few are kept, because they have delivered their results. */
 export const ENDED_SESSIONS_MAX = 256;
 /**
- * Tokens of the conversations of all idle resident sessions of a shard: about 256 MB. A token has four characters. They
- * are held twice, within objects whose keys take space too.
+ * Tokens of the conversations of all idle resident sessions of a shard: about 256 MB. A token has four characters.
+ * The characters are held twice, within objects whose keys take space too.
  */
 export const HOT_TOKENS_MAX = 16_000_000;
 /**
@@ -100,8 +103,8 @@ export const SHARD_RESTARTS: RestartIntensity = { intensity: 5, periodMs: 60_000
 export const SESSION_RESTARTS: RestartIntensity = { intensity: 5, periodMs: 60_000 };
 /**
  * Megabytes of young heap of a session thread. The objects of a transition live until its flush and its answer. In a
- * small young heap, a thousand transitions at once are taken for long-lived objects. Collecting them then takes a
- * quarter of the thread's time.
+ * small young heap, the objects of a thousand transitions at once are taken for long-lived ones. Collecting them then
+ * takes a quarter of the thread's time.
  */
 export const SESSION_THREAD_YOUNG_HEAP_MB = 192;
 /** Sessions whose loggers are kept: those that logged most recently. */
@@ -127,7 +130,7 @@ export const PAGE_BYTES_MAX: number = 1024 * 1024;
 export const NOTICE_BYTES_MAX: number = 16 * 1024;
 /** Notices of one session that a shard reads from the log for one request. */
 export const NOTICES_PAGE_MAX = 64;
-/** Approximate bytes of such a page, in addition to its first notice. */
+/** Approximate bytes of the notices read for one request, besides the first notice. */
 export const NOTICES_PAGE_BYTES_MAX: number = 256 * 1024;
 /** Sessions whose logs one request may search for notices. Each takes about one tick. */
 export const NOTICE_SCAN_SESSIONS = 32;
@@ -135,11 +138,11 @@ export const NOTICE_SCAN_SESSIONS = 32;
 export const WEBHOOKS_MAX = 16;
 /** Headers that a webhook may add. */
 export const WEBHOOK_HEADERS_MAX = 32;
-/** Bytes of a webhook's secret: those of the Standard Webhooks specification. */
+/** Least bytes of a webhook's secret, from the Standard Webhooks specification. */
 export const WEBHOOK_SECRET_BYTES_MIN = 24;
-/** See `WEBHOOK_SECRET_BYTES_MIN`. */
+/** Most bytes of a webhook's secret, from the same specification. */
 export const WEBHOOK_SECRET_BYTES_MAX = 64;
-/** Deliveries of one webhook at once. More would hurt a small receiver, and sessions are independent of each other. */
+/** Deliveries of one webhook at once, each for another session. More would overload a small receiver. */
 export const WEBHOOK_DELIVERIES_MAX = 8;
 /** Milliseconds that a receiver has for its answer: within the 15 to 30 seconds that the specification advises. */
 export const WEBHOOK_TIMEOUT_MS = 15_000;
@@ -217,7 +220,7 @@ export const LAST_ERROR_CHARACTERS_MAX = 500;
 export const PROCESS_HOLD_LOOK_MS = 500;
 /** Most edits between a wrong name and the known name that an error suggests. A typing error has one or two. */
 export const NAME_EDITS_MAX = 2;
-/** Known names listed in an error. All commands of the program fit, and a longer list is not read. */
+/** Known names listed in an error. All commands of the program fit. People do not read a longer list. */
 export const NAMES_LISTED_MAX = 30;
 /** Problems of a refused body that are reported: the first few, which a client fixes first. */
 export const BODY_ISSUES_MAX = 3;
@@ -229,8 +232,8 @@ export const LOGGED_DEPTH_MAX = 6;
 // ---- plain values -------------------------------------------------------------------------------------------------
 
 /**
- * Values in one plain copy: as many as fit into the largest result at two bytes each. A long array of holes, or an
- * object that is referenced very often, must not hang a thread.
+ * Values in one copy as plain JSON: as many as fit into the largest result at two bytes each. A long array of holes, or
+ * an object that is referenced very often, must not hang a thread.
  */
 export const PLAIN_VALUES_MAX: number = 2 * 1024 * 1024;
 
@@ -288,7 +291,7 @@ export const REPLAYS_BYTES_MAX: number = 16 * 1024 * 1024;
 
 // ---- diagnostics --------------------------------------------------------------------------------------------------
 
-/** Sessions with work in flight that diagnostics follow: as many as readers of events at most. */
+/** Sessions with work in flight that diagnostics follow: as many as `SUBSCRIBERS_MAX`. */
 export const DIAGNOSED_SESSIONS_MAX = 65_536;
 /**
  * Messages of one turn, or of one answer, in a diagnostics message. Only the first messages of a longer list are named.

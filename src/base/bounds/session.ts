@@ -28,7 +28,10 @@ export const RECEIPTS_REMEMBERED_MAX = 64;
  * is dropped. The same bound holds for the letters that a session remembers to have sent again.
  */
 export const DEAD_LETTERS_MAX = 100;
-/** UTF-8 bytes of one session's dead letters: as many as a mailbox has by default. Beyond it the oldest are dropped; the newest always stays. */
+/**
+ * UTF-8 bytes of one session's dead letters: as many as a mailbox has by default. Beyond this bound the oldest letters
+ * are dropped, but the newest always stays.
+ */
 export const DEAD_LETTER_BYTES_MAX: number = 16 * 1024 * 1024;
 /** Sessions that one page of dead letters looks at. Reading a head takes microseconds, and a page must answer soon. */
 export const DEAD_LETTER_SCAN_MAX = 20_000;
@@ -52,7 +55,7 @@ export const ANSWER_FORMS_KEPT_MAX = 256;
 export const CHILDREN_LISTED_MAX = 100;
 /** Names suggested for a tool name that does not exist. */
 export const NEAREST_NAMES_MAX = 3;
-/** The most of the newest messages that a second request for a summary leaves out, if the first was too long. */
+/** If a request for a summary was too long, the second request leaves out at most this many of the newest messages. */
 export const PULLED_BACK_MAX = 64;
 /**
  * Most tokens of a budget: more than anyone would pay for, yet small enough that sums of such budgets stay exact.
@@ -88,8 +91,8 @@ export const TASK_TITLES_MAX = 1_000;
 /** Tasks of one session that do not continue the previous task. Each begins after an undo or a switch. */
 export const TASK_BRANCHES_MAX = 10_000;
 /**
- * The newest starts of tasks that are kept although no message in memory belongs to them. Older ones are kept only while
- * a message does.
+ * The newest starts of tasks that are kept although no message in memory belongs to them. Older starts are kept only
+ * while a message in memory belongs to them.
  */
 export const TASK_STARTS_SPARE = 1_024;
 /** Tasks that one `taskHistory` returns. */
@@ -117,7 +120,7 @@ export const EDITS_WAITING_MAX = 1_000;
  * Keys of history operations that one session remembers with their outcomes, newest first. A retry usually comes soon.
  */
 export const EDIT_KEYS_REMEMBERED_MAX = 256;
-/** Times that a predicate is repeated because the history changed while it ran. Then the operation is refused. */
+/** Attempts at an operation whose predicate ran while the history changed. After these the operation is refused. */
 export const HISTORY_ATTEMPTS_MAX = 32;
 /** Transient messages of one session. They are meant for reminders of the day, not for a second history. */
 export const TRANSIENT_MESSAGES_MAX = 1_000;
@@ -135,8 +138,8 @@ export const KEPT_RESULT_CHARACTERS_MAX = 2_000;
 /** New messages that a session must have before a failed compression is tried again. */
 export const COMPRESSION_RETRY_MESSAGES = 20;
 /**
- * Archives whose topics a session keeps in memory for its index card. For older archives the card lists only the
- * numbers.
+ * Archives whose topics a session keeps in memory for its index card, the message that lists the archives. For older
+ * archives the card lists only the numbers.
  */
 export const CHUNKS_AT_HAND_MAX = 100;
 /** Characters kept of the topics of one archive. */

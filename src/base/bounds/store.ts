@@ -15,11 +15,14 @@ export const ROW_BYTES_MAX: number = 64 * 1024;
  */
 export const FLUSH_BYTES_MAX: number = 4 * 1024 * 1024;
 /**
- * Milliseconds that a deferrable transition waits for a flush started by another transition: the duration of one flush
- * on a slow device.
+ * Milliseconds that a transition without a waiting caller waits for a flush started by another transition: the duration
+ * of one flush on a slow device.
  */
 export const FLUSH_PATIENCE_MS = 5;
-/** Characters of a session's name in the journal: four times the longest session id, far below LMDB's 1,978 bytes. */
+/**
+ * Characters of a session's name in the journal: four times the longest session id. LMDB's own bound is far higher:
+ * 1,978 bytes of a key.
+ */
 export const JOURNAL_NAME_CHARACTERS_MAX = 512;
 /** Rows that a scan of the log fetches at a time, so that no LMDB cursor stays open between two steps of the reader. */
 export const SCAN_ROWS = 16;
@@ -102,13 +105,13 @@ export const STORE_RIGHTS_ENTRIES_MAX = 256;
 export const STORE_LOOK_MS = 500;
 /** Milliseconds that an opener waits for a younger opener to give way. After that it reports the store as locked. */
 export const STORE_LOCK_WAIT_MS = 5_000;
-/** Milliseconds between two looks of a store's owner for a process that takes the store over. A look takes 50 us. */
+/** Milliseconds after which a store's owner looks again for a process that takes the store over. A look takes 50 us. */
 export const TAKEOVER_LOOK_MS = 100;
 /** Milliseconds that a process may give the former owner for its half-steps: as long as the longest model calls. */
 export const TAKEOVER_MS_MAX = 600_000;
 /**
- * Milliseconds beyond that time after which a process that takes a store over reports the store as locked: those of the
- * owner's close (`SHARD_CLOSE_MS`), and some for its look and its files.
+ * Milliseconds beyond the time for half-steps after which a process that takes a store over reports the store as
+ * locked. They cover the owner's close (`SHARD_CLOSE_MS`), the owner's next look, and the release of its files.
  */
 export const TAKEOVER_GRACE_MS = 35_000;
 /** Bytes of a store's file up to which all pages are checked before LMDB maps it: about 30 ms. */
@@ -125,7 +128,10 @@ export const STORE_CHECK_PAGES_MAX = 2_048;
 /** Pieces of a store's file, 256 KiB each, that a reader without LMDB keeps: 16 MiB. */
 export const DOCTOR_PIECES_MAX = 64;
 
-/** Bytes of a compact copy that are cleaned in one step: about a millisecond of the session thread. A whole number of pages. */
+/**
+ * Bytes of a compact copy that are cleaned in one step: about a millisecond of the session thread. A whole number of
+ * pages.
+ */
 export const COPY_PIECE_BYTES: number = 512 * 1024;
 /** Bytes of the record of a backup: a line for each of `SHARDS_MAX` shards. */
 export const BACKUP_RECORD_BYTES_MAX: number = 64 * 1024;

@@ -36,7 +36,7 @@ export const backupCommand: Command = {
   options: PLACE_OPTIONS,
   details: [
     'If a process has the store open and serves it, the server makes the backup while its sessions work. It must have been started with --backups, and the backup lies in that directory: with --url, DIR is relative to it. Otherwise the command opens the store itself; no turn starts.',
-    'A repeated backup into the same directory copies the shards with changes, and new results. Until it is complete, the earlier backup is whole. The search index is left out; it is built again. `troupe restore` makes a store of a backup.',
+    'A repeated backup into the same directory copies the shards with changes, and new results. Until the new backup is complete, the earlier one stays whole. The search index is left out; it is built again. `troupe restore` makes a store of a backup.',
   ],
   run,
 };

@@ -14,7 +14,7 @@ export const restoreCommand: Command = {
   ],
   options: { json: JSON_OPTION },
   details: [
-    'Copies the backup, checks every page, entry and checksum as `troupe doctor check` does, and only then moves the store into place. The sessions continue when a program opens it: what was at work when the backup was made is done again.',
+    'Copies the backup, checks every page, entry and checksum as `troupe doctor check` does, and only then moves the store into place. The sessions continue when a program opens it: turns that were running when the backup was made resume.',
   ],
   run,
 };

@@ -40,7 +40,7 @@ export const deadLettersCommand: Command = {
   },
   details: [
     'A dead letter is an entry of a mailbox that could not become messages; it was set aside so that the session can continue. A session keeps at most 100 of them.',
-    "resend sends it again as a new message, in its own form or with --as user as a user's message. Repeated, it names the same message. In its own form it is refused as long as it cannot be promoted.",
+    "resend sends it again as a new message, in its own form or with --as user as a user's message. A repeated resend names the same message. In its own form a letter is refused as long as it cannot be promoted.",
     'show, resend and drop exit with 1 if there is no such letter. In a directory that no process has open only the log changes: no work starts, no model is called.',
   ],
   run,

@@ -28,7 +28,7 @@ export interface AgentSessions {
 
 /**
  * See the head of the file. Bytes are those of the data files. In `SessionSize` they are those of the session's
- * entries.
+ * entries. `turns` are transitions.
  */
 export interface StoreStats {
   readonly shards: number;
@@ -49,7 +49,7 @@ export interface StoreStats {
   readonly snapshots: number;
   readonly blobs: number;
   readonly blobBytes: number;
-  /** Sessions by agent and version, the most first. `version` missing: they have none. */
+  /** Sessions by agent and version, the largest number first. `version` missing: they have none. */
   readonly agents: readonly AgentSessions[];
   /** The largest sessions by bytes, largest first. */
   readonly biggest: readonly SessionSize[];

@@ -67,7 +67,7 @@ export function pathOf(session: string): string {
 
 /** See the head of the file. */
 export function servedReader(server: Server): SessionReader {
-  /** Items of all pages until there are more than `limit`. */
+  /** Reads pages until the last one, or until there are more than `limit` items. */
   const paged = async <T>(
     path: string,
     read: (path: string) => Promise<{ readonly items: readonly T[]; readonly next?: string | number | undefined }>,

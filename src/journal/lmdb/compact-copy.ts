@@ -2,9 +2,11 @@
  * A compact copy of an open environment: a new file with the contents of one commit, and nothing else.
  *
  * LMDB writes the copy on a thread of the pool, from a snapshot, while commits continue. The pages that commits free
- * meanwhile are not reused until the copy ends, so the source may grow. LMDB copies the used parts of its tree pages. It
- * copies overflow pages whole, and behind a value such a page may still have bytes of a page that lay there before. The
- * gaps in tree pages have bytes of other pages. So every page of the copy is visited here once more.
+ * meanwhile are not reused until the copy ends, so the source may grow.
+ *
+ * LMDB copies only the used parts of its tree pages, so the gaps in them have bytes of other pages. It copies overflow
+ * pages, which hold the large values, whole. Behind its value, such a page may have bytes of a page that lay there
+ * before. So every page of the copy is visited here once more.
  *
  * Invariants:
  *  C1 the copy is one commit: the newest one when the copy began, or a later one;
@@ -96,10 +98,10 @@ interface Range {
   readonly to: number;
 }
 
-/** Cleans the pages of a copy, which has its pages in the order in which they are given. */
+/** Cleans the pages of a copy. The pieces must be given in the order of the file. */
 class PageCleaner {
   readonly #pageBytes: number;
-  /** The offset of the next page header: the pages of a value after its first have none. */
+  /** The offset of the next page header. Only the first overflow page of a value has a header. */
   #next: number;
 
   constructor(pageBytes: number) {
@@ -145,8 +147,9 @@ class PageCleaner {
 }
 
 /**
- * LMDB leaves the first meta page as that of an empty file, and the commit of the copy in the second. The first becomes
- * the commit before it, and the root of the tables, which is the last page, that of the commit itself.
+ * Enforces C3 for meta pages. LMDB writes the first meta page as that of an empty file. The second names the copy's
+ * commit. Here the first gets the number of the commit before. The last page of the file is the root of the tables. It
+ * gets the number of the copy's commit.
  */
 async function pairMetas(file: FileHandle, pageBytes: number, size: number): Promise<void> {
   const commit = await read(file, Buffer.alloc(8), pageBytes + META_TRANSACTION_AT);

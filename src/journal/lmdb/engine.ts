@@ -4,7 +4,7 @@
  * Owns: one environment, opened by the thread it lives on. Does not own: its data directory; see `store/lock.ts`.
  *
  * Invariants:
- *  L1 every write is one transaction. It runs on lmdb's writer thread, or here when that is the shorter wait
+ *  L1 every write is one transaction. It runs on lmdb's writer thread, or on this thread when that is faster
  *     (`commit-pace.ts`);
  *  L2 every write takes effect only if the fence on disk is still the one this engine took, checked inside the
  *     transaction (J5);
@@ -263,7 +263,7 @@ class LmdbEngine implements Engine {
     const { file, root } = this.#environment;
     if (file.lost !== undefined) throw file.lost;
     if (!this.#isOpen) throw this.#closedError();
-    // Read before the copy begins: the copy may have a later commit, and then the next copy is made in vain.
+    // The mark is read before the copy begins. If the copy has a later commit, the next copy is made in vain.
     const mark = `${this.#opening} ${this.#room.lastCommit()}`;
     if (mark === known) return { mark };
     const copying = rm(join(directory, DATA_FILE), { force: true }).then(() => copyCompact(root, directory));

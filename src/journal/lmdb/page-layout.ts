@@ -15,9 +15,9 @@ export const META_FLAG = 0x08;
 export const NODE_BIG_DATA = 0x01;
 /** Flag of an entry that is the record of a table. */
 export const NODE_SUB_DATA = 0x02;
-/** Tables whose keys are native 32 or 64-bit integers. */
+/** Flag of a table whose keys are native integers of 32 or 64 bits. */
 export const INTEGER_KEY_FLAG = 0x08;
-/** The first number of each file, and the version of its layout. */
+/** The number that marks a meta page of LMDB, and the version of its layout. */
 export const MAGIC = 0xbeefc0de;
 export const DATA_VERSION = 2;
 /** Bytes of the head of a page. */
@@ -26,5 +26,5 @@ export const PAGE_HEADER_BYTES = 24;
 export const NODE_HEADER_BYTES = 8;
 /** Offset of the page size in a meta page. */
 export const PAGE_BYTES_AT = 48;
-/** Offset of the number of its commit in a meta page. */
+/** Offset of the commit's number in a meta page. */
 export const META_TRANSACTION_AT = 152;

@@ -110,7 +110,7 @@ export interface PageFrame {
   readonly number: number;
   readonly kind: TreePage['kind'];
   readonly bytes: Buffer;
-  /** The same bytes as words of 16 bits, which the loops over entries read: a check reads some of each entry. */
+  /** The same bytes as words of 16 bits, for the loops over entries. */
   readonly words: Uint16Array;
   /** Offsets of the page's entries, all even, in the order of their keys. */
   readonly places: readonly number[];
@@ -329,8 +329,8 @@ export class PageFile {
 
   /**
    * Every commit writes the root of the tables again, and the pages of the last two commits are never overwritten. If a
-   * root belongs to another commit, the number in a meta page is damaged, and the older meta page may look like the
-   * newer one.
+   * root belongs to another commit, the commit number in a meta page is damaged. The older meta page may then look like
+   * the newer one.
    */
   #checkCommit({ main: { root }, transaction }: PageMeta): void {
     if (root === undefined) return;
@@ -345,8 +345,8 @@ export class PageFile {
   }
 
   /**
-   * Makes the pages of a small file one piece. The room behind them, for a commit and for the next ones, may be larger
-   * than they are, and is not read. With more behind them the number of the last page may be damaged.
+   * Makes the used pages of a small file one piece. The free room behind them may be larger, and is not read. If that
+   * room is larger than a store ever keeps, the number of the last page may be damaged, and the file is read normally.
    */
   #readAtOnce({ lastPage, pageBytes }: PageMeta): void {
     const usedBytes = (lastPage + 1) * pageBytes;

@@ -1,6 +1,6 @@
 /**
- * `backup.json` of a backup directory: which of its files make up the backup. It is replaced whole, so a backup becomes
- * the present one in one step.
+ * `backup.json` of a backup directory: which of its files make up the backup. `backup.json` is replaced whole, so a new
+ * backup takes the place of the former one in one step.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -57,7 +57,7 @@ export function backupRecord(contents: Omit<BackupRecord, 'format'>): BackupReco
 }
 
 /**
- * The record of a backup; undefined for a directory that is none. Rejects with `StoreCorruptError` for a record that
+ * The record of a backup; undefined for a directory without one. Rejects with `StoreCorruptError` for a record that
  * cannot be read, and `StoreVersionError` for a newer one.
  */
 export async function readBackupRecord(directory: string): Promise<BackupRecord | undefined> {

@@ -1,16 +1,16 @@
 /**
- * Writes a backup of a store at work into a directory, and writes the next one over it.
+ * Writes a backup of an open store into a directory. The next backup into that directory replaces it.
  *
  * Owns: the files of the backup directory, while it has that directory's lock. Does not own: the store, which it reads;
  * the copies of shards, which their owners make.
  *
  * Invariants:
  *  B1 the former backup stays whole until the record of the next one is durable: a file that the record names is never
- *     changed, and removed only afterwards. So a crash at any moment leaves one whole backup;
- *  B2 every file that a record names was synced, and so was its name, before the record;
+ *     changed, and is removed only after that. So a crash at any moment leaves one whole backup;
+ *  B2 every file that a record names was synced, and so was its name, before the record was written;
  *  B3 each shard is as of one of its commits. A result of a tool that a shard names is in the backup, since results are
- *     taken before and after the shards, and never change. Only a session that is erased meanwhile may lack results,
- *     or leave some behind, which `restore` leaves out;
+ *     taken before and after the shards, and never change. Only a session that is erased meanwhile may lack results.
+ *     It may also leave some behind, which `restore` does not copy;
  *  B4 cursors of webhooks are taken before the shards. So a cursor never names a notice that the backup lacks; a notice
  *     delivered meanwhile is delivered again;
  *  B5 a directory that has other files than a backup's is refused before anything is written.
@@ -62,18 +62,19 @@ export interface BackupReport {
   readonly copiedResults: number;
 }
 
-/** A result, with the shard and the key of its session. Stores before format 4 name no session. */
+/** The file name of a result, with the shard and the key of its session. Stores before format 4 name no session. */
 export const RESULT_FILE: RegExp = /^tool_result_(?:(\d+)-(\d+)_)?[0-9a-f]+\.txt$/;
 const CURSOR_FILE = /^[0-9a-f]+\.json$/;
 /** A copy of a shard is made here and then moved to its name. */
 const UNFINISHED_FOLDER = 'unfinished';
-/** Names that a directory may have and still become a backup. */
+/** Files and folders that a directory may have when a backup is written into it (B5). */
 const OWN_NAMES = /^(backup\.json.*|shards|results|webhooks-[0-9a-f-]+|unfinished|owner-.*)$/;
 
 /**
  * Makes `directory` a backup of the store as it is now, or brings the backup in it up to date. Rejects with
  * `ConfigError` for a directory that has something else, `StoreLockedError` while another backup is written there, and
- * with the errors of the store and the system. After a rejection the former backup is as it was (B1).
+ * with the errors of the store and the system. After a rejection the directory still has a whole backup if it had one
+ * (B1).
  */
 export async function writeBackup(directory: string, source: BackupSource): Promise<BackupReport> {
   await refuseOthers(directory);
@@ -230,7 +231,7 @@ async function refuseOthers(directory: string): Promise<void> {
   });
 }
 
-/** Copies a file under another name first, synced, and moves it into place. False: the source is gone. */
+/** Copies a file under another name, syncs the copy, and moves it into place. False: the source is gone. */
 export async function copyWhole(from: string, to: string): Promise<boolean> {
   const unfinished = `${to}.${randomUUID()}.part`;
   try {

@@ -15,10 +15,12 @@
  *     No file name is used twice, so the removal cannot race with another claimant;
  *  K4 only the owner replaces its own file, whole, to name the server that it runs. Nothing replaces a file after its
  *     release, so a released directory stays released;
- *  K5 a claim names the directory it was made in. In another directory it came there with a copy, and claims nothing. As
- *     long as its process lives, the copy may have been made while files were written, and is not opened;
- *  K6 a claimant that takes over waits for the owner to release the directory, which K2 does not ask of a younger claimant. Only one waits: a
- *     younger one is refused. Its claim asks the owner to end, and stops asking once it owns the directory.
+ *  K5 a claim names the directory it was made in. A claim in any other directory came there with a copy of the store,
+ *     and claims nothing. While the claim's process lives, the copied store is not opened: the process may have written
+ *     to the files while they were copied;
+ *  K6 a claimant that takes over waits for the owner to release the directory, although its own claim is younger (K2).
+ *     Only one such claimant waits: a younger one is refused. The claim asks the owner to end. Once the claimant owns
+ *     the directory, its claim no longer asks for that.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
@@ -101,12 +103,12 @@ export interface StoreLock {
 }
 
 /**
- * Takes the data directory, made when missing. Rejects with `StoreLockedError`, `data: { pid, host, since, path }`,
- * when another process or this one has it. It rejects at once, unless the other claimant is itself about to be refused.
- * With `takeoverMs` it asks the owner to end within that time, and rejects if the directory is not released soon after,
- * or if another claimant already takes it over.
- * Rejects with `StoreNotWritableError` for missing rights or a read-only file system, and with `StoreFullError` when
- * the system refuses otherwise (no space, no descriptors); the code is in `cause`.
+ * Takes the data directory, and creates it if it is missing. Rejects with `StoreLockedError`, `data: { pid, host,
+ * since, path }`, when another process or this one has it. It rejects at once, unless the other claimant is itself
+ * about to be refused. With `takeoverMs` it asks the owner to end within that time, and rejects if the directory is not
+ * released soon after, or if another claimant already takes it over. Rejects with `StoreNotWritableError` for missing
+ * rights or a read-only file system, and with `StoreFullError` when the system refuses otherwise (no space, no
+ * descriptors); the code is in `cause`.
  */
 export async function acquireStoreLock(
   directory: string,
@@ -268,7 +270,7 @@ async function claimants(directory: string): Promise<readonly Claimant[]> {
   for (const file of files) {
     const claim = await readClaim(join(directory, file));
     if (claim === undefined) continue;
-    // Another machine may number the same directory otherwise.
+    // Another machine may number the same directory differently.
     const isHere = claim.host !== hostname() || claim.directory === undefined || claim.directory === identity;
     found.push({ file, claim, isCopied: !isHere });
   }

@@ -2,15 +2,15 @@
  * Makes a store of a backup. The store is made beside its place, checked as `troupe doctor check` checks one, and then
  * moved into place. So its directory has the whole store or nothing.
  *
- * The store gets no search index: the index of another store could be taken for its own, although sessions differ that
- * were deleted after the backup. It is built again by the first search.
+ * The store gets no search index. The index of the original store could pass for its own, but it lacks the sessions
+ * that were deleted after the backup. The first search builds the index again.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
-// Not imported on use: a bundler that leaves out an unused `restore` would keep this module in a second file.
+// Imported statically: with an import on use, a bundler that drops an unused `restore` still writes a file for it.
 import { openSalvage } from '../check/salvage-store.ts';
 import { openError } from '../lmdb/errors.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
@@ -98,7 +98,7 @@ async function copyFolders(
   const found = await namesIn(join(from, BACKUP_FOLDERS.results));
   const results = found.filter((name) => {
     const parts = RESULT_FILE.exec(name);
-    // A session that was erased while the backup was made may have left some, which nothing would remove later.
+    // A session that was erased while the backup was made may have left results, which nothing would remove later.
     return parts !== null && (parts[2] === undefined || owners.has(`${parts[1]}-${parts[2]}`));
   });
   const folders = [
@@ -132,8 +132,8 @@ async function copy(backup: string, source: string, target: string): Promise<voi
 }
 
 /**
- * Checks a store as `troupe doctor check` does. Resolves to the number of its sessions, and the names that its sessions
- * have in the files of their results, with those that are still being erased.
+ * Checks a store as `troupe doctor check` does. `sessions`: the number of its sessions. `owners`: its sessions as the
+ * names of result files show them, including sessions that are still being erased.
  */
 async function checkedSessions(
   made: string,

@@ -10,8 +10,8 @@
  *   informed. If the token limit cut the input, it becomes `{}`: the call is then the last block of an answer that
  *   stopped at the limit.
  * - B4 An answer exists only after `message_stop`.
- * - B5 A block is kept with all members of its start, because it is sent back unchanged (R20). Members of the message
- *   that this library does not read are kept as well.
+ * - B5 A block other than text and thinking is kept with all members of its start, because it is sent back unchanged
+ *   (R20). The members of the message that the lists below name are kept as well.
  */
 import { defined } from '../../base/defined.ts';
 import { isRecord } from '../../base/json.ts';
@@ -304,8 +304,8 @@ function isUsageValue(value: unknown): boolean {
 }
 
 /**
- * The beginning of an event with a piece of text of this block. The answers of all streams share it: a string of each
- * answer's own would have left the processor's cache before its next event.
+ * The beginning of an event with a piece of text of this block. All streams share these strings: a separate string
+ * for each answer would have left the processor's cache before the answer's next event.
  */
 function textDeltaOf(index: number): string {
   return TEXT_DELTAS[index] ?? textDelta(index);
@@ -329,7 +329,7 @@ function isDeltaEnd(data: string, at: number): boolean {
 const CLOSING_BRACE = 0x7d;
 const BLANK = 0x20;
 
-/** True for a JSON text that is its own value: it has no escapes, and no control characters, which JSON forbids. */
+/** True for a JSON text that equals its value: it has no escapes, and no control characters, which JSON forbids. */
 function isPlain(text: string): boolean {
   return !NOT_PLAIN.test(text);
 }

@@ -5,8 +5,8 @@
  * Owns: the note that still accepts deltas. Does not own: which deltas are reported and when; the endpoint.
  *  V1 Deltas arrive in the order in which they were added, and before everything sent after the first of their note.
  *  V2 A note has at most `DELTAS_OF_NOTE_MAX` deltas.
- *  V3 A note leaves once the running callback has ended. A tick that still has to read a thousand sockets takes longer
- *     than the gathering of a delta.
+ *  V3 A note leaves once the running callback has ended, and not at the end of the tick. The tick may still have a
+ *     thousand sockets to read, which would delay the deltas.
  */
 import { DELTAS_OF_NOTE_MAX } from '../../base/bounds.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
@@ -14,8 +14,8 @@ import type { ModelPoolListener, StreamedDelta } from '../pool.ts';
 import type { ModelDelta } from '../provider.ts';
 
 /**
- * Four values for each delta: the id of its call, its type, its text, and the text before it (undefined: it was
- * reported). A flat list is cloned faster than objects.
+ * Four values for each delta: the id of its call, its type, its text, and its `before` (see `StreamedDelta`). A flat
+ * list is cloned faster than objects.
  */
 export type DeltaNote = readonly unknown[];
 

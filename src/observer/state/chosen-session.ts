@@ -1,11 +1,11 @@
 /**
- * The chosen session: its conversation, its time line, why it waits, its request.
+ * The chosen session: its conversation, its time line, why it waits, and its model request.
  *
  * Owns: one event stream of the session and the state folded from it. Does not own: the tree, other sessions.
  *  C1 No callback runs after `close`.
  *  C2 Reading and stream overlap: the stream begins before the newest event that the reading knew.
  *  C3 The reason why the session waits is requested at most once per `ASK_INTERVAL_MS`. At most one reading of its
- *     request is in flight.
+ *     model request is in flight.
  */
 import { type Signal, signal } from '@preact/signals';
 import { ASK_INTERVAL_MS, BATCH_EVENTS_MAX, MESSAGES_PAGE, REPLAY_EVENTS_MAX } from '../bounds.ts';
@@ -163,7 +163,7 @@ export class ChosenSession {
     });
   }
 
-  /** Requests the model request as it would be sent now. */
+  /** Reads the model request as it would be sent now. */
   async askRequest(): Promise<void> {
     const before = this.request.value;
     if (before.kind === 'asking') return;

@@ -15,7 +15,7 @@ import type { ShardDoor } from './shard-door.ts';
 
 type Request = LetterMethods['letters.page']['request'];
 
-/** Sessions looked at in one tick. The thread serves other requests between. */
+/** Sessions looked at in one tick. Between the ticks the thread serves other requests. */
 const SLICE = 256;
 
 /** See the head of the file. */
@@ -61,7 +61,7 @@ async function page(door: ShardDoor, request: Request): Promise<LetterPart> {
   const items: DeadLetterSummary[] = [];
   let bytes = 0;
   let from = after?.session;
-  // The letters of the session at which the page before ended may continue.
+  // The session at which the page before ended may have more letters.
   let slice = first(shard, request);
   for (let looked = 0; ; looked += SLICE) {
     const found = await door.readDurable(() => slice.flatMap(([id, key]) => lettersOf(shard, id, key)));
@@ -83,7 +83,9 @@ async function page(door: ShardDoor, request: Request): Promise<LetterPart> {
 
 type Named = readonly (readonly [string, SessionKey])[];
 
-/** The session with which a page begins: that of the page before if it is wanted, or the root of the wanted tree. */
+/**
+ * The session with which a page begins: where the page before ended if that is wanted, or the root of the wanted tree.
+ */
 function first(shard: Shard, { after, session }: Request): Named {
   const isWanted = after !== undefined && (session === undefined || isInTree(after.session, session));
   const id = isWanted ? after.session : session;
@@ -91,7 +93,7 @@ function first(shard: Shard, { after, session }: Request): Named {
   return id === undefined || key === undefined ? [] : [[id, key]];
 }
 
-/** The next sessions by id; in a tree only its descendants, whose ids begin with that of its root. */
+/** The next sessions by id; in a tree only the descendants of its root, whose ids begin with the root's. */
 function namesBehind(shard: Shard, { session }: Request, after: string | undefined): Named {
   const prefix = session === undefined ? undefined : `${session}:`;
   // The root of the tree comes before the prefix of its descendants.

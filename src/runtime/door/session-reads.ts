@@ -170,7 +170,7 @@ export function sessionReads(door: ShardDoor): SessionReads {
 
 /**
  * The tokens of a session, with `tree` also of all sessions below it. Each is read in a separate tick, so that the
- * thread serves other requests between.
+ * thread serves other requests in between.
  */
 async function usageOf(door: ShardDoor, session: string, tree: boolean): Promise<Usage> {
   let sum = NO_USAGE;

@@ -21,7 +21,7 @@ export async function backupStore({ links, store, now }: BackupParts, directory:
   }
   const path = resolve(directory);
   if (isWithin(path, store) || isWithin(store, path)) {
-    throw new ConfigError(`${path} and the store ${store} lie in each other: choose another directory`, {
+    throw new ConfigError(`${path} lies in the store ${store}, or the store in it: choose another directory`, {
       data: { path },
     });
   }

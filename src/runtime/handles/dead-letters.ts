@@ -19,7 +19,7 @@ import { Receipt } from './receipt.ts';
 export interface ResendOptions {
   /**
    * `user`: the content is sent as a user's message. Missing: the letter is sent in its own form, which succeeds only
-   * in a version that can promote it.
+   * if it can be promoted now.
    */
   readonly as?: 'user';
 }
@@ -97,7 +97,8 @@ export async function deadLetterPage(
   const within = session === undefined ? undefined : checkSessionId(session);
   const request = { limit, bytesMax: PAGE_BYTES_MAX, ...defined({ after: place, session: within }) };
   const parts = await Promise.all(shardsOf(within).map((shard) => shard.call('letters.page', request, true)));
-  // A shard that stopped early may have letters right behind that position, so the page ends at the first of these.
+  // A shard that stopped early may have more letters right behind `reached`. So the page ends at the first such
+  // position.
   const [end] = parts.flatMap(({ reached }) => reached ?? []).sort(byLetter);
   const found = parts.flatMap(({ items }) => items).sort(byLetter);
   const items: DeadLetterSummary[] = [];

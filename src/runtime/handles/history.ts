@@ -88,8 +88,8 @@ export class History {
   }
 
   /**
-   * Adds a message at the end and resolves to its handle. If the last message has calls that have no results and get
-   * none, an appended user message replaces that message.
+   * Adds a message at the end and resolves to its handle. If the last message has calls without results that will
+   * get none, an appended user message replaces that message.
    */
   async append(message: HistoryDraft | object, options: AddOptions = {}): Promise<MessageHandle> {
     return (await this.#add('append', message, options)) as MessageHandle;
@@ -342,7 +342,7 @@ export class History {
     return this.#read({ name: 'lastSessionContextDate' });
   }
 
-  /** The number of archives that the newest index card lists; 0 without a card. */
+  /** The number of archives on the newest index card (the message that lists archives); 0 without a card. */
   lastInjectedChunkCount(): Promise<number> {
     return this.#read({ name: 'lastInjectedChunkCount' });
   }
@@ -368,8 +368,9 @@ export class History {
   }
 
   /**
-   * The messages in the form a model may receive: filtered by the chain of tasks, stripped, each call with one result,
-   * and answers padded with an empty `reasoningContent` if other answers have one or `options` ask for it.
+   * The messages in the form a model may receive. Messages outside `taskChain` and fields that are not sent are left
+   * out. Each call has one result. Answers get an empty `reasoningContent` if other answers have one or `options` ask
+   * for it.
    */
   async toApi(options: ToApiOptions = {}): Promise<readonly ApiMessage[]> {
     return this.#read({ name: 'toApi', options: checkToApiOptions(options) });

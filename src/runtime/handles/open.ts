@@ -25,7 +25,7 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
     throw new ConfigError(`the data directory must be a path or ':memory:', got ${describeValue(directory)}`);
   }
   const checked = checkOptions(options, createLogger(process.env));
-  // Started first, because loading its code takes most of the time of `open`.
+  // The thread is started first, because loading its code takes most of the time of `open`.
   const thread = checked.threads.sessions > 0 ? startWorker({ index: 0, usesStore: directory !== MEMORY }) : undefined;
   try {
     return await openAt(directory, checked, thread);

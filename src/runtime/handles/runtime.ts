@@ -144,7 +144,7 @@ export class Runtime {
 
   /**
    * Resolves when the runtime has ended and released its directory, with the reason. Never rejects: `close()` reports
-   * errors of the end. A service waits for it to notice that another process has taken its directory over.
+   * errors of the end. A service waits for this promise to learn that another process has taken its directory over.
    */
   readonly closed: Promise<RuntimeEnd>;
   readonly #parts: RuntimeParts;
@@ -339,9 +339,10 @@ export class Runtime {
   /**
    * Makes `directory` a backup of the store, or brings the backup in it up to date: only shards with commits since, and
    * new results, are copied. Each session tree is as of one moment after this call began, with everything that was
-   * acknowledged before. Sessions continue meanwhile. `restore` makes a store of it. After a rejection the former backup
-   * in `directory` is whole. Rejects with `ConfigError` for a store in memory, and for a directory with other files;
-   * with `StoreLockedError` while another backup is written there, and with `StoreFullError` when there is no room.
+   * acknowledged before. Sessions continue meanwhile. `restore` makes a store of the backup. After a rejection
+   * `directory` still has a whole backup if it had one. Rejects with `ConfigError` for a store in memory, and for a
+   * directory with other files; with `StoreLockedError` while another backup is written there, and with
+   * `StoreFullError` when there is no room.
    */
   async backup(directory: string): Promise<BackupReport> {
     return backupStore(this.#parts, directory);
@@ -371,12 +372,12 @@ export class Runtime {
 
   /**
    * Ends the runtime for a process that takes its directory over. Until the running half-steps have ended, or
-   * `deadlineMs` have passed, it takes messages and begins nothing; it closes only then. So the time in which neither
-   * process takes messages does not include a model call.
+   * `deadlineMs` have passed, the runtime accepts messages and begins nothing. Only then does it close. So the time in
+   * which neither process accepts messages does not include a model call.
    */
   async #handOver({ pid, deadlineMs }: Takeover): Promise<void> {
     const stood = this.#parts.links.map((link) => link.call('runtime.standStill', { deadlineMs }, true));
-    // A thread that was given up has nothing to wait for, and a runtime that closes meanwhile has its own deadline.
+    // Rejections are ignored: a thread that was given up runs nothing, and a `close` meanwhile has its own deadline.
     await Promise.allSettled(stood);
     this.#closing ??= this.#close(0, { reason: 'taken_over', pid });
     await this.#closing;

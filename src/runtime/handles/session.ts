@@ -67,9 +67,9 @@ type SendRequest = ShardMethods['session.send']['request'];
 const NO_OPTIONS: SendOptions = Object.freeze({});
 
 /**
- * `send` for the HTTP interface: a message as JSON bytes of `{ content, key, deliver, bounceBack, from }`, which the
- * session's thread reads. Rejects as `send` does, with `ConfigError` for other members and `InvalidArgumentError` for
- * invalid JSON.
+ * `send` for the HTTP interface. The session's thread parses the message, which is JSON bytes of
+ * `{ content, key, deliver, bounceBack, from, replaces, output }`. Rejects as `send` does, and with
+ * `InvalidArgumentError` for invalid JSON or other members.
  */
 export let postMessage: (session: Session<unknown>, json: Uint8Array) => Promise<Receipt>;
 
@@ -184,10 +184,10 @@ export class Session<Answer = string> {
   }
 
   /**
-   * Sets the total of tokens (at least 1; `null`: no limit) that the session and all its descendants may use, input and
-   * output, those used before included. Durable when it resolves. A model call after the total is used up fails its
-   * turn with `LimitError` (`data.limit` is `budget`); calls in flight still complete. `state().budget` has the use.
-   * Rejects with `ConfigError`, and with `LimitError` for a first budget of a session with over 1,000 descendants.
+   * Sets the total of tokens (at least 1; `null`: no limit) that the session and all its descendants may use. Input,
+   * output and the tokens used before count. Durable when it resolves. A model call after the total is used up fails
+   * its turn with `LimitError` (`data.limit` is `budget`); calls in flight still complete. `state().budget` has the
+   * use. Rejects with `ConfigError`, and with `LimitError` for a first budget of a session with over 1,000 descendants.
    */
   async setBudget(tokens: number | null): Promise<void> {
     await this.#parts.link.call('session.budget', { ...this.address, ...checkBudget(tokens) }, true);
