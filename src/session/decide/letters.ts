@@ -38,7 +38,7 @@ function promotionError(entry: MailboxEntry): ErrorShape | undefined {
 }
 
 /**
- * Sends a dead letter again, as a new entry with its content. A letter that still cannot be promoted in its own form is
+ * Sends a dead letter again, as a new entry with its content. Without `as`, a letter that still cannot be promoted is
  * refused, because it would only be set aside again. For a letter that was sent again before, the reply names the entry
  * that it became.
  */

@@ -1,7 +1,7 @@
 /**
  * A child that has ended works again if a message reaches it, its suspended run resumes, or its spawner continues its
  * task. It first takes a place among its parent's working children, as a new child does. Afterwards it ends again. A
- * completed child keeps its first end; any other end is replaced. Pure.
+ * completed child keeps that end; any other end is replaced. Pure.
  */
 import { CONTINUE_TASK } from '../rules/child-texts.ts';
 import { hasActive, mayBegin } from '../rules/mailbox.ts';

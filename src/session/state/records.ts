@@ -98,7 +98,7 @@ export type SessionRecord =
       readonly turn?: number;
       readonly agent?: TurnAgent;
     }
-  /** The session moved to another version of its agent. `version` missing: its definition has none. */
+  /** The session moved to another version of its agent. `version` missing: the definition has none. */
   | { readonly type: 'upgraded'; readonly from?: string; readonly version?: string }
   /**
    * An epoch opens. `traits`: the model's traits for rendering the epoch, in the short form of `request-traits.ts`.

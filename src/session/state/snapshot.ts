@@ -83,7 +83,7 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
     at,
   }));
   if (!('spoken' in plain)) {
-    // An older snapshot has neither `spoken` nor `last`. The messages that left its window cannot be counted.
+    // An older snapshot lacks `spoken`, and may lack `last`. The messages that left its window cannot be counted.
     state.spoken = undefined;
     state.last ??= lastTurnBefore(state);
   }
