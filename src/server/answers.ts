@@ -193,17 +193,17 @@ export const waitingList: z.ZodType = z.strictObject({
 export const explanation: z.ZodType = z.strictObject({ reason: z.string(), detail: z.string() });
 /** Whether the session was running. */
 export const interrupted: z.ZodType = z.strictObject({ interrupted: z.boolean() });
-/** Whether the session starts half-steps. */
+/** Whether the session is paused: a paused session starts no half-step. */
 export const paused: z.ZodType = z.strictObject({ paused: z.boolean() });
 /** Whether the entry was withdrawn. */
 export const recalled: z.ZodType = z.strictObject({ recalled: z.boolean() });
-/** The decision about a call, and whether it holds. */
+/** The decision about a call, and whether it counts. */
 export const approved: z.ZodType = z.strictObject({
   callId: z.string(),
   allow: z.boolean(),
   decided: z.boolean().describe('false: the call does not wait, or was decided otherwise'),
 });
-/** Whether the answer to a question holds. */
+/** Whether the answer to a question counts. */
 export const answered: z.ZodType = z.strictObject({
   callId: z.string(),
   answered: z.boolean().describe('false: the call asks nothing, or was answered otherwise'),

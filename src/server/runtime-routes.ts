@@ -96,8 +96,7 @@ const backup = route({
   method: 'POST',
   isNewWork: true,
   path: '/backups',
-  summary:
-    'Back up the store into a directory in the one that the server was given for backups; answers when it is done',
+  summary: "Back up the store into a directory inside the server's directory for backups; answers when it is done",
   query: noQuery,
   body: z.strictObject({
     directory: z.string().min(1).describe('Relative to the directory for backups, or absolute and in it'),
@@ -113,7 +112,7 @@ const backup = route({
   },
 });
 
-/** A directory in the one for backups. Throws for any other. */
+/** The path of a directory inside the one for backups. Throws `HttpProblem` for any other path. */
 function placeIn(backups: string | undefined, directory: string): string {
   if (backups === undefined) {
     throw new HttpProblem(

@@ -45,7 +45,7 @@ export interface RequestShape {
 /** Facts outside the state that determine the reason. */
 export interface Surroundings {
   readonly now: number;
-  /** Why the session is blocked for a reason that is not in its log; missing: it is not. */
+  /** The reason for a block that is not in the session's log; missing: there is no such block. */
   readonly block?: ErrorShape | undefined;
   /** True while the session moves to another version of its agent. */
   readonly isMoving?: boolean;

@@ -43,9 +43,9 @@ export interface SpawnOptions {
 /** Options of `spawnAll`. */
 export interface SpawnAllOptions {
   /**
-   * True: children of these keys that were cancelled or failed take up their tasks again, with the message "Please
-   * continue.", in the width of `maxActive`. Durable when `spawnAll` resolves. Nothing happens to children that work or
-   * have completed. Every item needs a `key`.
+   * True: children of these keys that were cancelled or failed continue their tasks, with the message "Please
+   * continue.". At most `maxActive` of them work at once. Durable when `spawnAll` resolves. Nothing happens to children
+   * that work or have completed. Every item needs a `key`.
    */
   readonly continue?: boolean;
 }
@@ -71,15 +71,15 @@ const spawnSchema = z.strictObject({
   output: z.unknown().optional(),
 });
 
-/** The options of `session.spawn` as one item of `session.spawnAll`, with the options of the list. Throws `ConfigError`. */
+/** The arguments of `session.spawn`, as one item and the options of `session.spawnAll`. Throws `ConfigError`. */
 export function keyedSpawn(options: SpawnOptions, extra: SpawnExtra): readonly [item: unknown, list: SpawnAllOptions] {
   const { key, ...list } = parseOption(spawnExtraSchema, 'spawn', extra);
   return [key === undefined ? options : { ...parseOption(spawnSchema, 'spawn.0', options), key }, defined(list)];
 }
 
 /**
- * The items of `session.spawnAll`, checked. Throws `ConfigError` and `InvalidNameError`, which name the item by its
- * index, for everything that is wrong whatever the session's state: so none of the items is spawned.
+ * Checks the items of `session.spawnAll` as far as that needs no session's state. Throws `ConfigError` or
+ * `InvalidNameError`, which names the item by its index; then no item is spawned.
  */
 export function checkSpawnItems(list: unknown, options: SpawnAllOptions): readonly SpawnItem[] {
   const continues = parseOption(spawnAllSchema, 'spawnAll', options).continue === true;
@@ -102,7 +102,7 @@ function checkSpawnItem({ task, name, key }: SpawnItem, index: number, names: Se
     throw new ConfigError(`Task cannot be blank (${option}.task)`, { data: { key: `${option}.task`, index } });
   }
   if (name === undefined) return;
-  // The names of one key are those of one child.
+  // Items with the same key are one child, so an item with a key may repeat a name.
   const checked = checkNickname(name, key === undefined ? names : new Set());
   if ('error' in checked) {
     throw new InvalidNameError(`${checked.error} (${option}.name)`, { data: { key: `${option}.name`, index } });
@@ -124,14 +124,14 @@ function spawnItem(options: unknown, index: number): SpawnItem {
   return key === undefined ? item : { ...item, key, fingerprint: fingerprintOf(JSON.stringify(item)) };
 }
 
-/** The error of an item that was refused, with the place of the item if there are several. */
+/** The error of a refused item; it names the item's index if there are several. */
 export function refusedSpawn(shape: ErrorShape, index: number, count: number): Error {
   if (count === 1) return errorFromShape(shape);
   const message = `spawn.${index} was refused: ${shape.message}`;
   return errorFromShape({ ...shape, message, data: { ...shape.data, index } });
 }
 
-/** The schema of a child's structured reply, in the options of its spawn, which were checked. */
+/** The schema of a child's structured reply. `options`: the checked options of its spawn. */
 export function outputOf(options: unknown): OutputSchema | undefined {
   return typeof options === 'object' && options !== null && 'output' in options
     ? (options.output as OutputSchema | undefined)

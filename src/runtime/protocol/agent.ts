@@ -35,10 +35,10 @@ export interface SubagentOptions {
 export interface AgentOptions extends ModelOptions {
   readonly name: string;
   /**
-   * The version of this definition, to change an agent whose sessions are at work: letters, digits, dots, hyphens,
-   * underscores and `+`, at most 64. A turn keeps the version with which it began, and a session moves to the current
-   * version between two turns. The last definition of a name in `agents` is the current one; earlier ones finish the
-   * turns that began with them. Missing: sessions use the agent as it is defined now, in a turn too.
+   * The version of this definition: letters, digits, dots, hyphens, underscores and `+`, at most 64. With versions an
+   * agent can be changed while its sessions work. A turn keeps the version with which it began, and a session moves to
+   * the current version between two turns. The last definition of a name in `agents` is the current one; earlier ones
+   * finish the turns that began with them. Missing: sessions use the present definition at once, even within a turn.
    */
   readonly version?: string;
   /**
@@ -59,8 +59,8 @@ export interface AgentOptions extends ModelOptions {
    */
   readonly fallbackAfterMs?: number;
   /**
-   * With several models: the time in milliseconds after which a new turn asks the first model again. A failure then
-   * leads to the next model at once. Default five minutes, the usual life of a provider's cache.
+   * With several models: the time in milliseconds after which a new turn asks the first model again. If that
+   * call fails, the next model is asked at once. Default five minutes, the usual life of a provider's cache.
    */
   readonly returnAfterMs?: number;
   /** The system prompt, or a function that returns it. The function runs once per epoch, on the host thread. */
@@ -78,7 +78,7 @@ export interface AgentOptions extends ModelOptions {
   /** Milliseconds that a call may take if its tool has no `timeoutMs`; default `settings.timeouts.tool`. */
   readonly toolTimeoutMs?: number;
   /**
-   * Characters from which a result is shortened if its tool has no `maxResultChars`; default
+   * Maximum characters of a result whose tool has no `maxResultChars`. A longer result is shortened. Default
    * `settings.tools.maxToolResponseChars`.
    */
   readonly toolResultChars?: number;
@@ -241,7 +241,7 @@ export function agent(options: AgentOptions): Agent<unknown> {
   return { ...checked, [CHECKED]: true };
 }
 
-/** Refuses an `upgrade` function without a version: without one, no change of the agent is noticed. */
+/** Refuses an `upgrade` function without a version, because sessions move only between versions. */
 function checkUpgrade(agentKey: string, { version, upgrade }: AgentOptions): void {
   if (upgrade === undefined || version !== undefined) return;
   const key = `${agentKey}.upgrade`;
@@ -392,7 +392,7 @@ export function checkAgents(agents: readonly unknown[]): readonly Agent<unknown>
   });
 }
 
-/** Throws `ConfigError` for an agent that is granted tools of another MCP server than these. */
+/** Throws `ConfigError` if an agent is granted tools of an MCP server that is not in `servers`. */
 export function checkMcpServers(agents: readonly Agent<unknown>[], servers: readonly string[]): void {
   for (const { name, tools = [] } of agents) {
     const unknown = tools.filter(isMcpTools).find(({ server }) => !servers.includes(server));

@@ -1,4 +1,4 @@
-/** The protocol of a shard with its host: the calls of functions that the embedder gave. */
+/** The protocol of a shard with its host. */
 import type { EnricherQuestion, EnricherReply } from '../../../actors/enrichers/enricher-sources.ts';
 import type { ModelRequest } from '../../models/provider.ts';
 import type { EditRequest } from '../../session/state/edit-request.ts';
@@ -6,7 +6,7 @@ import type { HostVerdict } from './host-decisions.ts';
 import type { HostQuestion } from './host-question.ts';
 import type { UpgradeQuestion } from './upgrade.ts';
 
-/** Requests of a shard to its host, request and answer: calls of the functions that the embedder gave. */
+/** The requests of a shard to its host. Most of them call functions that the embedder gave. */
 export interface HostMethods {
   /** Calls a provider given as a value. Its deltas come before its response, as notes (`model.delta`). */
   'host.generate': { request: HostModelCall; answer: unknown };
@@ -14,7 +14,7 @@ export interface HostMethods {
   'host.evaluateSystem': { request: { readonly agent: string; readonly session: string }; answer: string };
   /** The verdict of listeners, guardrails and approval predicates. */
   'host.consult': { request: HostQuestion; answer: HostVerdict };
-  /** The edits with which a session moves to the version of the agent that has the function. */
+  /** The edits that an agent's `upgrade` function returns for a session. */
   'host.upgrade': { request: UpgradeQuestion; answer: readonly EditRequest[] };
   /** The answer to a question of an enricher. */
   'host.lookUp': { request: EnricherQuestion; answer: EnricherReply };
@@ -22,7 +22,7 @@ export interface HostMethods {
   'host.eraseIndex': { request: { readonly sessions: readonly string[] }; answer: null };
 }
 
-/** Asks the host: over the endpoint, or on the host thread by a plain call. */
+/** Asks the host over the endpoint, or by a plain call if the shard runs on the host thread. */
 export interface HostCaller {
   ask<M extends keyof HostMethods>(method: M, request: HostMethods[M]['request']): Promise<HostMethods[M]['answer']>;
 }

@@ -5,7 +5,7 @@
 import type { DeadLetter, DeadLetterSummary } from '../../session/state/letters.ts';
 import type { OfSession, ReceiptName } from './addresses.ts';
 
-/** A position in the list: that of a letter. The number 0 stands before the first letter of its session. */
+/** A position in the list: the session and the id of a letter. Id 0 stands before the session's first letter. */
 export interface LetterPlace {
   readonly session: string;
   readonly id: number;
@@ -53,7 +53,7 @@ export function letterPlaceText({ session, id }: LetterPlace): string {
   return `${id}-${session}`;
 }
 
-/** The position in a text; undefined for a text that is none. */
+/** Reads a position from a text; undefined if the text is no position. */
 export function readLetterPlace(text: string): LetterPlace | undefined {
   const [, id, session] = PLACE.exec(text) ?? [];
   return id === undefined || session === undefined ? undefined : { id: Number(id), session };

@@ -43,8 +43,8 @@ export interface ThreadOptions {
 /**
  * The limits of a provider's API key, for all sessions of this runtime together; default: no limit. With several
  * providers each has these limits, or those under its name: `{ claude: { requestsPerMinute: 50 } }`. Session threads
- * share the limits in equal parts. Calls beyond a limit wait, and session trees take turns. The common pause after a
- * 429 or 529 and the circuit breaker work even without limits.
+ * share the limits in equal parts. Calls beyond a limit wait, and session trees take turns. The pause of all calls
+ * after a 429 or 529 and the circuit breaker work even without limits.
  */
 export type GovernorOptions = GovernorLimits | Readonly<Record<string, GovernorLimits>>;
 
@@ -80,7 +80,7 @@ export interface OpenOptions {
    * process begins no further half-step, finishes those that run within `deadlineMs` (default 10,000), and releases the
    * directory; its `runtime.closed` resolves. Half-steps that take longer continue here. `open` rejects with
    * `StoreLockedError` if the directory is not released in time, or if another process is already taking it over.
-   * Without an owner it changes nothing. Both processes run on one machine.
+   * If no process has the directory open, this option changes nothing. Both processes must run on the same machine.
    */
   readonly takeover?: boolean | { readonly deadlineMs?: number };
   readonly settings?: SettingsInput;

@@ -1,6 +1,6 @@
 /**
  * The `upgrade` function of an agent: its type, the question that a session thread asks its host, and the check of its
- * answer. The host runs it on its own thread.
+ * answer. The function runs on the host thread.
  */
 import { z } from 'zod';
 import { UPGRADE_EDITS_MAX } from '../../base/bounds.ts';
@@ -65,8 +65,8 @@ const schema = z
   .max(UPGRADE_EDITS_MAX);
 
 /**
- * Calls the `upgrade` function of an agent. Rejects with a `ConfigError` if there is none, if it threw, or if it
- * returned a value that is no list of edits, and with `InvalidArgumentError` for a message of the wrong form.
+ * Calls the `upgrade` function of an agent. Rejects with a `ConfigError` if the agent has none, if the function
+ * threw, or if its result is no list of edits; with `InvalidArgumentError` for a message of the wrong form.
  */
 export async function callUpgrade(
   upgrades: ReadonlyMap<string, UpgradeFunction>,

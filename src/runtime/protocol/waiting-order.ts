@@ -11,8 +11,8 @@ export interface WaitingPlace {
 /** The method of the queue of waiting calls. */
 export interface WaitingMethods {
   /**
-   * The calls that wait for a person, oldest first: those of the page, and one more if there are more. `session`: only
-   * those of this session and its descendants.
+   * The calls that wait for a person, oldest first: a page, and one call more if the queue continues. `session`: only
+   * calls of this session and its descendants.
    */
   'waiting.page': {
     request: {
@@ -44,7 +44,7 @@ export function placeText(wait: NumberedWait): string {
   return `${at}-${seq}-${session}`;
 }
 
-/** The position in a text; undefined for a text that is none. */
+/** Reads a position from a text; undefined if the text is no position. */
 export function readPlace(text: string): WaitingPlace | undefined {
   const [, at, seq, session] = PLACE.exec(text) ?? [];
   if (at === undefined || seq === undefined || session === undefined) return undefined;

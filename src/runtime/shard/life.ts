@@ -62,7 +62,7 @@ export class Life {
   readonly #waiters: ShardWaiters;
   readonly #edits: EditQueue;
   readonly #eraser: Eraser;
-  /** Each checks whether what it waits for is still in flight. A stand-still may be under way when the close begins. */
+  /** The checks of `standStill` and `close`: each ends a wait when its condition holds. Both may wait at once. */
   readonly #onStill = new Set<() => void>();
   #standsStill = false;
   #isClosing = false;
@@ -178,7 +178,7 @@ export class Life {
     return this.#work.callWaitOf(sessionId);
   }
 
-  /** Resumes every session that a failed authentication blocked. Resolves when that is durable. */
+  /** Resumes every blocked session, and tries failed moves to another version again. Resolves when that is durable. */
   async resumeBlocked(): Promise<void> {
     await this.resumed();
     this.#work.resumeModels();
@@ -247,7 +247,7 @@ export class Life {
 
   /**
    * Forks that share these logs get a copy of their beginning, because the logs are about to be removed. Returns the
-   * forks of each session: what they share names its results.
+   * forks of each session, because they still need its stored results.
    */
   #rootForks(leaving: readonly SessionActor[]): ReadonlyMap<SessionKey, readonly SessionKey[]> {
     const forks = new Map<SessionKey, SessionKey[]>();
@@ -323,7 +323,7 @@ export class Life {
     await this.#parts.journal.close();
   }
 
-  /** True if the only calls in flight are those that wait for `resume`. No session is admitted meanwhile. */
+  /** True if the only calls in flight are those that wait for `resume`. No session is admitted at that time. */
   get #hasNoCalls(): boolean {
     return this.#work.modelCalls === this.#work.stoppedCalls && this.#work.toolCalls === 0;
   }

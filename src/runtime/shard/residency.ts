@@ -143,8 +143,8 @@ export class Residency {
   }
 
   /**
-   * Why the session is blocked for a reason that is not in its log; undefined if it is not: its definition is missing,
-   * or its move to another version failed.
+   * The reason for a block that is not in the session's log: its definition is missing, or its move to another version
+   * failed. Undefined without such a block.
    */
   blockOf(state: SessionState): ErrorShape | undefined {
     const { agent, id } = state;

@@ -6,8 +6,8 @@
  * transition is durable.
  * Invariants:
  *  H2 of the shard: only a model call, a call of a tool that is declared `pure`, a timer and a cancellation start with
- *     the transition that asks for them (`runEarly`). In `strict` the calls wait too. All other work starts after the
- *     flush (`start`);
+ *     the transition that asks for them (`runEarly`). With durability `strict` the calls wait too. All other
+ *     work starts after the flush (`start`);
  *  W1 work starts only for the resident actor, and only if its state still waits for that work. Both may have changed
  *     between a transition and its flush, and then nothing starts.
  */
@@ -59,7 +59,7 @@ export class SessionWork {
   readonly #models: ModelCaller;
   readonly #tools: ToolRunner;
   readonly #enrichers: Enrichers;
-  /** The limit of each budget that a failed turn was last reported for, by its session: one line for a whole fan-out. */
+  /** The limit of each used-up budget as last logged, by the budget's session. A fan-out then logs one line. */
   readonly #budgetsReported = new RecentMap<number>(BUDGETS_REPORTED_MAX);
   /** Moves of sessions to another version of their agent. */
   readonly upgrades: Upgrades;
@@ -214,7 +214,7 @@ export class SessionWork {
     await Promise.all([this.#modelPool.close(), this.#toolPool.close()]);
   }
 
-  /** Runs an effect at once if it publishes nothing (H2). Returns false if the effect must wait for the flush. */
+  /** Runs an effect at once if it may start before the flush (H2). Returns false if it must wait for the flush. */
   runEarly({ actor, effect }: ActorEffect): boolean {
     switch (effect.type) {
       case 'callModel':
@@ -260,7 +260,7 @@ export class SessionWork {
         this.#parts.counters.add('staleCompletions');
         return true;
       case 'upgrade':
-        // The session is held from now on; its function starts after the flush.
+        // The session is held from now on. The `upgrade` function starts after the flush.
         this.upgrades.note(actor.id, effect);
         return false;
       case 'upgradeFailed':
@@ -323,7 +323,7 @@ export class SessionWork {
     this.#parts.host.log({ level: 'warn', message, session, ...fields, ...(agent === undefined ? {} : { agent }) });
   }
 
-  /** True for a turn that a used-up budget fails, if another turn was reported that the same limit failed. */
+  /** True if the error is a used-up budget, and a turn that failed at the same limit was logged already. */
   #isKnownBudget({ data }: ErrorShape): boolean {
     if (data?.['limit'] !== 'budget') return false;
     const [holder, tokens] = [String(data['session']), Number(data['budget'])];

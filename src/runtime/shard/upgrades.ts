@@ -4,8 +4,8 @@
  * Owns: which moves wait or run, and which failed. Does not own: when a session moves and what its edits do
  * (`src/session/decide/versions/upgrade.ts`).
  * Invariants:
- *  P1 a session whose move waits, runs or has failed begins no turn and waits for no admission (`holds`). It begins only
- *     with the transition that applies the move;
+ *  P1 a session whose move waits, runs or has failed begins no turn and waits for no admission (`holds`). It may
+ *     begin a turn only with the transition that applies the move;
  *  P2 at most `UPGRADES_RUNNING_MAX` functions run at a time; the other moves wait in order;
  *  P3 nothing of a move is durable before that transition, so a crash or a failure changes nothing. A failed move is
  *     tried again after `resume()`, and at the next open.
@@ -83,7 +83,7 @@ export class Upgrades {
 
   /** Starts the moves that may run. Called after the flush of a transition that decided a move. */
   startWaiting(): void {
-    // A move begins with a read of its session, which may start others: each is taken out before.
+    // Starting a move reads its session, which may start other moves. So each move leaves the queue first.
     for (const move of this.#waiting) {
       if (this.#running >= UPGRADES_RUNNING_MAX || this.#place.isClosing()) return;
       this.#waiting.delete(move);
@@ -91,7 +91,7 @@ export class Upgrades {
     }
   }
 
-  /** The edits that the function returned cannot be applied. */
+  /** Notes and logs a failed move: the function failed, or its edits cannot be applied. */
   failed({ id, state }: SessionActor, error: ErrorShape): void {
     if (this.#failed.size >= UPGRADES_FAILED_MAX) {
       const oldest = this.#failed.keys().next();

@@ -45,7 +45,8 @@ export function applyBudgetUsed({ state }: Fold, record: RecordOf<'budgetUsed'>)
 }
 
 /**
- * The session's own budget changes, or its parent has one now. Tokens of descendants that were counted stay counted.
+ * The session's own budget changes, or its use now counts for its parent's budget. Tokens of descendants that were
+ * counted stay counted.
  */
 export function applyBudget({ state }: Fold, record: RecordOf<'budgetSet' | 'budgetShared'>): void {
   const { tokens, isShared, below = 0 } = state.budget ?? {};
@@ -63,7 +64,7 @@ export function applyChildStarted({ state }: Fold, record: RecordOf<'childStarte
   state.childrenAtWork += 1;
 }
 
-/** A child that has ended has a place again, or waits for one behind the others. */
+/** A child that has ended works again, or waits for a place behind the other queued children. */
 export function applyChildRevived({ state }: Fold, record: RecordOf<'childRevived'>): void {
   const child = state.children.get(record.child);
   if (child === undefined) throw new Error(`unknown child ${record.child}`);
@@ -83,7 +84,7 @@ export function applyChildExited(fold: Fold, record: RecordOf<'childExited'>): v
   if (!state.childQueue.delete(child.id)) state.childrenAtWork -= 1;
   delete child.queued;
   delete child.revived;
-  // The end of a completed child stands: what it did since is no other end.
+  // A completed child keeps that end, whatever its later work did.
   if (child.exited === 'completed') return;
   child.exited = record.reason;
   if (fold.counts())
@@ -91,7 +92,7 @@ export function applyChildExited(fold: Fold, record: RecordOf<'childExited'>): v
   child.exitedSeq = fold.state.eventSeq;
 }
 
-/** Removes children from the list whose spawn call and texts have all left the window (§7.7). */
+/** Removes from the list the children whose spawn call and texts have all left the window (§7.7). */
 export function hideChildren(fold: Fold): void {
   const { state } = fold;
   if (state.children.size === 0) return;

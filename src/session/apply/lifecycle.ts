@@ -47,7 +47,7 @@ export function applyForkMade({ state }: Fold, record: RecordOf<'forkMade'>): vo
 /** The session begins as a fork. Its first state is taken from the record, or is already in the state. */
 export function applyForked({ state, at }: Fold, { origin, seed }: RecordOf<'forked'>): void {
   if (seed !== undefined) plantSeed(state, seed);
-  if (state.agent === undefined) throw new Error('a fork without what it begins with');
+  if (state.agent === undefined) throw new Error('a fork without its first state');
   state.origin = origin;
   state.createdAt = at;
 }
@@ -98,7 +98,7 @@ export function applyRecovered(fold: Fold, record: RecordOf<'recovered'>): void 
 
 export function applyExited({ state }: Fold, record: RecordOf<'exited'>): void {
   const { type: _type, ...exit } = record;
-  // A child that has completed its task has answered. Its later work changes nothing of that.
+  // A completed child keeps that end and its reply, whatever its later work does.
   if (state.exit?.reason !== 'completed') state.exit = exit;
   state.revived = undefined;
   // An ended child is not restarted. If its wait for a restart remained, the child would stay resident forever.

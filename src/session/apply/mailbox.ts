@@ -117,7 +117,10 @@ export function promoteAll(fold: Fold, ids: readonly number[]): Bouncing {
   return keeps === undefined ? { bouncing } : { bouncing, keeps };
 }
 
-/** Promotes one entry, or `merge` entries together (§3.5). Returns the seq of the message, if there is exactly one. */
+/**
+ * Promotes one entry, or `merge` entries together (§3.5). Returns the seq of the message, if there is exactly one.
+ * For a child's task that message is in the log already.
+ */
 function promoteGroup(fold: Fold, group: readonly [FilledEntry, ...FilledEntry[]]): number | undefined {
   const { state } = fold;
   const drafts = promote(group);
@@ -163,7 +166,7 @@ function discard(fold: Fold, id: number, reason: 'recalled' | 'dropped', detail:
 
 /**
  * An entry that cannot be promoted is set aside as a dead letter. Beyond the bounds the oldest letters are dropped: their
- * senders already know that they were not delivered.
+ * senders already know that the delivery failed.
  */
 export function applyPoisoned(fold: Fold, record: RecordOf<'poisoned'>): void {
   const { state } = fold;
@@ -184,7 +187,7 @@ export function applyLetterDropped(fold: Fold, record: RecordOf<'letterDropped'>
   removeLetter(fold, record.id, 'dropped');
 }
 
-/** Keeps the dead letters within their bounds. `isAnnounced`: events report what leaves. */
+/** Keeps the dead letters within their bounds. `isAnnounced`: events report the letters that leave. */
 function evictLetters(fold: Fold, isAnnounced: boolean): void {
   const { deadLetters } = fold.state;
   let bytes = 0;

@@ -21,7 +21,7 @@ const CHILD_SUFFIX_CHARACTERS = 8;
 /**
  * Spawns a child. The parent's link to the child and the child's first record are one batch (A6). A model's call gets
  * the reply as its result, a program gets it by an effect. A refusal creates nothing. Spawning again with the same key
- * returns the existing child, which takes up its task again if the request says so.
+ * returns the existing child, which continues its task if the request says so.
  */
 export function decideSpawn(state: SessionState, request: SpawnRequest, environment: Environment): Decision {
   const known = request.key === undefined ? undefined : state.childKeys.get(request.key);
@@ -195,7 +195,8 @@ function spawnProblem(
       { data: { limit: 'spawnsWaiting', value: waiting } },
     );
   }
-  // A model learns it at once. A program's child fails with the error, so that the other children of its list do not.
+  // A used-up budget refuses a model's call at once. A program's child is spawned and then fails with the error, so
+  // that the other items of its `spawnAll` are not refused.
   return state.budget === undefined || request.callId === undefined ? undefined : budgetError(state, environment);
 }
 
@@ -218,7 +219,7 @@ function answerOrRefuse(callId: string | undefined, error: ConfigError | LimitEr
 }
 
 /**
- * A child's first transition (§7.3, Δ28). The log has the task once, as the child's first message, and the accepted
+ * A child's first transition (§7.3, Δ28). The log has the task once, as the child's first message. The accepted
  * entry stands for that message and starts the first turn.
  */
 export function decideBirth(state: SessionState, seed: ChildSeed, environment: Environment): Decision {
@@ -318,7 +319,7 @@ export function decideChildExit(
 }
 
 /**
- * The parent addressed this child by `@name` (§7.6). The text answers a question that waits for it, or is a message.
+ * The parent addressed this child by `@name` (§7.6). The text answers the child's waiting question, or is a message.
  */
 export function decideParentSaid(state: SessionState, content: string, environment: Environment): Decision {
   const answer = answerOfParent(state, content, environment);

@@ -33,7 +33,7 @@ interface Gate<Subject extends readonly unknown[]> {
   readonly gate: (...subject: Subject) => Exit;
 }
 
-/** Gates that look only at the session. Neither list of gates is frozen; `NO_RECORDS` has the reason. */
+/** Gates that look only at the session. Neither list of gates is frozen, for the reason at `NO_RECORDS`. */
 export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Environment]>[] = [
   {
     rule: 'R14, Z1',
@@ -52,7 +52,7 @@ export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Env
   },
   {
     rule: 'G35',
-    reason: 'The child is queued, because its parent has as many working children as it may. It is only named early.',
+    reason: 'The child is queued, because its parent has as many working children as it may. Only its naming starts.',
     gate: (state, environment) => (state.queued ? nameEarly(state, environment) : undefined),
   },
   {
@@ -62,7 +62,7 @@ export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Env
   },
   {
     rule: 'L1',
-    reason: 'The session is not admitted. A child is only named early, because its parent waits for the name.',
+    reason: 'The session is not admitted. Only the naming of a child may begin, because its parent waits for the name.',
     gate: (state, environment) => (environment.admits ? undefined : nameEarly(state, environment)),
   },
   {
@@ -88,7 +88,7 @@ export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Env
   },
   {
     rule: 'V2',
-    reason: 'The session has another version of its agent than its next turn. It moves with the history of that turn.',
+    reason: 'The next turn needs another version of the agent. The move comes last: it edits the history of that turn.',
     gate: decideMove,
   },
 ];
@@ -97,7 +97,7 @@ export const SESSION_GATES: readonly Gate<[state: SessionState, environment: Env
 export const SELECTION_GATES: readonly Gate<[state: SessionState, selection: Selection, environment: Environment]>[] = [
   {
     rule: 'history §4.2',
-    reason: 'Listeners get the results of a round before the model, and may stop the run with them.',
+    reason: 'Listeners get the results of a round before the model does, and may stop the run.',
     gate: gather,
   },
   {

@@ -55,10 +55,10 @@ export function endRound(
   return { records, effects };
 }
 
-/** True for a call that has started, of a tool with effects: cancelled now, it may have taken effect already. */
+/** True if the call has started and its tool has effects, so a cancelled call may have taken effect. */
 function mayHaveHappened(state: SessionState, { id, name }: OpenCall, { agent }: Environment): boolean {
   if (state.held !== undefined) return false;
-  // A call waits for a person before it starts, and for the answer to a question of its server after that.
+  // A call that waits for a person's decision has not started. A call whose MCP server asks a question has started.
   if (isWaitingForApproval(state, id) && questionOf(state, id)?.elicitation === undefined) return false;
   const effect = agent.tool(name)?.effect;
   return effect !== undefined && effect !== 'pure';

@@ -15,8 +15,8 @@ import { exitDecision, neverBegun } from './supervision.ts';
 
 /**
  * Cancels the model call, the running tools and the working children. The turn ends as cancelled, and the user's
- * message stays. For an idle session nothing is recorded and the result is `false`, but its working children are still
- * interrupted (Δ22 d).
+ * message stays. An idle session with nothing to cancel records nothing, but its children are still interrupted
+ * (Δ22 d). The result is then `true` only if a child works or is queued.
  */
 export function decideInterrupt(state: SessionState, reason: string | undefined, environment: Environment): Decision {
   const children = interruptChildren(state, reason, environment);
@@ -29,7 +29,7 @@ export function decideInterrupt(state: SessionState, reason: string | undefined,
   }
   if (state.state === 'idle') {
     // A child that waits for its restart, for a place or to be admitted counts as working, although nothing runs. The
-    // entries for which it waits are cancelled: promoted afterwards, they would make it wait again.
+    // entries that would start it are cancelled. Otherwise they would make it wait again.
     const isPending = state.restartAt !== undefined || waitsToBegin(state);
     if (!isPending) return { records: [], effects: [...children, { type: 'result', value: hasWorkingChild(state) }] };
     const records = [...neverBegun(state, 'all', 'cancelled'), ...exit.records];

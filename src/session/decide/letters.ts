@@ -38,8 +38,9 @@ function promotionError(entry: MailboxEntry): ErrorShape | undefined {
 }
 
 /**
- * Sends a dead letter again, as a new entry with its content. In its own form it is refused as long as it cannot be
- * promoted, since it would only be set aside again. A letter that was sent again answers with the entry that it became.
+ * Sends a dead letter again, as a new entry with its content. Without `as`, a letter that still cannot be promoted is
+ * refused, because it would only be set aside again. For a letter that was sent again before, the reply names the entry
+ * that it became.
  */
 export function decideResendLetter(
   state: SessionState,
@@ -82,7 +83,7 @@ function ownFormProblem(entry: MailboxEntry): string | undefined {
   return error === undefined ? undefined : `still cannot be promoted (${error.message})`;
 }
 
-/** The new entry. It is delivered as a message without options is: the sender's options were for another moment. */
+/** The new entry. It has no delivery options, because the sender chose them for another moment. */
 function entryOf({ entry }: DeadLetterEntry, as: 'user' | undefined, content: Content): Entry {
   if (as === 'user') return { type: 'user_message', content, letter: entry.id };
   const { type, source } = entry;

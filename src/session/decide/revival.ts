@@ -1,7 +1,7 @@
 /**
- * A child that has ended works again: a message reached it, its suspended run is resumed, or its spawner continues its
- * task. It takes a place among its parent's working children first, as a new child does, and ends again afterwards. The
- * end of a completed child stands; any other end is replaced. Pure.
+ * A child that has ended works again if a message reaches it, its suspended run resumes, or its spawner continues its
+ * task. It first takes a place among its parent's working children, as a new child does. Afterwards it ends again. A
+ * completed child keeps that end; any other end is replaced. Pure.
  */
 import { CONTINUE_TASK } from '../rules/child-texts.ts';
 import { hasActive, mayBegin } from '../rules/mailbox.ts';
@@ -10,7 +10,7 @@ import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Effect, Environment } from '../state/inputs.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** The gate of a claim: an ended child that could begin a turn waits for a place. Undefined: it needs none. */
+/** The gate of a claim: an ended child that could begin a turn waits for a place. Undefined for any other session. */
 export function reviveEnded(state: SessionState, environment: Environment): Decision | undefined {
   if (state.state !== 'idle' || !needsPlace(state, environment) || !mayBegin(state)) return undefined;
   return { records: [{ type: 'revived' }], effects: [asksForPlace(state)] };
@@ -31,7 +31,7 @@ export function decideChildRevived(state: SessionState, id: string, environment:
   const child = state.children.get(id);
   const start: Effect = { type: 'sendToChild', child: id, input: { type: 'start' } };
   if (child === undefined || isOpenChild(child)) return { records: [], effects: [start] };
-  // `limits.spawnsWaiting` does not count here: the message was accepted, and `limits.children` bounds the line.
+  // `limits.spawnsWaiting` does not count here: the message was accepted, and `limits.children` bounds the queue.
   if (mustQueue(state, environment.agent.maxActiveChildren)) {
     return { records: [{ type: 'childRevived', child: id, queued: true }], effects: [] };
   }
@@ -39,8 +39,8 @@ export function decideChildRevived(state: SessionState, id: string, environment:
 }
 
 /**
- * The task of a cancelled or failed child is taken up again. Nothing happens to one that works, has completed, or has a
- * message to work on already: so a repeated request changes nothing.
+ * A cancelled or failed child continues its task. Nothing happens to a child that works, has completed, or has a
+ * message to work on already, so a repeated request changes nothing.
  */
 export function decideContinue(state: SessionState): Decision {
   if (!hasEnded(state) || state.exit?.reason === 'completed' || hasActive(state)) return NOTHING;

@@ -3,8 +3,8 @@
  * runs (a run is the half-steps of a turn), and how they continue (contract of the conversation handle, run loop).
  * Pure.
  *
- * An answer is held if listeners, a step limit or a person may have to decide before it continues. If no function
- * outside has to be asked, the boundary is passed in the same batch. Otherwise the verdict is requested after the
+ * An answer is held if listeners, a step limit or a person may have to decide before it continues. If no function of
+ * the embedder has to be asked, the boundary is passed in the same batch. Otherwise the verdict is requested after the
  * flush.
  */
 
@@ -68,7 +68,7 @@ export function decideBoundary(
   return { records: [], effects: [{ type: 'consult', on: 'boundary', at, halfStep, notifiesListeners, asksApproval }] };
 }
 
-/** A listener or a predicate threw: the turn fails, its messages stay, and none of the held calls starts. */
+/** Fails the turn, for example because a listener threw. Its messages stay, and none of the held calls starts. */
 function failAtBoundary(state: SessionState, error: ErrorShape, environment: Environment): Decision {
   const ended = endRound(state, environment, {
     firstId: state.nextPendingId,
@@ -247,7 +247,7 @@ export function exitWithout(state: SessionState, gone: readonly number[]): Decis
 }
 
 /**
- * Continues a suspended run if a user's message waits, or if `resume` was called and a child has its place. No other
+ * Continues a suspended run if a user's message waits, or if a child that `resume` revived has its place. No other
  * entry wakes the session. The pending calls run first, and the message joins the half-step that promotes their results.
  * If no call is left, the message gets a normal turn.
  */
@@ -267,7 +267,7 @@ function continueRun(state: SessionState): Decision {
 
 /**
  * `resume()` of a suspended run: the run continues from its position. A pause or a block is lifted as well. A child
- * whose run ended it waits for a place first.
+ * that has ended waits for a place first.
  */
 export function resumeSuspended(state: SessionState, environment: Environment): Decision {
   const resumed: readonly SessionRecord[] =
@@ -275,7 +275,7 @@ export function resumeSuspended(state: SessionState, environment: Environment): 
   if (needsPlace(state, environment)) {
     return { records: [...resumed, { type: 'revived', resumes: true }], effects: [asksForPlace(state)] };
   }
-  // A child with a message to work on waits already.
+  // A queued child waits for its place already, with a message to work on.
   if (state.queued) return { records: resumed, effects: [] };
   if (!environment.admits) {
     const error = new LimitError('the run cannot continue now: its agent is missing, or too many sessions run', {

@@ -28,7 +28,7 @@ export function exitDecision(state: SessionState, exit: Exit): Decision {
   };
 }
 
-/** A child that ends before it began never begins what it waits for: all its entries, or its task alone. */
+/** Drops waiting entries of a child that ends before it began: all active ones, or only its task. */
 export function neverBegun(state: SessionState, entries: 'all' | 'task', reason: string): readonly SessionRecord[] {
   if (!waitsToBegin(state)) return NO_RECORDS;
   return state.mailbox
@@ -48,8 +48,8 @@ export function failureToParent(state: SessionState, error: ErrorShape, environm
 
 /**
  * Ends a failed child. The failure is always reported to the parent as the child's exit, and with `reports` also to the
- * parent's model (Δ11). The child may still take waiting work afterwards. For a session without a parent, only the
- * latter is done.
+ * parent's model (Δ11). The child may still take waiting work afterwards. A session without a parent only takes
+ * waiting work.
  */
 export function reportFailure(state: SessionState, error: ErrorShape, reports: boolean): Decision {
   if (state.parent === undefined) return { records: [], effects: [WAKE] };

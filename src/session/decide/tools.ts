@@ -12,7 +12,7 @@ import type { OpenCall } from '../state/messages.ts';
 import type { Entry, RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** The base in which a key writes the time: digits and letters. */
+/** The base of the time in a key: digits and letters. */
 const TIME_RADIX = 36;
 
 /** Starts every open call, in order. Refused and unknown calls are answered at once with a failure. */
@@ -55,8 +55,8 @@ export function startCall(
 }
 
 /**
- * Records a decision about a waiting call, and starts the call. It is refused while the session's agent is missing: the
- * call cannot start, and a later recovery would not know that it never did. Then the call keeps waiting.
+ * Records a decision about a waiting call, and starts the call. The decision is refused while the session's agent is
+ * missing, and the call keeps waiting. The call could not start, and a later recovery would not know that it never did.
  */
 export function startDecided(
   state: SessionState,
@@ -74,7 +74,7 @@ export function startDecided(
 /**
  * Idempotency key of a call: the session's id, the seq of the call's message, and the time at which the session was
  * created. The key is stable across crashes. Without the time, two sessions of the same name would give a service the
- * same keys: a session that was deleted and created again, or the session of another store.
+ * same keys, for example a deleted session and its successor, or sessions of two stores.
  */
 export function callKey(
   { id, createdAt }: Pick<SessionState, 'id' | 'createdAt'>,

@@ -21,7 +21,7 @@ import type { RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { leavesUses } from './server-uses.ts';
 
-/** True if a request of the present epoch was answered or is in flight. Later requests must then begin with it. */
+/** True if a request of this epoch was answered or is in flight. Later requests must then begin with that request. */
 export function isEpochInUse({ sealedSeq, current }: SessionState): boolean {
   return sealedSeq > 0 || current !== undefined;
 }

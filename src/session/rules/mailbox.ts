@@ -89,7 +89,7 @@ export function hasActive(state: Pick<SessionState, 'mailbox'>): boolean {
   return false;
 }
 
-/** True if an idle session has something to begin: only a user's message continues a suspended run. */
+/** True if an idle session has something to begin. Only a user's message or `resume` continues a suspended run. */
 export function mayBegin(state: Pick<SessionState, 'suspended' | 'revived' | 'mailbox'>): boolean {
   if (state.suspended === undefined) return hasActive(state);
   return state.revived === 'resumed' || state.mailbox.some((entry) => entry.type === 'user_message');
@@ -110,10 +110,10 @@ export interface Selection {
   readonly riders: readonly MailboxEntry[];
 }
 
-/** Bytes of a blank line between two texts, or of the JSON that turns a text into a block. */
+/** Bytes of the blank line between two texts. */
 const MERGE_JOIN_BYTES = 2;
 
-/** The empty list. It is not frozen; `NO_RECORDS` has the reason. */
+/** The empty list. It is not frozen, for the reason at `NO_RECORDS`. */
 const NONE: readonly never[] = [];
 
 /**
@@ -167,7 +167,7 @@ function selectResults({ mailbox }: SessionState): Selection | undefined {
   return responses.length === 0 ? undefined : { responses, background: NONE, steers: NONE, riders: NONE };
 }
 
-/** True for an entry that needs a separate turn: by its delivery, or because its form of answer is that of a turn. */
+/** True for an entry that needs a separate turn: by its delivery, or because it asks for a form of answer. */
 function isAlone({ deliver, output }: MailboxEntry): boolean {
   return deliver === 'turn' || deliver === 'interrupt' || output !== undefined;
 }
@@ -195,7 +195,7 @@ function ridersOf(
   let bytes = 0;
   for (const entry of candidates) {
     if (entry.deliver !== 'merge') continue;
-    // Joining two messages adds at most this many bytes.
+    // The JSON of a text that becomes a block beside other blocks is not counted.
     bytes += entry.bytes + (merged.length === 0 ? 0 : MERGE_JOIN_BYTES);
     if (merged.length > 0 && bytes > mergeBytesMax) break;
     merged.push(entry);

@@ -1,6 +1,6 @@
 /**
- * A child as its parent remembers it, how a child ends, and whether there is a place for one that is to work. A child may
- * end more than once, because it can work again.
+ * A child as its parent remembers it, how a child ends, and whether a child must wait for a place among the working
+ * children. A child may end more than once, because it can work again.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
@@ -29,13 +29,13 @@ export interface ChildLink {
   readonly specialist?: true;
   /** True while the child waits for a place among the working children. */
   queued?: true;
-  /** How the child ended: for the first time as completed, or else for the last time. */
+  /** The child's end: its first `completed` one, or else its last. */
   exited?: Exit['reason'];
   /** True while the child works again after its end, or waits for a place to do so. */
   revived?: true;
   /**
-   * Seq of this session's event that reported that end: this number gives the order in which children ended. Missing in
-   * heads written before this member existed.
+   * Seq of the parent's event that reported that end. It gives the order in which children ended. Missing in heads
+   * written before this member existed.
    */
   exitedSeq?: number;
 }
@@ -56,8 +56,8 @@ export function hasEnded({ exit, revived }: { readonly exit: unknown; readonly r
 }
 
 /**
- * How a child ended, for its spawner. Undefined while it works: for the first time, or again after a task that it did
- * not complete. The end of a completed child stands, whatever it is asked later.
+ * How a child ended, for its spawner. Undefined while it works for the first time, or again after an end other than
+ * `completed`. A completed child keeps that end, whatever it is asked later.
  */
 export function endOfChild({
   exit,

@@ -92,8 +92,8 @@ export interface AgentFacts extends VersionFacts {
   /** How the session's structured answers are asked for and judged now; missing: answers are text. */
   readonly answer?: AnswerFacts | undefined;
   /**
-   * The facts while the session asks for this form of answer; undefined: for text. Another form opens an epoch, like
-   * any change of the header.
+   * The facts while the session asks for an answer of this form; `undefined`: for a text. Another form opens an epoch,
+   * like any change of the header.
    */
   readonly factsFor?: (form: AnswerForm | undefined) => EpochFacts;
   /** Enrichers of the agent's sessions; missing: none. */
@@ -258,7 +258,7 @@ export type Input =
   | { readonly type: 'interrupt'; readonly reason?: string }
   /** The queued child may start: its parent has room among its working children. */
   | { readonly type: 'start' }
-  /** A child that has ended without completing its task takes it up again. */
+  /** A child that has ended without completing its task continues the task. */
   | { readonly type: 'continue' }
   | { readonly type: 'childRevived'; readonly child: string }
   | { readonly type: 'recall'; readonly pendingId: number }
@@ -281,7 +281,7 @@ export type Input =
   | { readonly type: 'restart'; readonly reason: string }
   | { readonly type: 'restartLater'; readonly delayMs: number; readonly error: ErrorShape }
   | { readonly type: 'restartDue' }
-  /** A child failed beyond what restarts can repair: the failure becomes the parent's. */
+  /** A child failed and is not restarted: its failure becomes the parent's. */
   | { readonly type: 'escalated'; readonly child: string; readonly error: ErrorShape }
   | { readonly type: 'born'; readonly seed: ChildSeed }
   | { readonly type: 'goal'; readonly change: GoalChange }
@@ -340,7 +340,7 @@ export type EnricherName = 'melete' | 'recall' | 'mneme' | 'namer';
 /** A model's answer. */
 export type AnsweredInput = Extract<Input, { type: 'answered' }>;
 
-/** A question, as a call of the model asks it, or an MCP server during a call. */
+/** A question of a model's call, or of an MCP server during a call. */
 export type AskedOfModel = Pick<AskedQuestion, 'question' | 'asked' | 'choices' | 'form' | 'elicitation'>;
 
 /** The beginning of a new child. */

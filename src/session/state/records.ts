@@ -98,7 +98,7 @@ export type SessionRecord =
       readonly turn?: number;
       readonly agent?: TurnAgent;
     }
-  /** The session moved to another version of its agent. A version that is missing: the definition has none. */
+  /** The session moved to another version of its agent. `version` missing: the definition has none. */
   | { readonly type: 'upgraded'; readonly from?: string; readonly version?: string }
   /**
    * An epoch opens. `traits`: the model's traits for rendering the epoch, in the short form of `request-traits.ts`.
@@ -309,7 +309,7 @@ export type SessionRecord =
       readonly operation: string;
       /** Seqs of the logged messages that leave. */
       readonly removed?: readonly number[];
-      /** Messages that change in place. `seq` is that of the first logged message. */
+      /** Messages that change in place. `seq`: that of the message's first logged part. */
       readonly updated?: readonly { readonly seq: number; readonly message: HistoryMessage }[];
       /**
        * Messages that are added. `after`: the seq after which the message is added, 0 for the beginning; missing: at
@@ -402,7 +402,7 @@ export type SessionRecord =
       readonly again?: true;
     }
   /**
-   * Goals changed during the preparation, so a separate run searches earlier messages. `usage`: the preparing run's.
+   * Goals changed during the preparation, so a separate run searches earlier messages. `usage`: of the preparing run.
    */
   | { readonly type: 'recalling'; readonly run: number; readonly usage?: Usage }
   /** The preparation has ended. `entry`: the entry whose turn is prepared; missing: the preparation was given up. */

@@ -1,4 +1,4 @@
-/** The text form of a state, for a session's head in the journal, and reading it back, also from earlier versions. */
+/** Writes a state as text, for a session's head in the journal, and reads it back, also from earlier versions. */
 
 import { isOpenChild } from './child-link.ts';
 import { failedTurn, type LastTurn } from './last-turn.ts';
@@ -75,7 +75,7 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
   // `callIds` of older heads lack the ids of hidden calls.
   addCallIds(state, state.hidden);
   if (plain.mailboxBytes === undefined) measureMailbox(state);
-  // Letters of older heads have no time of their own, and the oldest no size.
+  // Letters of older heads have no time of their own. In the oldest heads their entries have no size either.
   state.deadLetters = plain.deadLetters.map(({ entry, error, at = entry.at }) => ({
     entry:
       entry.bytes === undefined ? { ...(entry as MailboxEntry), bytes: contentBytes(entry.content as Content) } : entry,
@@ -83,13 +83,13 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
     at,
   }));
   if (!('spoken' in plain)) {
-    // A snapshot from before these members existed. The messages that left its window cannot be counted.
+    // An older snapshot lacks `spoken`, and may lack `last`. The messages that left its window cannot be counted.
     state.spoken = undefined;
     state.last ??= lastTurnBefore(state);
   }
   for (const child of state.children.values()) {
     if (!isOpenChild(child)) continue;
-    // Heads written before a child could wait again have no list of those that wait: it is the order of their spawning.
+    // Older heads have no queue. Their children were queued in the order of their spawning.
     if (child.queued === true) state.childQueue.add(child.id);
     else state.childrenAtWork += 1;
   }

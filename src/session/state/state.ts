@@ -200,7 +200,7 @@ export interface SessionState {
   unnamed: boolean;
   /** True for a child that may not start yet, because its parent has as many working children as it may. */
   queued: boolean;
-  /** Present while a child that had ended works again. */
+  /** Present while a child that had ended works again, or waits to do so. */
   revived: Revived | undefined;
   prompt: string | undefined;
   grants: readonly string[] | undefined;
@@ -225,7 +225,7 @@ export interface SessionState {
   failure: TurnFailure | undefined;
   /** The end of the last turn; undefined before it. */
   last: LastTurn | undefined;
-  /** Number of messages of users and agents logged so far; undefined if it began in a snapshot without this count. */
+  /** Number of messages of users and agents logged so far; undefined after a snapshot without this count. */
   spoken: number | undefined;
   /** The preparation of the next turn. */
   enrichment: Enrichment | undefined;
@@ -329,11 +329,11 @@ export interface SessionState {
   memory: Memory | undefined;
   /** Goals and pins as this epoch shows them before the window. */
   prefix: string | undefined;
-  /** How a child ended: for the first time as completed, or else for the last time. */
+  /** The child's end: its first `completed` one, or else its last. */
   exit: Exit | undefined;
   /** Epoch ms at which a child's restart is due. */
   restartAt: number | undefined;
-  /** Milliseconds of the whole wait before that restart. `retryWaitMs` has the reason. */
+  /** Milliseconds of the whole wait before that restart. A wall clock that was set back must not extend the wait. */
   restartWaitMs: number | undefined;
   usage: Usage;
   /** The session's budget; undefined if neither the session nor an ancestor has a budget. */

@@ -21,7 +21,7 @@ export interface VersionSurroundings {
   readonly isUpgradeHeld?: boolean;
 }
 
-/** The move of a session, as its `upgrade` function is asked for it. */
+/** A move of a session to another version, for which an `upgrade` function is asked. */
 export interface UpgradeStep {
   /** The version that the session has; missing: none. */
   readonly from?: string;

@@ -25,7 +25,7 @@
  *      makes the call, the end of its hold, or the approval that it needs. Without this order a crash could leave the
  *      effect of a call in the world, but not its cause in the log;
  *  I19 a message or a spawn that asks for a structured answer has one end: a value that fits, or a typed failure. The
- *      corrections of a turn are bounded, and no call that gives an answer starts;
+ *      corrections of a turn are bounded, and a call that gives the answer runs no tool;
  *  I20 a request continues a message thread only if the API holds exactly the messages that the request leaves out; no
  *      answer is continued twice (checked by `simulated-threads.ts`);
  *  I21 a request is legal for the vendor that receives it, also after a move to another model; it has no thought and no
@@ -46,7 +46,7 @@
  *  I29 a budget counts each token of its session and its descendants once; no call begins after the budget is used up;
  *  I30 a deleted session leaves no entry in a row and no result file (checked by `families/erasures.ts`);
  *  I31 a dead letter is in the list, or was sent again once with its content, or was dropped on request; an acknowledged
- *      receipt names the entry that it became (checked by `letters/dead-letters.ts`);
+ *      receipt names the letter's new entry (checked by `letters/dead-letters.ts`);
  *  I32 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
  *      of that version; a turn begins with the current one (checked in `versions/`).
  */
@@ -466,7 +466,7 @@ function hasWord(text: string, uid: string): boolean {
   return new RegExp(`(^|\\W)${uid}(\\W|$)`).test(text);
 }
 
-/** The first item of `said` that is missing in `heard`, in order. */
+/** The first item of `said` that `heard` does not have in the same order. */
 function firstMissing(said: readonly string[], heard: readonly string[]): string | undefined {
   let from = 0;
   for (const text of said) {

@@ -209,7 +209,7 @@ export class Ledger {
     this.answers.set(receipt, { session, pendingId, outcome });
   }
 
-  /** The reply of a child that has completed stands; any other end may be followed by a later one. */
+  /** The reply of a completed child is final; any other end may be followed by a later one. */
   replied(child: string, outcome: Outcome): void {
     const before = this.replies.get(child);
     if (before?.kind === 'text' && !isSame(before, outcome)) {

@@ -71,7 +71,7 @@ const SOUTH_URL = 'simulated:south';
 const TRACE_LINES = 400;
 /** Virtual milliseconds the last life may take to finish. */
 const SETTLE_MS = 24 * 3_600_000;
-/** The share of the lives that end in order in which another process takes the store over. */
+/** The share of the orderly ends in which another process takes the store over. */
 const TAKEOVER_SHARE = 0.3;
 /** Separates the draws of take-overs from those of everything else, so that they change no other draw. */
 const TAKEOVER_STREAM = 0x7a6e_0b31;

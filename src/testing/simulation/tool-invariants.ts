@@ -15,7 +15,7 @@ import { ASKED_TOOLS } from './swarm.ts';
 
 /** The path in a shortened result under which its whole text is saved. */
 const SAVED_TO = /saved to: (\S+)/;
-/** Times a call may start in one incarnation: other calls may end its threads. */
+/** Times one attempt of a call may start in one incarnation: other calls may end its threads. */
 const STARTS_MAX: number = TOOL_REPEATS_MAX + 2;
 
 /**
@@ -59,7 +59,7 @@ function checkIntent(ledger: Ledger, key: string, { tool, starts }: ToolStory, s
     ledger.violate('failed', `${tool} started for ${key} before the store had what lets it start (I18)`);
 }
 
-/** Checks that each call has one result, or is open, or was left. Violations go to the ledger. */
+/** Checks that each call has one result, or is open, or `isLeft`. Violations go to the ledger. */
 export function checkResults(ledger: Ledger, { calls, state }: SessionStory): void {
   const open = new Set([...state.openCalls.values()].map((call) => callKey(state, call)));
   for (const [key, call] of calls) {

@@ -21,7 +21,7 @@ export function decideMove(state: SessionState, environment: Environment): Decis
   if (isInTurn(state)) return undefined;
   const { agent } = environment;
   const version = environment.versionOf(state.agent ?? '');
-  // These are the facts of a turn that has ended in this step. The next step has those of the current version.
+  // `agent` still describes the turn that ended in this step. The next step gets the facts of the current version.
   if (agent.version !== version) return { records: [], effects: [NEXT_STEP] };
   if (version === state.version) return undefined;
   if (agent.upgrades !== true || version === undefined) return { records: [moved(state, version)], effects: [WAKE] };

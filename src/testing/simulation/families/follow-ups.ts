@@ -12,7 +12,7 @@ import { SeededRandom } from '../seeded-random.ts';
 import { agentOfSession, type Swarm } from '../swarm.ts';
 import type { SimulatedProcess, World } from '../world.ts';
 
-/** The parts of the requests of one life. */
+/** The parts that the requests of one life need. */
 export interface FollowUpParts {
   readonly process: SimulatedProcess;
   readonly world: World;
@@ -25,12 +25,12 @@ export interface FollowUpParts {
 
 /** Share of the runs in which ended children are asked again. */
 const SHARE = 0.4;
-/** Parts the stream of these draws from that of the whole run. */
+/** Separates the stream of these draws from that of the whole run. */
 const STREAM = 0x5eed_f011;
 /** Most requests in one life. */
 const REQUESTS_MAX = 12;
 
-/** The random numbers of a run in which ended children are asked again; undefined: in this one they are not. */
+/** The random numbers of a run in which ended children are asked again; undefined: this run does not ask them. */
 export function followUpRandom(seed: number): SeededRandom | undefined {
   const random = new SeededRandom((seed ^ STREAM) >>> 0);
   return random.chance(SHARE) ? random : undefined;
@@ -58,7 +58,7 @@ export class FollowUps {
       const born = [...this.#parts.ledger.spawns.values()].filter(isLasting);
       const story = this.#random.pick([...born, undefined]);
       if (story === undefined) continue;
-      // Several at once, so that they meet in the line.
+      // Nothing waits for the request, so several children may queue for a place at once.
       const isContinued = story.key !== undefined && this.#random.chance(0.5);
       void (isContinued ? this.#continue(story) : this.#send(story.child));
     }

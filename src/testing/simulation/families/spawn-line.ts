@@ -1,6 +1,6 @@
 /**
- * Follows in the logs of a family which children of a session work and which wait, and whether a child works only in its
- * place (I27 of `invariants.ts`).
+ * Follows, in the log of a session, which of its children work and which wait. For a session that is a child, it checks
+ * that the session works only while it has a place (I27 of `invariants.ts`).
  *
  * Owns: the working and the waiting children, counted apart from the session's own state. Does not own: the log.
  */
@@ -102,7 +102,7 @@ export class SpawnLine {
   }
 }
 
-/** The ends of a child that its spawner may learn: all until it has completed its task, with that one. */
+/** The ends of a child that its spawner may learn: all up to and including the first `completed` one. */
 export function endsOf<End extends { readonly reason: string }>(exits: readonly End[]): readonly End[] {
   const first = exits.findIndex(({ reason }) => reason === 'completed');
   return first === -1 ? exits : exits.slice(0, first + 1);

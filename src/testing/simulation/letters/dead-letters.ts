@@ -52,7 +52,7 @@ export interface LetterParts {
 export class DeadLetterStories {
   readonly #random: SeededRandom;
   readonly #known = new Map<string, LetterStory>();
-  /** The letters that the last life listed at its end, by session. */
+  /** The letters that the last life listed at its end, as `<session>/<id>`. */
   #listed: ReadonlySet<string> | undefined;
 
   private constructor(random: SeededRandom) {
@@ -189,7 +189,7 @@ export class LetterActions {
     }
   }
 
-  /** From now on does nothing. */
+  /** Stops the actions. */
   leave(): void {
     this.#attempts.leave();
   }
@@ -221,7 +221,7 @@ export class LetterActions {
     const chance = this.#random.number();
     if (chance < 0.15) return void (await deadLetters.get(id));
     if (chance < 0.35) return this.#drop(session, id);
-    // Some are sent again twice at once, and some after they were sent again in an earlier life.
+    // Some letters are sent again twice at the same time, and some once more afterwards.
     const twice = this.#random.chance(0.4);
     await Promise.all([this.#resend(session, id), ...(twice ? [this.#resend(session, id)] : [])]);
     if (this.#random.chance(0.4)) await this.#resend(session, id);

@@ -80,7 +80,7 @@ export class SimulatedVersions {
     return definitions;
   }
 
-  /** Tries failed moves again, until the process ends: a deploy whose `upgrade` function failed would not be left. */
+  /** Tries failed moves again until the process ends. Otherwise their sessions would stay blocked all that time. */
   async retry(process: SimulatedProcess, runtime: Runtime): Promise<void> {
     for (;;) {
       await this.#surroundings.world.sleep(process, UPGRADE_MS_MAX * 4);
@@ -117,7 +117,7 @@ export class SimulatedVersions {
   }
 
   #versioned(given: Agent, version: string, process: SimulatedProcess, values: readonly AnyTool[]): Agent {
-    // Without the symbol that marks a checked agent.
+    // `Object.entries` leaves out the symbol that marks a checked agent.
     const { name, tools = [], ...options } = Object.fromEntries(Object.entries(given)) as unknown as AgentOptions;
     const noted = tools.map((tool) =>
       values.includes(tool as AnyTool) ? this.#noted(tool as AnyTool, version) : tool,
@@ -128,7 +128,7 @@ export class SimulatedVersions {
     return agent({ ...options, name, tools: noted, version, system, ...(upgrades ? { upgrade } : {}) });
   }
 
-  /** The tool, which notes the version whose definition ran it. */
+  /** A copy of the tool that notes the version of its definition at each run. */
   #noted(tool: AnyTool, version: string): AnyTool {
     const { ledger } = this.#surroundings;
     const { probe } = tool;

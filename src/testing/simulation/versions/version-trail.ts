@@ -1,6 +1,5 @@
 /**
- * Follows in a session's log with which version each turn runs, and checks the moves between versions (I32 of
- * `invariants.ts`).
+ * Follows the version of each turn in a session's log, and checks the moves between versions (I32 of `invariants.ts`).
  *
  * Owns: the versions in the log of one session. Does not own: the log, nor what the model and the tools saw.
  */
@@ -18,7 +17,7 @@ export interface VersionFault {
 export class VersionTrail {
   /** The versions of the turns that sent a request, by the digest of its messages. */
   readonly requests: Map<string, Set<string | undefined>> = new Map();
-  /** The versions of the turns that sent requests of an epoch, by its fingerprint: that of the prompt and the tools. */
+  /** The versions of the turns that sent requests of an epoch, by the epoch's fingerprint. */
   readonly fingerprints: Map<string, Set<string | undefined>> = new Map();
   /** The version of the turn that made a call, by the key of the call. */
   readonly calls: Map<string, string | undefined> = new Map();
