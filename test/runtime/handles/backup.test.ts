@@ -166,7 +166,7 @@ test('B5: what cannot be a backup is refused, and nothing is written', async () 
   for (const path of [store, join(store, 'backups'), base]) {
     expect(await failure(runtime.backup(path)), path).toMatchObject({
       code: 'config',
-      message: expect.stringMatching(/in each other/),
+      message: expect.stringMatching(/lies in the store/),
     });
   }
   const other = join(base, 'other');
