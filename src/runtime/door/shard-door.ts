@@ -90,7 +90,7 @@ export class ShardDoor {
       const value = look();
       this.shard.transitions.afterCommit(
         () => reply.resolve(value),
-        () => answer(reply, look),
+        () => answer(reply, () => this.#ifServing(look)),
       );
     });
   }
@@ -103,7 +103,7 @@ export class ShardDoor {
     return settle<T>((reply) => {
       const lookNow = (isDurable: boolean): void => {
         try {
-          const value = look();
+          const value = isDurable ? this.#ifServing(look) : look();
           if (value === undefined) wait(reply, () => lookNow(false));
           else if (isDurable) reply.resolve(value);
           else
@@ -118,6 +118,12 @@ export class ShardDoor {
       };
       lookNow(false);
     });
+  }
+
+  /** Calls `look`, unless the shard has closed meanwhile: its journal can then no longer be read. */
+  #ifServing<T>(look: () => T): T {
+    if (this.shard.life.isOver) throw new CancelledError('the runtime is closed');
+    return look();
   }
 }
 
