@@ -10,7 +10,8 @@ import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
 import { BudgetChanges, budgetRandom } from './families/budgets.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
-import { type FollowUpParts, FollowUps, followUpRandom } from './families/follow-ups.ts';
+import { FollowUps, followUpRandom } from './families/follow-ups.ts';
+import type { LifeParts } from './families/life-actions.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { Ledger, type ToolStart, type Violation } from './ledger.ts';
@@ -441,7 +442,7 @@ class Simulation {
     return this.#letters?.actions(this.#partsOf(process, runtime));
   }
 
-  #partsOf(process: SimulatedProcess, runtime: Runtime): FollowUpParts {
+  #partsOf(process: SimulatedProcess, runtime: Runtime): LifeParts {
     const [world, ledger, swarm] = [this.#world, this.#ledger, this.#swarm];
     return { process, runtime, world, ledger, swarm, life: this.#lives, trace: (text) => this.#note(text) };
   }

@@ -6,25 +6,12 @@
  * budgets.
  */
 import { tokensOf } from '../../../base/messages.ts';
-import type { Runtime } from '../../../runtime/handles/runtime.ts';
 import type { SessionState } from '../../../session/state/state.ts';
-import { Attempts } from '../attempts.ts';
 import type { Ledger } from '../ledger.ts';
-import { SeededRandom } from '../seeded-random.ts';
+import type { SeededRandom } from '../seeded-random.ts';
 import type { Stories } from '../store-reading.ts';
-import { agentOfSession, type Swarm } from '../swarm.ts';
-import type { SimulatedProcess, World } from '../world.ts';
-
-/** The parts that the changes need during one life of the process, from its start to its end. */
-export interface BudgetParts {
-  readonly process: SimulatedProcess;
-  readonly world: World;
-  readonly ledger: Ledger;
-  readonly swarm: Swarm;
-  readonly runtime: Runtime;
-  readonly life: number;
-  readonly trace: (text: string) => void;
-}
+import { agentOfSession } from '../swarm.ts';
+import { drawnFor, LifeActions, type LifeParts } from './life-actions.ts';
 
 /** Share of all runs that have budgets. */
 const SHARE = 0.25;
@@ -35,40 +22,32 @@ const CHANGES_MAX = 6;
 
 /** The random numbers of a run with budgets; undefined: the run has none. */
 export function budgetRandom(seed: number): SeededRandom | undefined {
-  const random = new SeededRandom((seed ^ STREAM) >>> 0);
-  return random.chance(SHARE) ? random : undefined;
+  return drawnFor(seed, STREAM, SHARE);
 }
 
 /** Changes budgets during one life of the process. */
 export class BudgetChanges {
-  readonly #parts: BudgetParts;
+  readonly #parts: LifeParts;
   readonly #random: SeededRandom;
-  readonly #attempts: Attempts;
-  #count = 0;
+  readonly #actions: LifeActions;
 
-  constructor(parts: BudgetParts, random: SeededRandom) {
+  constructor(parts: LifeParts, random: SeededRandom) {
     this.#parts = parts;
     this.#random = random;
-    const uid = (prefix: string): string => {
-      this.#count += 1;
-      return `${prefix}${parts.life}x${this.#count}`;
-    };
-    this.#attempts = new Attempts({ ...parts, uid });
+    this.#actions = new LifeActions(parts, random);
   }
 
   /** Changes budgets at random moments, until the process dies or `leave` is called. */
-  async run(): Promise<void> {
-    const { world, process, swarm } = this.#parts;
-    for (let change = 0; change < CHANGES_MAX; change += 1) {
-      await world.sleep(process, (this.#random.number() * swarm.lifeMs) / CHANGES_MAX);
-      if (this.#attempts.isLeaving) return;
-      await this.#set(`s${this.#random.between(0, swarm.sessions - 1)}`, this.#drawTokens());
-    }
+  run(): Promise<void> {
+    const { swarm } = this.#parts;
+    return this.#actions.run(CHANGES_MAX, () =>
+      this.#set(`s${this.#random.between(0, swarm.sessions - 1)}`, this.#drawTokens()),
+    );
   }
 
   /** Stops the changes of `run`. */
   leave(): void {
-    this.#attempts.leave();
+    this.#actions.leave();
   }
 
   /** Removes every budget, so that all work can end. */
@@ -87,7 +66,7 @@ export class BudgetChanges {
 
   #set(session: string, tokens: number | null): Promise<void> {
     const { runtime, trace, process } = this.#parts;
-    return this.#attempts.attempt('budget', async () => {
+    return this.#actions.attempts.attempt('budget', async () => {
       await runtime.session(session, agentOfSession(session)).setBudget(tokens);
       if (process.isAlive) trace(`the budget of ${session} is ${tokens}`);
     });

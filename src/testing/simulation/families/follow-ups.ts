@@ -5,23 +5,10 @@
  * Owns: the schedule of these requests, drawn from a stream that no other draw uses. Does not own: the children.
  */
 import { defined } from '../../../base/defined.ts';
-import type { Runtime } from '../../../runtime/handles/runtime.ts';
-import { Attempts } from '../attempts.ts';
-import type { Ledger, SpawnStory } from '../ledger.ts';
-import { SeededRandom } from '../seeded-random.ts';
-import { agentOfSession, type Swarm } from '../swarm.ts';
-import type { SimulatedProcess, World } from '../world.ts';
-
-/** The parts that the requests of one life need. */
-export interface FollowUpParts {
-  readonly process: SimulatedProcess;
-  readonly world: World;
-  readonly ledger: Ledger;
-  readonly swarm: Swarm;
-  readonly runtime: Runtime;
-  readonly life: number;
-  readonly trace: (text: string) => void;
-}
+import type { SpawnStory } from '../ledger.ts';
+import type { SeededRandom } from '../seeded-random.ts';
+import { agentOfSession } from '../swarm.ts';
+import { drawnFor, LifeActions, type LifeParts } from './life-actions.ts';
 
 /** Share of the runs in which ended children are asked again. */
 const SHARE = 0.4;
@@ -32,51 +19,42 @@ const REQUESTS_MAX = 12;
 
 /** The random numbers of a run in which ended children are asked again; undefined: this run does not ask them. */
 export function followUpRandom(seed: number): SeededRandom | undefined {
-  const random = new SeededRandom((seed ^ STREAM) >>> 0);
-  return random.chance(SHARE) ? random : undefined;
+  return drawnFor(seed, STREAM, SHARE);
 }
 
 /** The requests of one life. */
 export class FollowUps {
-  readonly #parts: FollowUpParts;
+  readonly #parts: LifeParts;
   readonly #random: SeededRandom;
-  readonly #attempts: Attempts;
-  #count = 0;
+  readonly #actions: LifeActions;
 
-  constructor(parts: FollowUpParts, random: SeededRandom) {
+  constructor(parts: LifeParts, random: SeededRandom) {
     this.#parts = parts;
     this.#random = random;
-    this.#attempts = new Attempts({ ...parts, uid: (prefix) => this.#uid(prefix) });
+    this.#actions = new LifeActions(parts, random, 'f');
   }
 
   /** Asks children at random moments, until the process dies or `leave` is called. */
-  async run(): Promise<void> {
-    const { world, process, swarm } = this.#parts;
-    for (let request = 0; request < REQUESTS_MAX; request += 1) {
-      await world.sleep(process, (this.#random.number() * swarm.lifeMs) / REQUESTS_MAX);
-      if (this.#attempts.isLeaving) return;
+  run(): Promise<void> {
+    return this.#actions.run(REQUESTS_MAX, () => {
       const born = [...this.#parts.ledger.spawns.values()].filter(isLasting);
       const story = this.#random.pick([...born, undefined]);
-      if (story === undefined) continue;
+      if (story === undefined) return undefined;
       // Nothing waits for the request, so several children may queue for a place at once.
       const isContinued = story.key !== undefined && this.#random.chance(0.5);
       void (isContinued ? this.#continue(story) : this.#send(story.child));
-    }
+      return undefined;
+    });
   }
 
   /** Asks nothing more. */
   leave(): void {
-    this.#attempts.leave();
-  }
-
-  #uid(prefix: string): string {
-    this.#count += 1;
-    return `${prefix}f${this.#parts.life}x${this.#count}`;
+    this.#actions.leave();
   }
 
   #continue({ uid, session, key, replies, child }: SpawnStory): Promise<void> {
     const { runtime, ledger, process, trace } = this.#parts;
-    return this.#attempts.attempt('continue', async () => {
+    return this.#actions.attempts.attempt('continue', async () => {
       const handle = runtime.session(session, agentOfSession(session));
       const again = await handle.spawn({ task: `${uid} task`, replies }, { ...defined({ key }), continue: true });
       if (!process.isAlive) return;
@@ -87,11 +65,11 @@ export class FollowUps {
 
   #send(child: string): Promise<void> {
     const { runtime, ledger, process, trace } = this.#parts;
-    const uid = this.#uid('m');
+    const uid = this.#actions.uid('m');
     const content = `${uid} please do`;
     const sentAfter = ledger.acknowledgedUpTo(child);
     ledger.messages.set(uid, { uid, session: child, content, key: undefined, deliver: undefined, sentAfter });
-    return this.#attempts.attempt('ask', async () => {
+    return this.#actions.attempts.attempt('ask', async () => {
       const receipt = await runtime.session(child, agentOfSession(child)).send(content);
       if (!process.isAlive) return;
       trace(`asked ${child} again: ${receipt.id}`);

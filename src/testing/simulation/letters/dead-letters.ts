@@ -10,15 +10,12 @@ import { InvalidArgumentError } from '../../../base/errors.ts';
 import { shardOf } from '../../../base/ids.ts';
 import { type MemoryStore, openMemoryJournal } from '../../../journal/memory-journal.ts';
 import type { Receipt } from '../../../runtime/handles/receipt.ts';
-import type { Runtime } from '../../../runtime/handles/runtime.ts';
 import { type Entry, encodeTransition } from '../../../session/state/records.ts';
-import { Attempts } from '../attempts.ts';
+import { drawnFor, LifeActions, type LifeParts } from '../families/life-actions.ts';
 import type { Ledger } from '../ledger.ts';
-import { SeededRandom } from '../seeded-random.ts';
+import type { SeededRandom } from '../seeded-random.ts';
 import type { SessionStory } from '../session-story.ts';
 import type { Stories } from '../store-reading.ts';
-import type { Swarm } from '../swarm.ts';
-import type { SimulatedProcess, World } from '../world.ts';
 
 /** Share of the runs with dead letters. */
 const SHARE = 0.25;
@@ -37,17 +34,6 @@ interface LetterStory {
   drop?: 'requested' | 'acknowledged';
 }
 
-/** The parts that the actions of one life need. */
-export interface LetterParts {
-  readonly process: SimulatedProcess;
-  readonly world: World;
-  readonly ledger: Ledger;
-  readonly swarm: Swarm;
-  readonly runtime: Runtime;
-  readonly life: number;
-  readonly trace: (text: string) => void;
-}
-
 /** The dead letters of one run. */
 export class DeadLetterStories {
   readonly #random: SeededRandom;
@@ -61,8 +47,8 @@ export class DeadLetterStories {
 
   /** The letters of the run with this seed; undefined: the run has none. */
   static draw(seed: number): DeadLetterStories | undefined {
-    const random = new SeededRandom((seed ^ STREAM) >>> 0);
-    return random.chance(SHARE) ? new DeadLetterStories(random) : undefined;
+    const random = drawnFor(seed, STREAM, SHARE);
+    return random === undefined ? undefined : new DeadLetterStories(random);
   }
 
   /** Leaves entries in the stores, which no process has open. */
@@ -93,7 +79,7 @@ export class DeadLetterStories {
   }
 
   /** The actions of one life. */
-  actions(parts: LetterParts): LetterActions {
+  actions(parts: LifeParts): LetterActions {
     return new LetterActions(parts, this.#random.fork(), this);
   }
 
@@ -162,36 +148,26 @@ function resentAs({ accepted }: SessionStory, letter: number): readonly number[]
 
 /** The embedder's actions on dead letters in one life. */
 export class LetterActions {
-  readonly #parts: LetterParts;
+  readonly #parts: LifeParts;
   readonly #random: SeededRandom;
   readonly #stories: DeadLetterStories;
-  readonly #attempts: Attempts;
-  #count = 0;
+  readonly #actions: LifeActions;
 
-  constructor(parts: LetterParts, random: SeededRandom, stories: DeadLetterStories) {
+  constructor(parts: LifeParts, random: SeededRandom, stories: DeadLetterStories) {
     this.#parts = parts;
     this.#random = random;
     this.#stories = stories;
-    const uid = (prefix: string): string => {
-      this.#count += 1;
-      return `${prefix}${parts.life}x${this.#count}`;
-    };
-    this.#attempts = new Attempts({ ...parts, uid });
+    this.#actions = new LifeActions(parts, random);
   }
 
   /** Acts at random moments, until the process dies or `leave` is called. */
-  async run(): Promise<void> {
-    const { world, process, swarm } = this.#parts;
-    for (let action = 0; action < ACTIONS_MAX; action += 1) {
-      await world.sleep(process, (this.#random.number() * swarm.lifeMs) / ACTIONS_MAX);
-      if (this.#attempts.isLeaving) return;
-      await this.#attempts.attempt('letters', () => this.#act());
-    }
+  run(): Promise<void> {
+    return this.#actions.run(ACTIONS_MAX, () => this.#actions.attempts.attempt('letters', () => this.#act()));
   }
 
   /** Stops the actions. */
   leave(): void {
-    this.#attempts.leave();
+    this.#actions.leave();
   }
 
   /** Notes the letters of the runtime, whose work has ended. */
@@ -256,7 +232,7 @@ export class LetterActions {
     if (pendingId !== receipt.pendingId)
       ledger.violate('duplicated', `letter ${session}/${id} is ${pendingId} and ${receipt.pendingId} (I31)`);
     story.pendingId = pendingId;
-    const outcome = await this.#attempts.outcomeOf(receipt.answer());
+    const outcome = await this.#actions.attempts.outcomeOf(receipt.answer());
     if (outcome !== undefined && process.isAlive && !ledger.isDeleted(session))
       ledger.answered(session, receipt.pendingId, outcome);
   }
