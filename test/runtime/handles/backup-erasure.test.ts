@@ -2,25 +2,18 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { z } from 'zod';
 import { ERASE_PAUSE_MS } from '../../../src/base/bounds.ts';
-import { agent, type Runtime, restore, tool } from '../../../src/index.ts';
+import { agent, type Runtime, restore } from '../../../src/index.ts';
 import { manualClock } from '../../../src/testing/manual-clock.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { imageBlock, png } from '../../support/images.ts';
+import { long } from '../../support/long-tool.ts';
 import { eventually, runtimeKit, type TestOptions } from '../../support/runtime-kit.ts';
 import { storedTexts } from '../../support/stored-texts.ts';
 
 const kit = runtimeKit();
 /** A word that stands in everything that the deleted session stores. */
 const CANARY = 'canary-91d2';
-const long = tool({
-  name: 'long',
-  description: 'A long result.',
-  effect: 'pure',
-  input: z.object({ word: z.string() }),
-  run: ({ word }) => Array.from({ length: 20_000 }, (_, line) => `${word} ${line}`).join('\n'),
-});
 const options: TestOptions = {
   agents: [agent({ name: 'writer', tools: [long] })],
   provider: scripted({

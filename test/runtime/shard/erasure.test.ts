@@ -1,23 +1,16 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { z } from 'zod';
-import { agent, type Runtime, tool } from '../../../src/index.ts';
+import { agent, type Runtime } from '../../../src/index.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { imageBlock, png } from '../../support/images.ts';
+import { long } from '../../support/long-tool.ts';
 import { eventually, MATRIX, runtimeKit, type TestOptions } from '../../support/runtime-kit.ts';
 import { storedTexts } from '../../support/stored-texts.ts';
 
 const kit = runtimeKit();
 /** A word that stands in everything that the deleted sessions store. */
 const CANARY = 'canary-7f3a';
-const long = tool({
-  name: 'long',
-  description: 'A long result.',
-  effect: 'pure',
-  input: z.object({ word: z.string() }),
-  run: ({ word }) => Array.from({ length: 20_000 }, (_, line) => `${word} ${line}`).join('\n'),
-});
 
 function options(threads: TestOptions['threads']): TestOptions {
   return {

@@ -37,7 +37,7 @@ export class LifeActions {
   readonly #random: SeededRandom;
   #count = 0;
 
-  /** `mark`: tells the names of these requests apart from those of other kinds. */
+  /** `mark`: is in the names of these requests, so that those of two kinds differ. */
   constructor(parts: LifeParts, random: SeededRandom, mark = '') {
     this.#parts = parts;
     this.#random = random;
