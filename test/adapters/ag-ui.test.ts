@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { type AgUiEvent, agUiEvents, agUiInput, agUiResponse } from '../../src/adapters/ag-ui.ts';
 import { agent, type OpenOptions, type Runtime, type Session } from '../../src/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
-import { add } from '../support/add-tool.ts';
+import { add } from '../support/pure-tools.ts';
 import { eventually, gatedModel, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();

@@ -20,7 +20,7 @@ import { agent, type ModelProvider, type OpenOptions, type Runtime } from '../..
 import { type Instrumentation, type InstrumentOptions, instrument } from '../../src/otel/index.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { scripted } from '../../src/testing/scripted.ts';
-import { add } from '../support/add-tool.ts';
+import { add } from '../support/pure-tools.ts';
 import { eventually, gatedModel, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();

@@ -10,7 +10,7 @@ import { agent, content, open, tool } from '../../../src/index.ts';
 import { type AiModelOptions, aiModel } from '../../../src/models/ai-model/index.ts';
 import type { GenerateContext, ModelRequest } from '../../../src/models/provider.ts';
 import { fakeOpenAi, type WireFake, type WireScript } from '../../../src/testing/index.ts';
-import { add } from '../../support/add-tool.ts';
+import { add } from '../../support/pure-tools.ts';
 import { PICTURE, PIXEL } from './samples.ts';
 
 const MODEL = 'gpt-5.5';

@@ -14,7 +14,7 @@ import {
   type WireFake,
   type WireFakeOptions,
 } from '../../../src/testing/index.ts';
-import { add } from '../../support/add-tool.ts';
+import { add } from '../../support/pure-tools.ts';
 import { PICTURE, PIXEL, vendors } from './samples.ts';
 
 interface WireCase {

@@ -10,7 +10,7 @@ import { agent, type EventBody, type Runtime, type SessionEvent } from '../../..
 import { DiagnosticsTracker } from '../../../src/runtime/events/diagnostics-tracker.ts';
 import { manualClock } from '../../../src/testing/manual-clock.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
-import { add } from '../../support/add-tool.ts';
+import { add } from '../../support/pure-tools.ts';
 import { eventually, MATRIX, runtimeKit } from '../../support/runtime-kit.ts';
 
 type Heard = {

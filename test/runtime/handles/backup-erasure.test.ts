@@ -7,7 +7,7 @@ import { agent, type Runtime, restore } from '../../../src/index.ts';
 import { manualClock } from '../../../src/testing/manual-clock.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { imageBlock, png } from '../../support/images.ts';
-import { long } from '../../support/long-tool.ts';
+import { long } from '../../support/pure-tools.ts';
 import { eventually, runtimeKit, type TestOptions } from '../../support/runtime-kit.ts';
 import { storedTexts } from '../../support/stored-texts.ts';
 

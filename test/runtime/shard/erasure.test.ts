@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { agent, type Runtime } from '../../../src/index.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { imageBlock, png } from '../../support/images.ts';
-import { long } from '../../support/long-tool.ts';
+import { long } from '../../support/pure-tools.ts';
 import { eventually, MATRIX, runtimeKit, type TestOptions } from '../../support/runtime-kit.ts';
 import { storedTexts } from '../../support/stored-texts.ts';
 
