@@ -18,6 +18,9 @@ test('F12: a store of format 1, written by an earlier build, is read identically
 test('F12: a store of format 3, written by an earlier build, is read identically and can be continued', () =>
   isReadIdentically('v3'));
 
+test('F12: a store of format 4, written by an earlier build, is read identically and can be continued', () =>
+  isReadIdentically('v4'));
+
 async function isReadIdentically(version: string): Promise<void> {
   const text = await readFile(join(fixture(version), 'expected.json'), 'utf8');
   const expected = JSON.parse(text) as Readonly<Record<string, unknown>>;
