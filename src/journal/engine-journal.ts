@@ -39,6 +39,7 @@ import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, Tur
 import { listNames, type NameQuery } from './rows/name-list.ts';
 import { heldData, positionOf, type Row, rowOf, rowTurns } from './rows/row-codec.ts';
 import { blobAddress, storedJson } from './rows/stored-text.ts';
+import { StoredDrafts } from './stored-drafts.ts';
 import { createStoredLog, type StoredLog } from './stored-log.ts';
 import { StoredMedia } from './stored-media.ts';
 
@@ -56,6 +57,7 @@ export interface EngineJournalOptions {
 /** See the head of this file. */
 export class EngineJournal implements Journal {
   readonly stored: StoredLog;
+  readonly drafts: StoredDrafts;
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
   readonly #engine: Engine;
   readonly #source: LogSource;
@@ -89,10 +91,7 @@ export class EngineJournal implements Journal {
     };
     this.stored = createStoredLog({
       engine,
-      newestRow: (key) => {
-        if (this.nameOf(key) === undefined) return 0;
-        return this.#lastRowOf(key);
-      },
+      newestRow: (key) => (this.nameOf(key) === undefined ? 0 : this.#lastRowOf(key)),
       unwrittenBefore: (row, key) =>
         this.#unwritten.get(row)?.entries.find((entry) => entry.key === key)?.previousRow ?? 0,
     });
@@ -105,6 +104,7 @@ export class EngineJournal implements Journal {
       schedule: options.schedule,
     });
     this.#media = new StoredMedia(engine, this.#gate);
+    this.drafts = new StoredDrafts(engine, this.#gate, (key) => this.nameOf(key) !== undefined);
     const isUnwritten = (row: number): boolean => this.#unwritten.has(row);
     this.#erasure = new LogErasure({ engine, gate: this.#gate, isUnwritten });
     const copy = engine.copyTo?.bind(engine);
@@ -316,6 +316,7 @@ export class EngineJournal implements Journal {
       batch.keys.set(key, undefined);
       batch.heads.set(key, undefined);
       batch.lastRows.set(key, undefined);
+      batch.drafts.set(key, undefined);
       this.#lastRows().delete(key);
       this.#media.removeAll(key, batch);
       this.#removeBlobs(key, batch);

@@ -35,6 +35,7 @@ export interface WriteBatch {
   readonly heads: Map<SessionKey, Head | undefined>;
   readonly lastRows: Map<SessionKey, number | undefined>;
   readonly blobs: Map<string, string | undefined>;
+  readonly drafts: Map<SessionKey, string | undefined>;
   /** Bytes by address, see `rows/media-text.ts`. */
   readonly media: Map<string, Buffer | undefined>;
   nextKey: SessionKey | undefined;
@@ -54,6 +55,7 @@ export function createBatch(): WriteBatch {
     heads: new Map(),
     lastRows: new Map(),
     blobs: new Map(),
+    drafts: new Map(),
     media: new Map(),
     nextKey: undefined,
     checkpoint: undefined,
@@ -70,6 +72,7 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
     batch.keys.size === 0 &&
     batch.heads.size === 0 &&
     batch.blobs.size === 0 &&
+    batch.drafts.size === 0 &&
     batch.media.size === 0 &&
     batch.checkpoint === undefined
   );
@@ -113,6 +116,10 @@ export interface Engine {
   hasBlob(address: string): boolean;
   /** The addresses of the blobs that belong to a session. */
   blobsOf(key: SessionKey): readonly string[];
+  /** The draft of a session, see `stored-drafts.ts`. */
+  draft(key: SessionKey): string | undefined;
+  /** The sessions that have a draft. */
+  draftKeys(): readonly SessionKey[];
   /** The removed sessions of which something may still be stored. */
   erasures(): ReadonlyMap<SessionKey, Erasure>;
   /** A blob's bytes as they are stored, see `stored-text.ts`; valid until the next call of any method. */

@@ -21,6 +21,7 @@
 
 import type { StoreLostError } from '../base/errors.ts';
 import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
+import type { Drafts } from './stored-drafts.ts';
 import type { StoredLog } from './stored-log.ts';
 
 /** How durable a transition is when it is acknowledged. */
@@ -119,7 +120,7 @@ export interface Journal {
     readonly limit?: number;
   }): readonly (readonly [string, SessionKey])[];
   /**
-   * Removes sessions: names, heads, blobs and media at once, and their entries for readers. Notes that the rows still
+   * Removes sessions: names, heads, blobs, media and drafts at once, and their entries for readers. Notes that the rows still
    * have the entries' bytes (`erasures`). Atomic, durable with the next flush. `heirs`: for each key, the sessions that
    * need what is stored of it outside the journal for as long as they exist.
    */
@@ -144,6 +145,9 @@ export interface Journal {
    */
   putBlob(text: string, owner?: SessionKey): string;
   blob(address: string): string | undefined;
+
+  /** A text for each session that is replaced again and again, beside the log. */
+  readonly drafts: Drafts;
 
   /** The durable part of the log, in pieces for another thread. */
   readonly stored: StoredLog;

@@ -27,6 +27,7 @@ export class MemoryStore {
   readonly blobs: Map<string, string> = new Map();
   /** Media by address, for each session. */
   readonly media: Map<SessionKey, Map<string, Buffer>> = new Map();
+  readonly drafts: Map<SessionKey, string> = new Map();
   readonly erasures: Map<SessionKey, Erasure> = new Map();
   state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0, rewrites: 0 };
   /** Numbers of the stored rows, ascending. */
@@ -207,6 +208,14 @@ class MemoryEngine implements Engine {
     return [...this.#store.blobs.keys()].filter((address) => address.startsWith(prefix));
   }
 
+  draft(key: SessionKey): string | undefined {
+    return this.#store.drafts.get(key);
+  }
+
+  draftKeys(): readonly SessionKey[] {
+    return [...this.#store.drafts.keys()];
+  }
+
   erasures(): ReadonlyMap<SessionKey, Erasure> {
     return this.#store.erasures;
   }
@@ -240,6 +249,7 @@ class MemoryEngine implements Engine {
     setAll(store.heads, batch.heads);
     setAll(store.lastRows, batch.lastRows);
     setAll(store.blobs, batch.blobs);
+    setAll(store.drafts, batch.drafts);
     for (const [address, bytes] of batch.media) setMedium(store.media, address, bytes);
     setAll(store.erasures, batch.erasures);
     setAll(store.rows, batch.rewrittenRows);

@@ -45,6 +45,8 @@ export class StoreIndex {
   readonly rows: Map<number, FilePlace> = new Map();
   readonly blobs: Map<string, FilePlace> = new Map();
   readonly media: Map<string, FilePlace> = new Map();
+  /** Keys of the sessions that have a draft. */
+  readonly drafts: Set<number> = new Set();
   readonly erasures: Map<number, Erasure> = new Map();
   /** Entries whose seal or form is wrong. */
   readonly damaged: PageDamage[] = [];
@@ -113,6 +115,7 @@ export class StoreIndex {
     for (const [what, keys] of [
       ['head', this.heads.keys()],
       ['mark as runnable', this.runnable],
+      ['draft', this.drafts],
     ] as const) {
       for (const key of keys) if (!this.keys.has(key)) yield `a ${what} belongs to no session (key ${key})`;
     }
@@ -149,6 +152,10 @@ export class StoreIndex {
         return;
       case 'lastRows':
         this.lastRows.set(keyNumber(node), wholeNumber(sealed(file, name, keyNumber(node), node)));
+        return;
+      case 'drafts':
+        sealed(file, name, keyNumber(node), node);
+        this.drafts.add(keyNumber(node));
         return;
       case 'erasures':
         this.erasures.set(keyNumber(node), parseErasure(sealed(file, name, keyNumber(node), node)));

@@ -148,6 +148,10 @@ export class CommitRoom {
       if (erasure === undefined) tally('erasures').remove();
       else tally('erasures').put(KEY_BYTES, erasure.name.length + erasure.heirs.length * KEY_BYTES + SEALED_BYTES);
     }
+    for (const text of batch.drafts.values()) {
+      if (text === undefined) tally('drafts').remove();
+      else tally('drafts').put(KEY_BYTES, text.length * UNIT_BYTES + SEALED_BYTES);
+    }
     // New rows replace no entries.
     for (const row of rows) tally('log').put(KEY_BYTES, row.length, true);
     for (const [name, key] of batch.names) {

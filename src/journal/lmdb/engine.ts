@@ -193,6 +193,14 @@ class LmdbEngine implements Engine {
     return this.#reading(() => Array.from(this.#environment.blobs.getKeys(ownedBy(key)), String));
   }
 
+  draft(key: SessionKey): string | undefined {
+    return this.#reading(() => unsealed('drafts', key, this.#environment.drafts.get(key)));
+  }
+
+  draftKeys(): readonly SessionKey[] {
+    return this.#reading(() => Array.from(this.#environment.drafts.getKeys(), Number));
+  }
+
   erasures(): ReadonlyMap<SessionKey, Erasure> {
     return this.#reading(() => {
       const found = new Map<SessionKey, Erasure>();
@@ -338,7 +346,7 @@ class LmdbEngine implements Engine {
    * of single puts can be ignored.
    */
   #put(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): void {
-    const { log, names, keys, heads, lastRows, runnable, blobs, media, erasures, meta } = this.#environment;
+    const { log, names, keys, heads, lastRows, runnable, blobs, media, drafts, erasures, meta } = this.#environment;
     for (const { number, bytes } of rewritten) {
       if (bytes === undefined) void log.remove(number);
       else void log.put(number, bytes);
@@ -375,6 +383,10 @@ class LmdbEngine implements Engine {
     for (const [address, bytes] of batch.media) {
       if (bytes === undefined) void media.remove(address);
       else void media.put(address, bytes);
+    }
+    for (const [key, text] of batch.drafts) {
+      if (text === undefined) void drafts.remove(key);
+      else void drafts.put(key, sealText('drafts', key, text));
     }
     for (const [key, erasure] of batch.erasures) {
       if (erasure === undefined) void erasures.remove(key);

@@ -81,6 +81,8 @@ export interface LmdbEnvironment {
   readonly blobs: Database<Buffer, string>;
   /** Address of a medium (`rows/media-text.ts`) -> its bytes. */
   readonly media: Database<Buffer, string>;
+  /** Key of a session -> its draft (`stored-drafts.ts`). */
+  readonly drafts: Database<string, number>;
   /** Key of a removed session -> its newest row that is not erased yet, and its name. */
   readonly erasures: Database<string, number>;
   /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`, `rewrites`; sealed, like all text. */
@@ -219,6 +221,7 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
     runnable: root.openDB<string, number>('runnable', NUMBERED_TEXT_TABLE),
     blobs: root.openDB<Buffer, string>('blobs', { encoding: 'binary' }),
     media: root.openDB<Buffer, string>('media', { encoding: 'binary' }),
+    drafts: root.openDB<string, number>('drafts', NUMBERED_TEXT_TABLE),
     erasures: root.openDB<string, number>('erasures', NUMBERED_TEXT_TABLE),
     meta: root.openDB<string, string>('meta', { ...TEXT_TABLE, useVersions: true }),
   };

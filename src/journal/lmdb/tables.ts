@@ -4,10 +4,15 @@
  * Version of the whole environment. A store with a higher version is not opened. A lower version is raised when the
  * store is opened for writing. From version 2 rows and blobs may be packed. From version 3 media have their own table.
  * From version 4 the rows of removed sessions are erased, as the table `erasures` says.
+ * From version 5 drafts have a table, and logs have `lost` records.
  */
-export const STORE_FORMAT = 4;
+export const STORE_FORMAT = 5;
 /** The tables that stores of earlier formats lack, each with the first format that has it. */
-export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.freeze({ media: 3, erasures: 4 });
+export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.freeze({
+  media: 3,
+  erasures: 4,
+  drafts: 5,
+});
 
 /** The file of an environment. */
 export const DATA_FILE = 'data.mdb';
@@ -24,6 +29,7 @@ export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
   runnable: 0x08,
   blobs: 0,
   media: 0,
+  drafts: 0x08,
   erasures: 0x08,
   meta: 0x100,
 });
@@ -38,6 +44,7 @@ export type TableName =
   | 'runnable'
   | 'blobs'
   | 'media'
+  | 'drafts'
   | 'erasures'
   | 'meta';
 

@@ -90,6 +90,8 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     hasMedium: (address) => engine.hasMedium(address),
     mediaOf: (key) => engine.mediaOf(key),
     blobsOf: (key) => engine.blobsOf(key),
+    draft: (key) => engine.draft(key),
+    draftKeys: () => engine.draftKeys(),
     erasures: () => engine.erasures(),
     async write(batch) {
       check();
