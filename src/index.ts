@@ -1,4 +1,6 @@
 /** The public API of troupe. */
+
+export type { AnswerDraft, LossReason } from './base/answer-draft.ts';
 export type { Limits } from './base/bounds.ts';
 export type { Clock, Random } from './base/clock.ts';
 export {

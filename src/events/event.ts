@@ -3,6 +3,7 @@
  * replayed. Durable events are numbered in one total order per session, without gaps. An event without `seq` is
  * ephemeral: a reader sees it live or not at all.
  */
+import type { LossReason } from '../base/answer-draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import type { Goal } from '../base/goals.ts';
 import type { Json } from '../base/json.ts';
@@ -205,6 +206,20 @@ export type EventBody =
       readonly thread: 'created' | 'continued' | 'replayed' | 'refused';
       readonly code?: string;
       readonly bytes?: number;
+    }
+  /**
+   * A model call ended after its answer had begun, and without an answer. `attempt`: from 1. `text` and `thinking`: what
+   * it streamed; a part, and no message. `truncated`: it streamed more. `usage`: the tokens that the provider reported.
+   */
+  | {
+      readonly type: 'llm.lost';
+      readonly turn: string;
+      readonly attempt: number;
+      readonly reason: LossReason;
+      readonly text: string;
+      readonly thinking?: string;
+      readonly truncated?: true;
+      readonly usage?: Usage;
     }
   /** `reason`: the reason that was given to `interrupt`. */
   | { readonly type: 'interrupt.acknowledged'; readonly reason?: string }

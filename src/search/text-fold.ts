@@ -138,6 +138,7 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
     case 'system':
     case 'evicted':
     case 'retried':
+    case 'lost':
     case 'interrupted':
     case 'released':
     case 'spawned':

@@ -3,6 +3,7 @@
  * the data it read is durable (A2).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
+import type { AnswerDraft } from '../../base/answer-draft.ts';
 import { defined } from '../../base/defined.ts';
 import { type ErrorShape, errorShape, TroupeError } from '../../base/errors.ts';
 import { addUsage, type Message, NO_USAGE, type Usage } from '../../base/messages.ts';
@@ -62,7 +63,7 @@ export function sessionReads(door: ShardDoor): SessionReads {
       return door.read(
         session,
         (actor) => {
-          const snapshot = snapshotOf(actor.state, clock.now());
+          const snapshot = snapshotOf(actor.state, clock.now(), shard.drafts.of(actor));
           const refusal = shard.life.callWaitOf(session)?.refusal ?? shard.residency.blockOf(actor.state);
           return refusal === undefined ? snapshot : blockedBy(snapshot, refusal);
         },
@@ -247,14 +248,21 @@ function viewportOf(shard: Shard, actor: SessionActor): readonly LoggedMessage[]
   return viewport(actor.state.messages, budget);
 }
 
-function snapshotOf(state: SessionState, now: number): SessionSnapshot {
+/** `draft`: that of a call which the log does not mention. */
+function snapshotOf(state: SessionState, now: number, draft: AnswerDraft | undefined = state.draft): SessionSnapshot {
   // A retry whose time has come counts as an ordinary call.
   const isRetrying = (state.current?.retryAt ?? 0) > now;
   const phase = phaseOf(state, isRetrying);
   return {
     state: state.state,
     status: statusOf(state),
-    ...defined({ phase, blocked: state.blocked, lastOutcome: state.last?.outcome, lastError: state.last?.error }),
+    ...defined({
+      phase,
+      blocked: state.blocked,
+      lastOutcome: state.last?.outcome,
+      lastError: state.last?.error,
+      draft,
+    }),
     mailbox: state.mailbox.length,
     seq: state.eventSeq,
     children: [...state.children.values()].map(({ id, name, exited }) => ({

@@ -3,6 +3,7 @@
  */
 
 import type { AgentPlan } from '../../../actors/agent-plan.ts';
+import type { AnswerDraft } from '../../base/answer-draft.ts';
 import type { Limits } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Goal, GoalChange } from '../../base/goals.ts';
@@ -132,6 +133,11 @@ export interface SessionSnapshot {
   readonly lastOutcome?: LastOutcome;
   /** The error of the last turn, if it failed. */
   readonly lastError?: LastError;
+  /**
+   * Text of the running model call as it was up to a second ago, or of a call that was lost, until the model answers or
+   * the next half-step begins.
+   */
+  readonly draft?: AnswerDraft;
   readonly mailbox: number;
   readonly seq: number;
   readonly children: readonly { readonly id: string; readonly name: string; readonly exited?: string }[];

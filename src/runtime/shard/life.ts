@@ -20,6 +20,7 @@ import { hasEnded } from '../../session/state/child-link.ts';
 import { storeRoots } from '../reading/fork-roots.ts';
 import { isHeadBlocked } from '../reading/head.ts';
 import type { Admission } from './admission.ts';
+import type { AnswerDrafts } from './answer-drafts.ts';
 import type { CommitQueue } from './commit-queue.ts';
 import type { EditQueue } from './edit-queue.ts';
 import type { Eraser } from './eraser.ts';
@@ -46,6 +47,7 @@ export interface LifeParts {
   readonly waiters: ShardWaiters;
   readonly edits: EditQueue;
   readonly eraser: Eraser;
+  readonly drafts: AnswerDrafts;
 }
 
 /** See the head of the file. */
@@ -62,6 +64,7 @@ export class Life {
   readonly #waiters: ShardWaiters;
   readonly #edits: EditQueue;
   readonly #eraser: Eraser;
+  readonly #drafts: AnswerDrafts;
   /** The checks of `standStill` and `close`: each ends a wait when its condition holds. Both may wait at once. */
   readonly #onStill = new Set<() => void>();
   #standsStill = false;
@@ -81,6 +84,7 @@ export class Life {
     this.#waiters = given.waiters;
     this.#edits = given.edits;
     this.#eraser = given.eraser;
+    this.#drafts = given.drafts;
   }
 
   /** Why no transition may run: the store refuses writes, or the shard is closed. */
@@ -113,6 +117,8 @@ export class Life {
 
   /** Resumes everything that was interrupted (A10), one slice per tick. */
   resumeInterrupted(): void {
+    this.#drafts.load();
+    this.#work.forgetGivenUp();
     this.#interrupted.resumeAll();
     this.#eraser.begin();
   }

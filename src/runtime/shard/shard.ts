@@ -13,6 +13,7 @@ import { approvalPolicy } from '../../session/rules/run-loop.ts';
 import type { SessionState } from '../../session/state/state.ts';
 import { EventReplays } from '../reading/event-replay.ts';
 import { Admission } from './admission.ts';
+import { AnswerDrafts } from './answer-drafts.ts';
 import { CommitQueue } from './commit-queue.ts';
 import { EditQueue } from './edit-queue.ts';
 import { Eraser } from './eraser.ts';
@@ -40,6 +41,7 @@ export class Shard {
   readonly residency: Residency;
   readonly transitions: Transitions;
   readonly life: Life;
+  readonly drafts: AnswerDrafts;
   readonly #work: SessionWork;
 
   constructor(parts: ShardParts) {
@@ -76,18 +78,6 @@ export class Shard {
       approvalsMs: ({ state, agent }) => this.approvalsMs(state, agent),
     });
     const live = new Admission(limits, (id) => this.transitions.submit(id, [{ type: 'wake' }]));
-    const work = new SessionWork(parts, {
-      timers,
-      submit: (id, inputs, reply) => this.transitions.submit(id, inputs, reply),
-      find: (id) => residency.find(id),
-      inMemory: (id) => residency.inMemory(id),
-      agentOf: (actor) => residency.agentOf(actor),
-      isWatched: (id) => this.subscribers.isWatched(id),
-      publish: (session, body) => this.transitions.publish(session, body),
-      still: () => this.life.still(),
-      isClosing: () => this.life.isClosing,
-    });
-    this.#work = work;
     const commits = new CommitQueue({
       flushed: async () => {
         await journal.flushed();
@@ -99,6 +89,22 @@ export class Shard {
       soon,
       clock,
     });
+    this.drafts = new AnswerDrafts(journal, commits);
+    const { drafts } = this;
+    const work = new SessionWork(parts, {
+      timers,
+      drafts,
+      submit: (id, inputs, reply) => this.transitions.submit(id, inputs, reply),
+      find: (id) => residency.find(id),
+      inMemory: (id) => residency.inMemory(id),
+      agentOf: (actor) => residency.agentOf(actor),
+      isWatched: (id) => this.subscribers.isWatched(id),
+      publish: (session, body) => this.transitions.publish(session, body),
+      still: () => this.life.still(),
+      isClosing: () => this.life.isClosing,
+      isOver: () => this.life.isOver,
+    });
+    this.#work = work;
     const outage = new StoreOutage({
       journal,
       clock,
@@ -141,7 +147,7 @@ export class Shard {
       isDegraded: () => outage.error !== undefined,
       failed: (thrown) => logThrown(host, 'a removed session cannot be erased now', thrown),
     });
-    const shared = { parts, residency, commits, work, timers, live, interrupted, waiters, edits };
+    const shared = { parts, residency, commits, work, timers, live, interrupted, waiters, edits, drafts };
     this.transitions = new Transitions({
       ...shared,
       subscribers: this.subscribers,

@@ -24,6 +24,7 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
   if (state.current?.halfStep !== record.halfStep) throw new Error('S3: an answer to no current half-step');
   state.sealedSeq = state.nextMessageSeq - 1;
   state.isReturning = false;
+  state.draft = undefined;
   countUsage(state, record.usage);
   if (record.container !== undefined) state.container = record.container;
   const text = answerText(record.content);

@@ -46,6 +46,7 @@ import {
   applySystem,
   applyUpgraded,
 } from './lifecycle.ts';
+import { applyLost } from './lost-answer.ts';
 import { applyAccepted, applyDropped, applyLetterDropped, applyPoisoned, applyRecalled } from './mailbox.ts';
 import { applyMemory } from './memory.ts';
 import { applyModel } from './models.ts';
@@ -117,6 +118,8 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return applyRetried(fold, record);
     case 'failed':
       return applyFailed(fold, record);
+    case 'lost':
+      return applyLost(fold, record);
     case 'noted':
       fold.append({ type: 'system_message', content: record.content, tokens: estimateTokens(record.content) });
       return;

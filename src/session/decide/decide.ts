@@ -9,6 +9,7 @@
 
 import { decideBudget, decideChildSpent, decideJoinBudget } from '../rules/budget.ts';
 import { decideHeal } from '../rules/healing.ts';
+import { decideLostAnswer } from '../rules/lost-answer.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Environment, Input } from '../state/inputs.ts';
 import type { RecordOf } from '../state/records.ts';
@@ -155,6 +156,8 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideUpgraded(state, input, environment);
     case 'recover':
       return decideRecovery(state, environment);
+    case 'answerLost':
+      return decideLostAnswer(input, environment);
     case 'startTask':
       return decideStartTask(state, input.title);
     case 'undo':

@@ -15,7 +15,7 @@ import type { EditRequest, TransientMessage } from './edit-request.ts';
 import type { AnsweredElicitation } from './elicitation.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { ReadContent } from './messages.ts';
-import type { Entry, SessionRecord } from './records.ts';
+import type { Entry, LostAnswer, SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
 import type { UpgradeAnswer, UpgradeEffect, VersionFacts, VersionSurroundings } from './version.ts';
 
@@ -311,6 +311,8 @@ export type Input =
   /** The `upgrade` function has returned the edits with which the session moves to the current version. */
   | UpgradeAnswer
   | { readonly type: 'recover' }
+  /** A model call ended after its answer had begun, and without an answer. */
+  | ({ readonly type: 'answerLost' } & LostAnswer)
   /** The results of these calls are lost: no pool holds the calls any more, and no result has come. */
   | { readonly type: 'heal'; readonly callIds: readonly string[] }
   | { readonly type: 'startTask'; readonly title?: string }

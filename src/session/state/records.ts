@@ -4,6 +4,7 @@
  * promotion names entries and moves nothing. An answer is stored once and split into messages when it is applied.
  */
 
+import type { LossReason } from '../../base/answer-draft.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import { isRecord, type Json } from '../../base/json.ts';
@@ -168,6 +169,21 @@ export type SessionRecord =
       readonly bounced?: number | readonly number[];
       /** True if the session is blocked until `resumed`, for example because authentication failed. */
       readonly blocks?: boolean;
+    }
+  /**
+   * A model call ended after its answer had begun, and without an answer. `turn`: the number of its turn. `text`: what
+   * it streamed, at most `DRAFT_CHARACTERS_MAX` with `thinking`. `usage`: the tokens that the provider reported.
+   */
+  | {
+      readonly type: 'lost';
+      readonly halfStep: number;
+      readonly attempt: number;
+      readonly turn: number;
+      readonly reason: LossReason;
+      readonly text: string;
+      readonly thinking?: string;
+      readonly truncated?: true;
+      readonly usage?: Usage;
     }
   | { readonly type: 'noted'; readonly content: string }
   | {
@@ -470,3 +486,6 @@ export function decodeTransition(text: string, media?: SharedMedia): TransitionR
 
 /** The record of a type. */
 export type RecordOf<T extends SessionRecord['type']> = Extract<SessionRecord, { type: T }>;
+
+/** What a model call streamed before it ended without an answer. */
+export type LostAnswer = Omit<RecordOf<'lost'>, 'type'>;

@@ -21,6 +21,7 @@
  *     entry (A7).
  */
 
+import type { AnswerDraft } from '../../base/answer-draft.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
 import type { ContentBlock, TurnAgent, Usage } from '../../base/messages.ts';
@@ -303,6 +304,8 @@ export interface SessionState {
   /** Every tool-use id in `messages` and `hidden`. If a model repeats one of these ids, the new id is rewritten. */
   callIds: Set<string>;
   current: CurrentCall | undefined;
+  /** The text of a lost answer, until the session's model answers again or its next half-step begins. */
+  draft: AnswerDraft | undefined;
   turn: RunningTurn | undefined;
   keys: Map<string, { readonly id: number; readonly fingerprint: string; readonly seq: number }>;
   /** Outcomes of keyed history operations, oldest first; undefined until there is one. */
@@ -409,6 +412,7 @@ export function emptyState(id: string): SessionState {
     openCalls: new Map(),
     callIds: new Set(),
     current: undefined,
+    draft: undefined,
     turn: undefined,
     keys: new Map(),
     editKeys: undefined,
