@@ -1,5 +1,5 @@
 /**
- * What a model call has streamed so far, on the session's thread: the sum of the drafts that the pool reported.
+ * The text of a running model call on the session's thread: the sum of the drafts that the pool reported.
  *
  * Owns: a copy of the text. Does not own: its bound, which the pool keeps.
  */
@@ -9,7 +9,7 @@ import { TextBuffer } from '../src/base/text-buffer.ts';
 import type { ModelCompletion, StreamDraft } from '../src/models/pool.ts';
 import type { LostAnswer } from '../src/session/state/records.ts';
 
-/** What a call has streamed and counted. */
+/** The text and tokens of a call so far. */
 export type DraftText = Pick<LostAnswer, 'text' | 'thinking' | 'truncated' | 'usage'>;
 
 /** See the head of the file. */
@@ -37,7 +37,7 @@ export class CallDraft {
   }
 }
 
-/** What is lost with a completion of a call that was given up: the rest of its draft, or a whole answer. */
+/** The part of a call that was given up which no draft has yet. */
 export function lostWith(completion: ModelCompletion): StreamDraft | undefined {
   if ('error' in completion) return completion.lost;
   // The answer came in the same moment as the cancellation.

@@ -64,11 +64,11 @@ export type ModelCompletion =
       readonly ms: number;
       /** The stack of the error that a faulty provider threw, for the log. */
       readonly stack?: string;
-      /** What the call had streamed since its last draft; missing if there is nothing. */
+      /** The text and tokens since the call's last draft; missing if there are none. */
       readonly lost?: StreamDraft;
     };
 
-/** What a call has streamed since its previous draft. */
+/** The text and tokens of a call since its previous draft. */
 export interface StreamDraft {
   /** Neighbours of one type are joined. All drafts of a call have at most `DRAFT_CHARACTERS_MAX` together. */
   readonly pieces: readonly ModelDelta[];

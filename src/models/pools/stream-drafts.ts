@@ -18,8 +18,8 @@ export interface DraftedPart {
 }
 
 /**
- * What a call has streamed since its previous draft, and what it counted; undefined if nothing is new. Notes it as
- * drafted. `more`: pieces after those in `streamed`.
+ * The text and tokens of a call since its previous draft; undefined if nothing is new. Notes them as drafted. `more`:
+ * pieces after those in `streamed`.
  */
 export function nextDraft(
   streamed: StreamedText,

@@ -65,7 +65,7 @@ export class AnswerDrafts {
     if (this.#journal.nameOf(call.key) !== call.session) return;
     this.#journal.drafts.put(call.key, JSON.stringify({ halfStep, attempt, turn, ...draft }));
     this.#live.set(call.key, { call, draft });
-    // No caller waits for this item, so it starts no flush of its own and shares one with all others of this moment.
+    // No caller waits for this item, so it waits for the next flush, with all other drafts of this moment.
     this.#commits.add({ release: () => undefined, refuse: () => undefined }, true);
   }
 

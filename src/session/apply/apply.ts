@@ -16,7 +16,7 @@ import type { ReadContent } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { estimateTokens } from '../state/tokens.ts';
-import { applyResponded } from './answer.ts';
+import { applyLost, applyResponded } from './answer.ts';
 import {
   applyBudget,
   applyBudgetUsed,
@@ -46,7 +46,6 @@ import {
   applySystem,
   applyUpgraded,
 } from './lifecycle.ts';
-import { applyLost } from './lost-answer.ts';
 import { applyAccepted, applyDropped, applyLetterDropped, applyPoisoned, applyRecalled } from './mailbox.ts';
 import { applyMemory } from './memory.ts';
 import { applyModel } from './models.ts';

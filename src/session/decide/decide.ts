@@ -9,13 +9,12 @@
 
 import { decideBudget, decideChildSpent, decideJoinBudget } from '../rules/budget.ts';
 import { decideHeal } from '../rules/healing.ts';
-import { decideLostAnswer } from '../rules/lost-answer.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Environment, Input } from '../state/inputs.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { decideActivation } from './activation.ts';
-import { decideAnswer, decideModelFailure, decideRetryDue } from './answer.ts';
+import { decideAnswer, decideLostAnswer, decideModelFailure, decideRetryDue } from './answer.ts';
 import { decideApproval, decideApprovalsExpired } from './approval.ts';
 import {
   decideBirth,

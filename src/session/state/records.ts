@@ -487,5 +487,5 @@ export function decodeTransition(text: string, media?: SharedMedia): TransitionR
 /** The record of a type. */
 export type RecordOf<T extends SessionRecord['type']> = Extract<SessionRecord, { type: T }>;
 
-/** What a model call streamed before it ended without an answer. */
+/** The text and tokens of a model call that ended without an answer. */
 export type LostAnswer = Omit<RecordOf<'lost'>, 'type'>;
