@@ -14,7 +14,7 @@
  *  I7 with faults off everything finishes;
  *  I8 while a call of the provider waits for its result, a half-step claims nothing but results (R52);
  *  I10 a model's answers stay a prefix of its next request within an epoch;
- *  I11 the usage of a session is the sum of its answers;
+ *  I11 the usage of a session is the sum of its answers, lost ones included;
  *  I12 a session that is read from its snapshot equals the fold of its whole log;
  *  I13 an acknowledged fork exists, and begins with its parent's messages as they were when it was made;
  *  I14 a call that needs approval runs only when it was allowed, and no call of a suspended run runs;
@@ -48,7 +48,9 @@
  *  I31 a dead letter is in the list, or was sent again once with its content, or was dropped on request; an acknowledged
  *      receipt names the letter's new entry (checked by `letters/dead-letters.ts`);
  *  I32 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
- *      of that version; a turn begins with the current one (checked in `versions/`).
+ *      of that version; a turn begins with the current one (checked in `versions/`);
+ *  I34 a lost answer is the beginning of what one call streamed, with the tokens that the model counted, and is recorded
+ *      once; no draft outlives the answer of its half-step or its session (checked by `families/drafts.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';
@@ -56,6 +58,7 @@ import { historyMessages } from '../../session/history/history-form.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import { checkAnswers, checkReplies } from './answer-invariants.ts';
 import { checkBudgets } from './families/budgets.ts';
+import { checkLost } from './families/drafts.ts';
 import { endsOf } from './families/spawn-line.ts';
 import { type CallStory, digestOf, isWithin, type Ledger, type MessageStory, type Outcome } from './ledger.ts';
 import type { SessionStory } from './session-story.ts';
@@ -126,6 +129,7 @@ export class Invariants {
       this.#checkRefusals(story);
       this.#checkForks(story, stories);
       checkAnswers(this.#ledger, story, this.#correctionsMax);
+      checkLost(this.#ledger, story);
     }
     this.#checkPublished(stories);
     this.#checkDeleted(names);

@@ -9,6 +9,7 @@ import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
 import { BudgetChanges, budgetRandom } from './families/budgets.ts';
+import { checkDrafts } from './families/drafts.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
 import { FollowUps, followUpRandom } from './families/follow-ups.ts';
 import type { LifeParts } from './families/life-actions.ts';
@@ -451,6 +452,7 @@ class Simulation {
     const reading = await this.#reader.read();
     this.#invariants.check(reading);
     checkErasures(this.#erasures());
+    checkDrafts(this.#machine.stores, this.#ledger, reading.stories);
     this.#letters?.check(this.#ledger, reading.stories);
     return reading;
   }
