@@ -3,6 +3,7 @@
  * `register.mjs` puts one of them in place while its file is loaded.
  */
 import { answerBugs } from './answer-bugs.ts';
+import { draftBugs } from './draft-bugs.ts';
 import { enricherBugs } from './enricher-bugs.ts';
 import { erasureBugs } from './erasure-bugs.ts';
 import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
@@ -20,6 +21,7 @@ import { webhookBugs } from './webhook-bugs.ts';
 export const plantedBugs: readonly PlantedBug[] = [
   ...storeBugs,
   ...erasureBugs,
+  ...draftBugs,
   ...sessionBugs,
   ...eventAndPoolBugs,
   ...historyBugs,

@@ -33,7 +33,7 @@ const schema = z.object({
   text: z.string(),
   thinking: z.string().optional(),
   truncated: z.literal(true).optional(),
-  usage: z.unknown(),
+  usage: z.unknown().optional(),
 });
 
 /** See the head of the file. */

@@ -162,12 +162,19 @@ test('E6: without its agent a session shows the stored draft, and its log stays 
   const agents = [agent({ name: 'writer' })];
   const first = await kit.open({ directory, agents, provider: before.provider });
   await first.session('s').send('Go');
-  stream(await before.calls.take());
+  // This model reports no tokens.
+  (await before.calls.take()).context.onDelta({ type: 'text', text: CANARY });
   await shown(first.session('s'));
   await first.close({ deadlineMs: 0 });
   const second = await kit.open({ directory, agents: [agent({ name: 'other' })], provider: before.provider });
   expect((await second.session('s').state()).draft).toMatchObject({ text: CANARY, lost: 'restart' });
   expect(await lostEvents(second.session('s'))).toEqual([]);
+  await second.close();
+  const third = await kit.open({ directory, agents, provider: before.provider });
+  await before.calls.take();
+  const [lost] = await lostEvents(third.session('s'));
+  expect(lost).toMatchObject({ text: CANARY, reason: 'restart' });
+  expect(lost).not.toHaveProperty('usage');
 });
 
 describe('on a clock of the test', () => {
