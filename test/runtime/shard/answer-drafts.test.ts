@@ -139,7 +139,7 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
   });
 });
 
-test('E6: kill -9 in the middle of a stream', async () => {
+test('E6, F03: kill -9 in the middle of a stream', async () => {
   const directory = await kit.directory();
   const child = startChild(new URL('../fixtures/streaming-process.ts', import.meta.url), [directory]);
   await child.said('draft: one two');
