@@ -2,8 +2,9 @@
  * Schemas of the answers of the HTTP interface. The document at `/openapi.json` is built from them, and the tests
  * validate against them.
  */
-import { LOSS_REASONS } from '../base/answer-draft.ts';
+
 import { z } from 'zod';
+import { LOSS_REASONS } from '../base/answer-draft.ts';
 import { SESSION_STATES, SESSION_STATUSES, TURN_OUTCOMES } from '../events/event.ts';
 
 const stateName = z.enum(SESSION_STATES);

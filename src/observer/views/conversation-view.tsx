@@ -72,7 +72,9 @@ export function ConversationView(props: {
               flag={flagOf(streamed)}
             />
           ) : null}
-          {streamed.text !== '' ? <TalkItem key="text" view={{ ...STREAMED, body: streamed.text }} flag={flagOf(streamed)} /> : null}
+          {streamed.text !== '' ? (
+            <TalkItem key="text" view={{ ...STREAMED, body: streamed.text }} flag={flagOf(streamed)} />
+          ) : null}
           {waiting.map(({ entry, view }) => (
             <TalkItem
               key={`entry ${entry.id}`}

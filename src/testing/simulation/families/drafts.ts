@@ -11,11 +11,16 @@ import { readUsage } from '../../../models/usage.ts';
 import type { SessionRecord } from '../../../session/state/records.ts';
 import type { SessionState } from '../../../session/state/state.ts';
 import type { Ledger, StreamedCall } from '../ledger.ts';
-import type { SessionStory } from '../session-story.ts';
-import type { Stories } from '../store-reading.ts';
 
 /** A lost answer in a log. */
 export type LostFact = Extract<SessionRecord, { type: 'lost' }>;
+
+/** The parts of a session's story that the checks read. */
+interface DraftedStory {
+  readonly id: string;
+  readonly lost: readonly LostFact[];
+  readonly responded: ReadonlySet<number>;
+}
 
 /** The call that streams these blocks and reports this usage; `usage` undefined: it reports none. */
 export function streamedCall(content: unknown, usage: unknown): StreamedCall {
@@ -37,7 +42,7 @@ export function draftFault(
 }
 
 /** Checks that each lost answer is the beginning of another call of its session. */
-export function checkLost(ledger: Ledger, { id, lost }: SessionStory): void {
+export function checkLost(ledger: Ledger, { id, lost }: DraftedStory): void {
   if (lost.length === 0) return;
   const left = [...(ledger.streams.get(id) ?? [])];
   for (const fact of lost.toSorted((a, b) => b.text.length - a.text.length)) {
@@ -58,7 +63,11 @@ function isBeginning({ text, usage }: LostFact, call: StreamedCall): boolean {
 }
 
 /** Checks the drafts that a process left in its stores. */
-export function checkDrafts(stores: readonly MemoryStore[], ledger: Ledger, stories: Stories): void {
+export function checkDrafts(
+  stores: readonly MemoryStore[],
+  ledger: Ledger,
+  stories: ReadonlyMap<string, DraftedStory>,
+): void {
   for (const [shard, { drafts, names }] of stores.entries()) {
     for (const [key, text] of drafts) {
       const name = names.get(key);

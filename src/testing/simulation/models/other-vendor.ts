@@ -109,7 +109,9 @@ export class OtherVendor {
     const trouble = troubles.of(SOUTH, process);
     if (trouble !== undefined) throw this.#failure(session, trouble);
     const parts = this.#answerParts(process, request);
-    const deltas = parts.filter(({ type }) => type === 'text-delta').map(({ delta }) => ({ type: 'text', text: delta }));
+    const deltas = parts
+      .filter(({ type }) => type === 'text-delta')
+      .map(({ delta }) => ({ type: 'text', text: delta }));
     surroundings.ledger.streamed(session, streamedCall(deltas, undefined));
     const stream = new ReadableStream<unknown>({
       start: async (controller) => {
