@@ -47,6 +47,11 @@ export interface EventQueueOptions {
   readonly until?: (event: SessionEvent) => boolean;
   /** The event as this reader sees it, or undefined to leave it out. A throw fails the iteration. */
   readonly view?: (event: SessionEvent) => SessionEvent | undefined;
+  /**
+   * False for a session whose live events are not taken. They need no room, so they can push no other event out. Default:
+   * all sessions.
+   */
+  readonly isMeant?: (session: string) => boolean;
   /** False if text and thinking deltas are not wanted. */
   readonly deltas?: boolean;
   /** True if a note comes before the first delta that the reader should get (E6). */
@@ -180,6 +185,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   }
 
   #receive(event: SessionEvent): void {
+    if (this.#options.isMeant?.(event.session) === false) return;
     const isDelta = event.type === 'text.delta' || event.type === 'thinking.delta';
     if (isDelta && (this.#isJoining || this.#options.deltas === false)) return;
     if (this.#options.replay === undefined || event.seq === undefined) {

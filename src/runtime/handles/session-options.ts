@@ -8,8 +8,8 @@ import {
   SERVER_PAGE_MAX,
 } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
-import { ConfigError, ContentError, describeValue, InvalidArgumentError } from '../../base/errors.ts';
-import { checkSessionId } from '../../base/ids.ts';
+import { ConfigError, ContentError, describeValue, InvalidArgumentError, InvalidNameError } from '../../base/errors.ts';
+import { checkSessionId, idWithin, tenantOf } from '../../base/ids.ts';
 import { type Json, NotPlainError, stableText, toPlainJson, wellFormed } from '../../base/json.ts';
 import type { Deliver } from '../../base/messages.ts';
 import { parseOption } from '../../base/parse-option.ts';
@@ -62,7 +62,10 @@ export interface ForkOptions {
    * messages.
    */
   readonly at?: number;
-  /** The fork's id; default `<parent>:fork-<n>`. A fork on another thread gets a copy of the messages. */
+  /**
+   * The fork's id; default `<parent>:fork-<n>`. A fork on another thread gets a copy of the messages. It is of the same
+   * tenant as its parent.
+   */
   readonly id?: string;
 }
 
@@ -186,13 +189,23 @@ function callIdOf(method: string, callId: unknown): string {
   return parseOption(z.string(), `${method}.callId`, callId);
 }
 
-/** The options of `session.fork`, checked. Throws `ConfigError`, `InvalidArgumentError`, `InvalidNameError`. */
-export function checkForkOptions(options: unknown): ForkOptions {
+/** The options of a session's `fork`, checked. Throws `ConfigError`, `InvalidArgumentError`, `InvalidNameError`. */
+export function checkForkOptions(options: unknown, session: string): ForkOptions {
   const { at, id } = parseOption(forkSchema, 'fork', options);
   if (at !== undefined && !(Number.isSafeInteger(at) && at > 0)) {
     throw new InvalidArgumentError('invalid_argument', `\`at\` must be the seq of a message, got ${at}`);
   }
-  return { ...defined({ at }), ...(id === undefined ? {} : { id: checkSessionId(id) }) };
+  return { ...defined({ at }), ...(id === undefined ? {} : { id: forkId(session, id) }) };
+}
+
+/** The id of a fork, which is of the same tenant as its session. An id without a tenant is taken as one of that tenant. */
+function forkId(session: string, given: string): string {
+  const tenant = tenantOf(session);
+  const id = idWithin(tenant, checkSessionId(given));
+  if (id !== undefined && tenantOf(id) === tenant) return id;
+  throw new InvalidNameError(
+    `a fork of ${JSON.stringify(session)} is of the same tenant, so ${JSON.stringify(given)} cannot be its id`,
+  );
 }
 
 /** A storable copy of a value. Throws `ContentError`. */

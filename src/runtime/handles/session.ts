@@ -448,7 +448,7 @@ export class Session<Answer = string> {
    * `InvalidNameError` (an id that is taken, or too long), `ConfigError`.
    */
   async fork(options: ForkOptions = {}): Promise<Session<Answer>> {
-    const { id, ...cut } = checkForkOptions(options);
+    const { id, ...cut } = checkForkOptions(options, this.id);
     const { id: session, link, sibling, output } = this.#parts;
     if (id === undefined) {
       const made = await link.call('session.fork', { session, ...cut }, false);
