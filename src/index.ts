@@ -121,18 +121,18 @@ export type {
   StructuredSendOptions,
   UsageOptions,
 } from './runtime/handles/session-options.ts';
-export type {
-  SpawnAllOptions,
-  SpawnExtra,
-  SpawnOptions,
-  StructuredSpawnOptions,
-} from './runtime/handles/spawn-options.ts';
 export {
   type MessageSearchOptions,
   type MessageSearchResult,
   SessionsView,
   Tenant,
 } from './runtime/handles/sessions-view.ts';
+export type {
+  SpawnAllOptions,
+  SpawnExtra,
+  SpawnOptions,
+  StructuredSpawnOptions,
+} from './runtime/handles/spawn-options.ts';
 export type { WaitingOptions } from './runtime/handles/waiting.ts';
 export {
   type Agent,

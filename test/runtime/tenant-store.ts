@@ -35,7 +35,7 @@ export const clerk: ReturnType<typeof agent> = agent({
 const TREES = [
   { prefix: 'acme~', word: 'heron' },
   { prefix: `${OTHER}~`, word: CANARY },
-  { prefix: '', word: 'plain' },
+  { prefix: '', word: 'pelican' },
 ] as const;
 
 /** Makes the store and opens it. Each group has the sessions `chat` (idle, a child, a dead letter) and `till` (waits). */
@@ -62,5 +62,6 @@ export async function openTenants(kit: RuntimeKit, options: TestOptions = {}): P
 /** Fails if a value names the other tenant, or has a text of it or of a session without a tenant. */
 export function expectNoOther(value: unknown, about: string): void {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
-  for (const word of [CANARY, OTHER, 'plain']) expect(text.includes(word), `${about} shows ${word}: ${text}`).toBe(false);
+  for (const word of [CANARY, OTHER, 'pelican'])
+    expect(text.includes(word), `${about} shows ${word}: ${text}`).toBe(false);
 }

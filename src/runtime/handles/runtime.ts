@@ -3,11 +3,7 @@
  * shards.
  */
 import { z } from 'zod';
-import {
-  CLOSE_DEADLINE_MS,
-  READY_WAIT_MS,
-  WEBHOOK_CLOSE_MS,
-} from '../../base/bounds.ts';
+import { CLOSE_DEADLINE_MS, READY_WAIT_MS, WEBHOOK_CLOSE_MS } from '../../base/bounds.ts';
 import { ConfigError, type TroupeError } from '../../base/errors.ts';
 import { checkTenantName } from '../../base/ids.ts';
 import { orAborted } from '../../base/lazy-abort.ts';

@@ -151,8 +151,7 @@ export abstract class SessionsView {
     /** Deletes a session and its descendants; false when there was none. */
     readonly delete: (id: string) => Promise<boolean>;
   } = {
-    list: async (options = {}) =>
-      listSessions(this.#parts.links, (id) => this.#linkOf(id), options, this.#tenant),
+    list: async (options = {}) => listSessions(this.#parts.links, (id) => this.#linkOf(id), options, this.#tenant),
     get: async (given) => {
       const id = this.#reached(given);
       return id === undefined ? undefined : this.#linkOf(id).call('sessions.get', { session: id }, true);
