@@ -54,7 +54,7 @@ export function tenantOf(id: SessionId): string | undefined {
   return end === -1 ? undefined : id.slice(0, end);
 }
 
-/** What the ids of a tenant's sessions begin with. */
+/** The beginning of the ids of a tenant's sessions. */
 export function tenantPrefix(tenant: string): string {
   return `${tenant}${TENANT_END}`;
 }

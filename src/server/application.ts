@@ -102,7 +102,7 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
   };
 }
 
-/** What a caller reaches: the whole runtime, or the sessions of its tenant. */
+/** The reach of a caller: the whole runtime, or the sessions of its tenant. */
 type Reached = Pick<Call, 'caller' | 'server' | 'whole'>;
 
 /** The reach of each caller. The views of the tenants are made once. */

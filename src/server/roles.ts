@@ -10,7 +10,7 @@ import { HttpProblem } from './problem.ts';
 const ROLES = ['reader', 'writer', 'approver', 'admin'] as const;
 
 /**
- * What a token may be used for. `reader`: to read. `writer`: also to send, spawn, interrupt and change sessions.
+ * The use of a token. `reader`: to read. `writer`: also to send, spawn, interrupt and change sessions.
  * `approver`: to read, and to decide calls and answer questions. `admin`: everything, also to delete, to handle dead
  * letters, to set budgets, and to make backups.
  */

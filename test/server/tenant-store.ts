@@ -15,7 +15,7 @@ export const OTHER = 'globex';
 
 const pay = tool({ name: 'pay', description: 'Pays.', effect: 'keyed', input: { type: 'object' }, run: () => 'paid' });
 
-/** Calls the tool that its user names (`name {json}`), and otherwise repeats what it was told. */
+/** Calls the tool that its user names (`name {json}`), and otherwise repeats the message. */
 export const provider: ReturnType<typeof scripted> = scripted(({ messages }) => {
   const content = messages.at(-1)?.content;
   const [block] = Array.isArray(content) ? content : [];
