@@ -8,10 +8,10 @@ import { createClient } from '../../src/client/index.ts';
 import type { Runtime } from '../../src/index.ts';
 import type { Role, RunningServer, TokenOptions } from '../../src/server/index.ts';
 import { handler, serve } from '../../src/server/index.ts';
-import { CANARY, expectNoOther, OTHER, openTenants } from './tenant-store.ts';
 import { readEvents } from '../support/event-reader.ts';
 import { failure } from '../support/runtime-kit.ts';
 import { type Answer, echo, serverKit } from './support.ts';
+import { CANARY, expectNoOther, OTHER, openTenants } from './tenant-store.ts';
 
 const kit = serverKit();
 const servers: RunningServer[] = [];

@@ -6,8 +6,8 @@
 import { expect, test } from 'vitest';
 import type { Session, SessionEvent } from '../../../src/index.ts';
 import { SessionsView, Tenant } from '../../../src/runtime/handles/sessions-view.ts';
-import { failure, MATRIX, runtimeKit } from '../../support/runtime-kit.ts';
 import { CANARY, clerk, expectNoOther, OTHER, openTenants, provider } from '../../server/tenant-store.ts';
+import { failure, MATRIX, runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 
