@@ -117,6 +117,7 @@ export type {
   ApprovalDecision,
   ForkOptions,
   PageOptions,
+  ReplyOptions,
   SendOptions,
   StructuredSendOptions,
   UsageOptions,

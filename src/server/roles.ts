@@ -42,6 +42,11 @@ const INCLUDED_IN: Readonly<Record<Role, readonly Role[]>> = {
   admin: ['admin'],
 };
 
+/** The author of a caller's decisions; undefined for a caller without a name. */
+export function authorOf(caller: Caller): string | undefined {
+  return caller === ANYONE ? undefined : caller.name;
+}
+
 /** The caller of a server without tokens, and of the option `token`. */
 export const ANYONE: Caller = { name: 'token', tenant: undefined, roles: new Set(['admin']) };
 

@@ -25,6 +25,7 @@ import {
   viewMode,
   wholeNumber,
 } from './query-parts.ts';
+import { authorOf } from './roles.ts';
 import { json, jsonInTick, type Route, type RouteAnswer, route } from './route.ts';
 
 const place = wholeNumber.describe('The value of next in the previous page');
@@ -260,10 +261,10 @@ const approve = route({
     UNKNOWN,
     problemAnswer(400, 'An input that cannot be stored'),
   ],
-  async handle({ part, body, server: { runtime } }) {
+  async handle({ part, body, caller, server: { runtime } }) {
     const session = runtime.session(await known(runtime, part('id')));
     const { callId, allow, reason, input } = body;
-    const decided = await session.approve(callId, { allow, ...defined({ reason, input }) });
+    const decided = await session.approve(callId, { allow, ...defined({ reason, input, by: authorOf(caller) }) });
     return json({ callId, allow, decided });
   },
 });
@@ -290,10 +291,12 @@ const answer = route({
     UNKNOWN,
     problemAnswer(400, 'An answer that does not fit; the question still waits. Or a call that needs an approval'),
   ],
-  async handle({ part, body, server: { runtime } }) {
+  async handle({ part, body, caller, server: { runtime } }) {
     const session = runtime.session(await known(runtime, part('id')));
     const { callId } = body;
-    const isAnswered = 'value' in body ? session.answer(callId, body.value) : session.decline(callId, body.reason);
+    const by = defined({ by: authorOf(caller) });
+    const isAnswered =
+      'value' in body ? session.answer(callId, body.value, by) : session.decline(callId, body.reason, by);
     return json({ callId, answered: await isAnswered });
   },
 });

@@ -4,8 +4,9 @@
  * Version of the whole environment. A store with a higher version is not opened. A lower version is raised when the
  * store is opened for writing. From version 2 rows and blobs may be packed. From version 3 media have their own table.
  * From version 4 the rows of removed sessions are erased, as the table `erasures` says.
+ * From version 5 a decision may name its author, which publishes one more event.
  */
-export const STORE_FORMAT = 4;
+export const STORE_FORMAT = 5;
 /** The tables that stores of earlier formats lack, each with the first format that has it. */
 export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.freeze({ media: 3, erasures: 4 });
 

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import {
   APPROVAL_REASON_CHARACTERS_MAX,
+  AUTHOR_CHARACTERS_MAX,
   BUDGET_TOKENS_MAX,
   PAGE_BYTES_MAX,
   SERVER_PAGE_DEFAULT,
@@ -86,6 +87,14 @@ export interface ApprovalDecision {
   readonly reason?: string;
   /** Another input for an allowed call. It is checked against the tool's schema like any input. */
   readonly input?: Readonly<Record<string, unknown>>;
+  /** The person or program that decides, for the record: `approval.decided` names it. At most 256 characters. */
+  readonly by?: string;
+}
+
+/** Options of `answer` and `decline`. */
+export interface ReplyOptions {
+  /** The person or program that answers, as in `ApprovalDecision`. */
+  readonly by?: string;
 }
 
 const wholeNumber = z.number().int().min(0);
@@ -102,11 +111,14 @@ const PLACE = /^\d{1,15}$/;
 const PENDING_PLACE = /^[0-4]-\d{1,15}$/;
 
 const reasonSchema = z.string().max(APPROVAL_REASON_CHARACTERS_MAX).transform(wellFormed).optional();
+const bySchema = z.string().min(1).max(AUTHOR_CHARACTERS_MAX).transform(wellFormed).optional();
 const approvalSchema = z.strictObject({
   allow: z.boolean(),
   reason: reasonSchema,
   input: z.record(z.string(), z.unknown()).optional(),
+  by: bySchema,
 });
+const replySchema = z.strictObject({ by: bySchema });
 
 /** A number of tokens that a budget may have. */
 export const budgetSchema: z.ZodNumber = z.number().int().min(1).max(BUDGET_TOKENS_MAX);
@@ -162,25 +174,28 @@ export function checkDecision(
   callId: unknown,
   decision: ApprovalDecision,
 ): Omit<ShardMethods['session.approve']['request'], 'session' | 'agent'> {
-  const { allow, reason, input } = parseOption(approvalSchema, 'approve', decision);
+  const { allow, reason, input, by } = parseOption(approvalSchema, 'approve', decision);
   return {
     callId: callIdOf('approve', callId),
     allow,
-    ...defined({ reason }),
+    ...defined({ reason, by }),
     ...(input === undefined ? {} : { input: plainValue(input, 'input') }),
   };
 }
 
 /** The arguments of `session.answer`, checked. Throws `ConfigError`, `ContentError`. */
-export function checkAnswer(callId: unknown, value: unknown): AnswerRequest {
+export function checkAnswer(callId: unknown, value: unknown, options: ReplyOptions): AnswerRequest {
+  const { by } = parseOption(replySchema, 'answer', options);
   const plain = plainValue(value, 'the answer');
-  return { callId: callIdOf('answer', callId), reply: { value: plain, fingerprint: fingerprintOf(stableText(plain)) } };
+  const reply = { value: plain, fingerprint: fingerprintOf(stableText(plain)) };
+  return { callId: callIdOf('answer', callId), reply, ...defined({ by }) };
 }
 
 /** The arguments of `session.decline`, checked. Throws `ConfigError`. */
-export function checkDecline(callId: unknown, reason: unknown): AnswerRequest {
+export function checkDecline(callId: unknown, reason: unknown, options: ReplyOptions): AnswerRequest {
+  const { by } = parseOption(replySchema, 'decline', options);
   const given = parseOption(reasonSchema, 'decline.reason', reason);
-  return { callId: callIdOf('decline', callId), reply: { declined: true, ...defined({ reason: given }) } };
+  return { callId: callIdOf('decline', callId), reply: { declined: true, ...defined({ reason: given }) }, ...defined({ by }) };
 }
 
 type AnswerRequest = Omit<ShardMethods['session.answer']['request'], 'session' | 'agent'>;
