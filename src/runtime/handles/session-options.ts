@@ -195,7 +195,11 @@ export function checkAnswer(callId: unknown, value: unknown, options: ReplyOptio
 export function checkDecline(callId: unknown, reason: unknown, options: ReplyOptions): AnswerRequest {
   const { by } = parseOption(replySchema, 'decline', options);
   const given = parseOption(reasonSchema, 'decline.reason', reason);
-  return { callId: callIdOf('decline', callId), reply: { declined: true, ...defined({ reason: given }) }, ...defined({ by }) };
+  return {
+    callId: callIdOf('decline', callId),
+    reply: { declined: true, ...defined({ reason: given }) },
+    ...defined({ by }),
+  };
 }
 
 type AnswerRequest = Omit<ShardMethods['session.answer']['request'], 'session' | 'agent'>;

@@ -8,8 +8,9 @@
  * The form of an answer comes from the record of the question, so that a restart with another agent judges the answer
  * in the same way. An answer that does not fit its form changes nothing. Pure.
  */
-import { defined } from '../../base/defined.ts';
+
 import { ELICITATIONS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { ContentError, describeValue, InvalidArgumentError, LimitError } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
 import { isBlank } from '../../base/messages.ts';
@@ -103,11 +104,21 @@ export function decideReply(
     const response = { action: 'decline' } as const;
     const continued = continuedCall(call, question, response);
     if (continued !== undefined) {
-      const decided = { type: 'decided', callId: call.id, allow: false, ...reason, response, ...defined({ by }) } as const;
+      const decided = {
+        type: 'decided',
+        callId: call.id,
+        allow: false,
+        ...reason,
+        response,
+        ...defined({ by }),
+      } as const;
       return startDecided(state, continued, environment, decided);
     }
     const content = unansweredText(declinedWhy(reply.reason));
-    return { records: denials([{ call, content, ...reason, ...defined({ by }) }], state.nextPendingId), effects: [result, WAKE] };
+    return {
+      records: denials([{ call, content, ...reason, ...defined({ by }) }], state.nextPendingId),
+      effects: [result, WAKE],
+    };
   }
   const judged = judge(question, reply.value, environment);
   if ('issues' in judged) return refuse(misfitError(call, question, judged.issues));
@@ -128,7 +139,10 @@ export function decideReply(
     const decided = { type: 'decided', callId: call.id, allow: true, answer, response, ...defined({ by }) } as const;
     return startDecided(state, continued, environment, decided);
   }
-  return { records: answered(state, call, content, { answer: reply.fingerprint, ...defined({ by }) }), effects: [result, WAKE] };
+  return {
+    records: answered(state, call, content, { answer: reply.fingerprint, ...defined({ by }) }),
+    effects: [result, WAKE],
+  };
 }
 
 function replyToDecided(
