@@ -221,7 +221,6 @@ export type Input =
       readonly allow: boolean;
       readonly reason?: string;
       readonly input?: unknown;
-      /** The author of the decision. */
       readonly by?: string;
     }
   /** A call has asked a question, through its tool or its MCP server. The question begins to wait. */
@@ -233,7 +232,6 @@ export type Input =
       readonly reply:
         | { readonly value: Json; readonly fingerprint: string }
         | { readonly declined: true; readonly reason?: string };
-      /** The author of the answer. */
       readonly by?: string;
     }
   /** A child asks its parent. `issues`: why the parent's last answer does not fit. */
