@@ -311,7 +311,7 @@ export class Life {
     this.#commits.hurry();
     this.#work.closeEnrichers(this.#residency.actors());
     await this.#until(() => this.#hasNoCalls && this.#commits.isEmpty, deadlineMs);
-    // What was accepted before is answered by its flush, also without a deadline for half-steps.
+    // A message that was accepted before is answered by its flush, also without a deadline for half-steps.
     await this.#until(() => this.#commits.isEmpty, LAST_COMMITS_MS);
     this.#isClosed = true;
     this.#outage.close();
