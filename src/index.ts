@@ -112,24 +112,24 @@ export { History } from './runtime/handles/history.ts';
 export type { CompressOptions, EditOptions } from './runtime/handles/history-options.ts';
 export { open } from './runtime/handles/open.ts';
 export { Receipt, type ReceiptStatus } from './runtime/handles/receipt.ts';
-export {
-  type MessageSearchOptions,
-  type MessageSearchResult,
-  Runtime,
-  type RuntimeEnd,
-  type RuntimeInfo,
-  type RuntimeMetrics,
-} from './runtime/handles/runtime.ts';
+export { Runtime, type RuntimeEnd, type RuntimeInfo, type RuntimeMetrics } from './runtime/handles/runtime.ts';
 export { Session } from './runtime/handles/session.ts';
 export type { ListedSession, ListOptions } from './runtime/handles/session-list.ts';
 export type {
   ApprovalDecision,
   ForkOptions,
   PageOptions,
+  ReplyOptions,
   SendOptions,
   StructuredSendOptions,
   UsageOptions,
 } from './runtime/handles/session-options.ts';
+export {
+  type MessageSearchOptions,
+  type MessageSearchResult,
+  SessionsView,
+  Tenant,
+} from './runtime/handles/sessions-view.ts';
 export type {
   SpawnAllOptions,
   SpawnExtra,

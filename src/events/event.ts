@@ -145,6 +145,17 @@ export type EventBody =
       readonly input: unknown;
     }
   /**
+   * A call that waited was decided, or a question was answered (`allow`) or declined. Only if the decision names its
+   * author (`by`); `tool.started` or the result of the call follows in any case.
+   */
+  | {
+      readonly type: 'approval.decided';
+      readonly toolUseId: string;
+      readonly toolName: string;
+      readonly allow: boolean;
+      readonly by: string;
+    }
+  /**
    * A tool call asks a question and waits for its answer. `asked`: who answers, a person (with `session.answer`) or the
    * session's parent. `schema`: the JSON Schema that the answer must fit; without it, the answer is text. `choices`:
    * answers that the model proposes. `server`: the MCP server that asks during the call. Further questions of the same

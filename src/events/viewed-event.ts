@@ -122,6 +122,7 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
     agent: 'carried',
   },
   'approval.required': { toolUseId: 'carried', toolName: 'carried', input: 'hidden' },
+  'approval.decided': { toolUseId: 'carried', toolName: 'carried', allow: 'carried', by: 'carried' },
   'question.asked': {
     toolUseId: 'carried',
     toolName: 'carried',

@@ -131,6 +131,7 @@ const EVENT_MEMBERS: Readonly<
   'session.recovered': {},
   'agent.upgraded': { agent: 'string' },
   'approval.required': { toolUseId: 'string', toolName: 'string' },
+  'approval.decided': { toolUseId: 'string', toolName: 'string', allow: 'boolean', by: 'string' },
   'question.asked': { toolUseId: 'string', toolName: 'string', asked: 'string' },
   gap: { from: 'number', to: 'number' },
 };

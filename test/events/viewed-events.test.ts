@@ -191,6 +191,11 @@ const SAMPLES: {
       rendered: { role: 'tool_call', tool: 'note', timestamp: AT, input: 'a: 1\nb: 2\n...' },
     },
   },
+  'approval.decided': {
+    raw: { toolUseId: 'c1', toolName: 'note', allow: true, by: 'ada' },
+    basic: { toolUseId: 'c1', toolName: 'note', allow: true, by: 'ada' },
+    verbose: { toolUseId: 'c1', toolName: 'note', allow: true, by: 'ada' },
+  },
   'question.asked': {
     raw: {
       toolUseId: 'c1',

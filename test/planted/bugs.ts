@@ -14,6 +14,7 @@ import { questionBugs } from './question-bugs.ts';
 import { requestBugs } from './request-bugs.ts';
 import { sessionBugs } from './session-bugs.ts';
 import { storeBugs } from './store-bugs.ts';
+import { tenantBugs } from './tenant-bugs.ts';
 import { versionBugs } from './version-bugs.ts';
 import { webhookBugs } from './webhook-bugs.ts';
 
@@ -32,6 +33,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...modelBugs,
   ...webhookBugs,
   ...versionBugs,
+  ...tenantBugs,
 ];
 
 /** The bug of this name. Throws an `Error` when there is none. */

@@ -76,6 +76,8 @@ export const GUARDRAILS_MAX = 32;
 export const WAITING_LISTENERS_MAX = 1_024;
 /** Characters of the reason a person gives for a denial: the model reads it. */
 export const APPROVAL_REASON_CHARACTERS_MAX = 10_000;
+/** UTF-16 units of the name of a decision's author: a name, an address, or an id of another system. */
+export const AUTHOR_CHARACTERS_MAX = 256;
 
 /** Characters of a question that a model asks, with its choices. A person or another model reads it whole. */
 export const QUESTION_CHARACTERS_MAX = 20_000;

@@ -4,7 +4,8 @@
  * Version of the whole environment. A store with a higher version is not opened. A lower version is raised when the
  * store is opened for writing. From version 2 rows and blobs may be packed. From version 3 media have their own table.
  * From version 4 the rows of removed sessions are erased, as the table `erasures` says.
- * From version 5 drafts have a table, and logs have `lost` records.
+ * From version 5 drafts have a table, logs have `lost` records, and a decision may name its author, which publishes one
+ * more event.
  */
 export const STORE_FORMAT = 5;
 /** The tables that stores of earlier formats lack, each with the first format that has it. */

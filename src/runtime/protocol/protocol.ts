@@ -266,6 +266,7 @@ export interface ShardMethods extends WaitingMethods, LetterMethods {
       readonly allow: boolean;
       readonly reason?: string;
       readonly input?: unknown;
+      readonly by?: string;
     };
     answer: boolean;
   };
@@ -276,6 +277,7 @@ export interface ShardMethods extends WaitingMethods, LetterMethods {
       readonly reply:
         | { readonly value: Json; readonly fingerprint: string }
         | { readonly declined: true; readonly reason?: string };
+      readonly by?: string;
     };
     answer: boolean;
   };

@@ -221,6 +221,7 @@ export type Input =
       readonly allow: boolean;
       readonly reason?: string;
       readonly input?: unknown;
+      readonly by?: string;
     }
   /** A call has asked a question, through its tool or its MCP server. The question begins to wait. */
   | ({ readonly type: 'ask'; readonly callId: string } & AskedOfModel)
@@ -231,6 +232,7 @@ export type Input =
       readonly reply:
         | { readonly value: Json; readonly fingerprint: string }
         | { readonly declined: true; readonly reason?: string };
+      readonly by?: string;
     }
   /** A child asks its parent. `issues`: why the parent's last answer does not fit. */
   | {

@@ -311,6 +311,8 @@ export type SessionRecord =
       readonly input?: unknown;
       readonly answer?: string;
       readonly response?: ElicitationResponse;
+      /** The author of the decision, as the caller named it. Such a record publishes `approval.decided`. */
+      readonly by?: string;
     }
   /**
    * A guardrail stopped the half-step, before or after its call. After the call the answer is discarded, but its usage

@@ -28,6 +28,7 @@ import { SimulatedReceiver } from './simulated-receiver.ts';
 import { SimulatedTools } from './simulated-tools.ts';
 import { type Reading, StoreReader, type Stories } from './store-reading.ts';
 import { CHILDREN_AT_WORK_MAX, drawSwarm, type Swarm, swarmAgents, swarmRendering, withModels } from './swarm.ts';
+import { TenantActions, tenantRandom } from './tenants/tenant-actions.ts';
 import { SimulatedVersions } from './versions/agent-versions.ts';
 import { SimulatedProcess, World } from './world.ts';
 
@@ -115,6 +116,8 @@ class Simulation {
   readonly #letters: DeadLetterStories | undefined;
   /** The draws of the requests to children that have ended, if the run has them. */
   readonly #followUps: SeededRandom | undefined;
+  /** The draws of the tenants and their readers, if the run has them. */
+  readonly #tenants: SeededRandom | undefined;
   /** The versions of the agents, if they have some. */
   readonly #versions: SimulatedVersions | undefined;
   readonly #invariants: Invariants;
@@ -134,6 +137,7 @@ class Simulation {
     this.#takeovers = new SeededRandom((options.seed ^ TAKEOVER_STREAM) >>> 0);
     this.#letters = DeadLetterStories.draw(options.seed);
     this.#followUps = followUpRandom(options.seed);
+    this.#tenants = tenantRandom(options.seed);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
     const modelsOwn = modelsRandom(options.seed);
@@ -238,12 +242,13 @@ class Simulation {
     const embedder = this.#embed(process, runtime);
     embedder.start();
     void this.#versions?.retry(process, runtime);
-    const budgets = this.#changeBudgets(process, runtime);
-    void budgets?.run();
-    const letters = this.#actOnLetters(process, runtime);
-    void letters?.run();
-    const followUps = this.#askAgain(process, runtime);
-    void followUps?.run();
+    const beside = [
+      this.#changeBudgets(process, runtime),
+      this.#actOnLetters(process, runtime),
+      this.#askAgain(process, runtime),
+      this.#actAsTenants(process, runtime),
+    ];
+    for (const actions of beside) void actions?.run();
     if (this.#faults.strikes('clock.jump', 0.4)) {
       this.#world.schedule(process, this.#random.number() * this.#swarm.lifeMs, () => {
         this.#note('the clock jumps');
@@ -255,9 +260,7 @@ class Simulation {
     if (endsInPlace) {
       this.#note('no more faults');
       this.#faults.off();
-      budgets?.leave();
-      letters?.leave();
-      followUps?.leave();
+      for (const actions of beside) actions?.leave();
       await process.untilDeath(embedder.finish());
       return process.isAlive && this.#settleIn(process, runtime, embedder);
     }
@@ -269,9 +272,7 @@ class Simulation {
     const isTakenOver = this.#options.faults === undefined && this.#takeovers.chance(TAKEOVER_SHARE);
     // While another process takes the store over, the embedder still sends: messages are accepted up to the close.
     if (!isTakenOver) embedder.leave();
-    budgets?.leave();
-    letters?.leave();
-    followUps?.leave();
+    for (const actions of beside) actions?.leave();
     this.#faults.strikes('process.close', 1);
     this.#note(isTakenOver ? 'taken over' : 'close');
     this.#world.countMessages(this.#options.heldAtClose);
@@ -310,6 +311,7 @@ class Simulation {
     const settled = lifted
       .then(() => embedder.settle())
       .then(() => this.#actOnLetters(process, runtime)?.settle())
+      .then(() => this.#actAsTenants(process, runtime)?.settle())
       .then(
         () => {
           isSettled = true;
@@ -437,6 +439,10 @@ class Simulation {
   #askAgain(process: SimulatedProcess, runtime: Runtime): FollowUps | undefined {
     if (this.#followUps === undefined) return undefined;
     return new FollowUps(this.#partsOf(process, runtime), this.#followUps.fork());
+  }
+
+  #actAsTenants(process: SimulatedProcess, runtime: Runtime): TenantActions | undefined {
+    return this.#tenants && new TenantActions(this.#partsOf(process, runtime), this.#tenants.fork());
   }
 
   #actOnLetters(process: SimulatedProcess, runtime: Runtime): LetterActions | undefined {
