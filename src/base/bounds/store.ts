@@ -133,6 +133,18 @@ export const DOCTOR_PIECES_MAX = 64;
  * pages.
  */
 export const COPY_PIECE_BYTES: number = 512 * 1024;
+/**
+ * Share of a shard's file that must be free before an open compacts it. From half on, the copy writes no more than it
+ * frees.
+ */
+export const COMPACT_FREE_SHARE_MIN = 0.5;
+/** Free bytes of a shard's file before an open compacts it. Fewer are reused soon, and cost less than a copy. */
+export const COMPACT_FREE_BYTES_MIN: number = 8 * 1024 * 1024;
+/**
+ * Bytes of contents of the largest shard that an open compacts: its copy takes one or two seconds. An operator compacts
+ * larger ones.
+ */
+export const COMPACT_AT_OPEN_BYTES_MAX: number = 64 * 1024 * 1024;
 /** Bytes of the record of a backup: a line for each of `SHARDS_MAX` shards. */
 export const BACKUP_RECORD_BYTES_MAX: number = 64 * 1024;
 /** Result files of a backup that are copied at once: as many as the thread pool has threads. */
