@@ -26,6 +26,7 @@ import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engin
 import type { Journal, JournalStatistics, TailPage } from './journal.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';
 import { LogErasure } from './log-erasure.ts';
+import { LogStarts } from './log-starts.ts';
 import {
   type LastRow,
   type LogSource,
@@ -56,6 +57,7 @@ export interface EngineJournalOptions {
 /** See the head of this file. */
 export class EngineJournal implements Journal {
   readonly stored: StoredLog;
+  readonly starts: LogStarts;
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
   readonly #engine: Engine;
   readonly #source: LogSource;
@@ -85,14 +87,13 @@ export class EngineJournal implements Journal {
       unwrittenRow: (number) => this.#unwritten.get(number),
       unwrittenRows: (from) => [...this.#unwritten.values()].filter((row) => row.number >= from),
       isVisible: (key) => this.nameOf(key) !== undefined,
+      rowBefore: (key) => this.starts.rowBefore(key),
       filled: (data) => this.#media.filled(data),
     };
     this.stored = createStoredLog({
       engine,
-      newestRow: (key) => {
-        if (this.nameOf(key) === undefined) return 0;
-        return this.#lastRowOf(key);
-      },
+      newestRow: (key) => (this.nameOf(key) === undefined ? 0 : this.#lastRowOf(key)),
+      rowBefore: (key) => this.starts.rowBefore(key),
       unwrittenBefore: (row, key) =>
         this.#unwritten.get(row)?.entries.find((entry) => entry.key === key)?.previousRow ?? 0,
     });
@@ -107,6 +108,7 @@ export class EngineJournal implements Journal {
     this.#media = new StoredMedia(engine, this.#gate);
     const isUnwritten = (row: number): boolean => this.#unwritten.has(row);
     this.#erasure = new LogErasure({ engine, gate: this.#gate, isUnwritten });
+    this.starts = new LogStarts({ engine, gate: this.#gate, erasure: this.#erasure, nameOf: (key) => this.nameOf(key) });
     const copy = engine.copyTo?.bind(engine);
     this.copyTo =
       copy === undefined
@@ -211,13 +213,14 @@ export class EngineJournal implements Journal {
 
   /** Throws `StoreCorruptError` when the row is missing or damaged. */
   entry(key: SessionKey, position: Position): StoredEntry | undefined {
-    return this.nameOf(key) === undefined ? undefined : readEntry(this.#source, key, position);
+    if (this.nameOf(key) === undefined || rowOf(position) <= this.starts.rowBefore(key)) return undefined;
+    return readEntry(this.#source, key, position);
   }
 
   /** Throws `StoreCorruptError` from the iteration when a row is missing or damaged. */
   *read(key: SessionKey, after: Position): Iterable<StoredEntry> {
     if (this.nameOf(key) === undefined) return;
-    yield* readSession(this.#source, key, this.#lastRowOf(key), after);
+    yield* readSession(this.#source, key, this.#lastRowOf(key), after, this.starts.rowBefore(key));
   }
 
   /**
@@ -311,7 +314,7 @@ export class EngineJournal implements Journal {
     for (const key of keys) {
       const name = this.nameOf(key);
       if (name === undefined) continue;
-      this.#erasure.begin(key, { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [] }, batch);
+      this.#erasure.begin(key, { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [], ...this.starts.remove(key, batch) }, batch);
       batch.names.set(name, undefined);
       batch.keys.set(key, undefined);
       batch.heads.set(key, undefined);
@@ -401,7 +404,7 @@ export class EngineJournal implements Journal {
    */
   #load(): void {
     const state = this.#engine.state();
-    // A checkpoint may name rows that were refused. It would seem to cover a new row with one of their numbers.
+    // A checkpoint may name refused rows, and would seem to cover a new row with one of their numbers.
     const marked = Math.max(state.lastRow, state.indexedRow, rowOf(state.checkpointed));
     this.#nextRow = Math.max(this.#nextRow, marked + 1);
     this.#nextKey = Math.max(this.#nextKey, state.nextKey);

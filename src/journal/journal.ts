@@ -21,6 +21,7 @@
 
 import type { StoreLostError } from '../base/errors.ts';
 import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
+import type { LogStarts } from './log-starts.ts';
 import type { StoredLog } from './stored-log.ts';
 
 /** How durable a transition is when it is acknowledged. */
@@ -145,6 +146,8 @@ export interface Journal {
   putBlob(text: string, owner?: SessionKey): string;
   blob(address: string): string | undefined;
 
+  /** Where the logs of sessions begin. */
+  readonly starts: Pick<LogStarts, 'of' | 'cut'>;
   /** The durable part of the log, in pieces for another thread. */
   readonly stored: StoredLog;
 

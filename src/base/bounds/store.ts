@@ -39,6 +39,25 @@ export const ERASE_SLICE_ROWS_MAX = 8;
 export const ERASE_SLICE_BYTES_MAX: number = 256 * 1024;
 /** Milliseconds between two such slices, so that they take at most a tenth of the session thread. */
 export const ERASE_PAUSE_MS = 30;
+/** Sessions looked at in one step of the search for old data: about a millisecond of the session thread. */
+export const RETENTION_SLICE_SESSIONS = 32;
+/**
+ * UTF-16 units of a log that one step folds to find what is old. With the next bound, a step takes one or two
+ * milliseconds of the session thread.
+ */
+export const RETENTION_SLICE_CHARACTERS: number = 128 * 1024;
+/** Rows of a log that such a step reads. */
+export const RETENTION_SLICE_ROWS = 32;
+/** The next search for old data begins after this share of the shortest time that data is kept: so late it is removed. */
+export const RETENTION_LATE_SHARE: number = 1 / 16;
+/** Milliseconds between two searches at most: a search reads the heads of all sessions. */
+export const RETENTION_PAUSE_MS_MAX: number = 60 * 60 * 1000;
+/** Milliseconds between two searches at least. */
+export const RETENTION_PAUSE_MS_MIN = 20;
+/** Milliseconds without a search at most: a day. A clock that was changed is noticed then. */
+export const RETENTION_WAIT_MS_MAX: number = 24 * 60 * 60 * 1000;
+/** Milliseconds that data can be kept at least. Shorter times would remove what a caller is about to read. */
+export const RETENTION_MS_MIN = 1;
 /** UTF-8 bytes of a commit that may run on the session thread itself: a few transitions. */
 export const COMMIT_HERE_BYTES_MAX: number = 8 * 1024;
 /** Milliseconds that a commit on the session thread may take: no longer than a tick may. */

@@ -144,6 +144,10 @@ export class CommitRoom {
       return known;
     };
     for (const { oldBytes, bytes } of rewritten) tally('log').replace(KEY_BYTES, oldBytes, bytes?.length);
+    for (const start of batch.starts.values()) {
+      if (start === undefined) tally('starts').remove();
+      else tally('starts').put(KEY_BYTES, start.base.length + SEALED_BYTES);
+    }
     for (const erasure of batch.erasures.values()) {
       if (erasure === undefined) tally('erasures').remove();
       else tally('erasures').put(KEY_BYTES, erasure.name.length + erasure.heirs.length * KEY_BYTES + SEALED_BYTES);

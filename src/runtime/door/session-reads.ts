@@ -27,7 +27,7 @@ import type { ForkedRecord, SessionSnapshot, ShardHandlers, ShardMethods } from 
 import { archivedChunks, chunkMessages } from '../reading/archived-chunks.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import { messagePage, pageByPlace, pendingOf, pendingPage, requestPage } from '../reading/session-pages.ts';
-import { foldLog } from '../reading/session-reader.ts';
+import { foldWhole } from '../reading/session-reader.ts';
 import type { Shard } from '../shard/shard.ts';
 import { type ShardDoor, undefinedAgent } from './shard-door.ts';
 
@@ -236,10 +236,7 @@ function readRequest<T>(door: ShardDoor, request: OfSession, look: (whole: Model
 
 /** Every message that was not removed: the log is folded without evictions and with every branch. */
 function allMessages(shard: Shard, actor: SessionActor): SessionState['messages'] {
-  const state = emptyState(actor.id);
-  state.keepsAll = true;
-  foldLog(shard.parts.journal, actor.key, state, 0);
-  return state.messages;
+  return foldWhole(shard.parts.journal, actor, { keepsAll: true }).messages;
 }
 
 function viewportOf(shard: Shard, actor: SessionActor): readonly LoggedMessage[] {
@@ -254,7 +251,7 @@ function snapshotOf(state: SessionState, now: number): SessionSnapshot {
   return {
     state: state.state,
     status: statusOf(state),
-    ...defined({ phase, blocked: state.blocked, lastOutcome: state.last?.outcome, lastError: state.last?.error }),
+    ...defined({ phase, blocked: state.blocked, removed: state.removed, lastOutcome: state.last?.outcome, lastError: state.last?.error }),
     mailbox: state.mailbox.length,
     seq: state.eventSeq,
     children: [...state.children.values()].map(({ id, name, exited }) => ({

@@ -18,6 +18,7 @@ import { defined } from '../../base/defined.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Head, SessionKey } from '../../journal/position.ts';
 import { neededVersion } from '../../session/rules/epoch.ts';
+import { firstDeparture } from '../../session/rules/eviction.ts';
 import { snapshotState } from '../../session/state/snapshot.ts';
 import { decodeHead, encodeHead, summaryOf } from '../reading/head.ts';
 
@@ -224,7 +225,7 @@ function headOf(actor: SessionActor): Head {
       summary: summaryOf(actor.state),
       ...(actor.snapshot === undefined ? {} : { snapshot: actor.snapshot }),
       ...(actor.base === undefined ? {} : { base: actor.base }),
-      ...defined({ needs: neededVersion(actor.state) }),
+      ...defined({ needs: neededVersion(actor.state), departed: firstDeparture(actor.state) }),
       ...(actor.state.blocked === undefined ? {} : { blocked: true as const }),
     }),
   };

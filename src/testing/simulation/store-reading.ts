@@ -8,6 +8,7 @@ import { type MemoryStore, openMemoryJournal } from '../../journal/memory-journa
 import type { Position, SessionKey } from '../../journal/position.ts';
 import { contentReader } from '../../runtime/reading/content-reader.ts';
 import { plantFork } from '../../runtime/reading/fork-reader.ts';
+import { beginningOf } from '../../runtime/reading/log-beginning.ts';
 import { readActor } from '../../runtime/reading/session-reader.ts';
 import { withContent } from '../../session/rules/waiting-content.ts';
 import { decodeTransition, type TransitionRecords } from '../../session/state/records.ts';
@@ -71,7 +72,9 @@ export class StoreReader {
           continue;
         }
         const plant = (state: SessionState, first: TransitionRecords): void => {
-          plantFork(journal, key, state, first);
+          const { state: base, position } = beginningOf(journal, name, key);
+          if (position > 0) Object.assign(state, base);
+          else plantFork(journal, key, state, first);
         };
         const story = writeStory(name, turnsOf(journal, key), plant, this.#rendering);
         // A name without any transition: the transition that would have made the session was lost.

@@ -91,6 +91,7 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     mediaOf: (key) => engine.mediaOf(key),
     blobsOf: (key) => engine.blobsOf(key),
     erasures: () => engine.erasures(),
+    startOf: (key) => engine.startOf(key),
     async write(batch) {
       check();
       await engine.write(batch);
