@@ -26,7 +26,6 @@ import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engin
 import type { Journal, JournalStatistics, TailPage } from './journal.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';
 import { LogErasure } from './log-erasure.ts';
-import { LogStarts } from './log-starts.ts';
 import {
   type LastRow,
   type LogSource,
@@ -36,6 +35,7 @@ import {
   scanLastRows,
   tailSessions,
 } from './log-reader.ts';
+import { LogStarts } from './log-starts.ts';
 import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import { listNames, type NameQuery } from './rows/name-list.ts';
 import { heldData, positionOf, type Row, rowOf, rowTurns } from './rows/row-codec.ts';
@@ -108,7 +108,12 @@ export class EngineJournal implements Journal {
     this.#media = new StoredMedia(engine, this.#gate);
     const isUnwritten = (row: number): boolean => this.#unwritten.has(row);
     this.#erasure = new LogErasure({ engine, gate: this.#gate, isUnwritten });
-    this.starts = new LogStarts({ engine, gate: this.#gate, erasure: this.#erasure, nameOf: (key) => this.nameOf(key) });
+    this.starts = new LogStarts({
+      engine,
+      gate: this.#gate,
+      erasure: this.#erasure,
+      nameOf: (key) => this.nameOf(key),
+    });
     const copy = engine.copyTo?.bind(engine);
     this.copyTo =
       copy === undefined
@@ -314,7 +319,11 @@ export class EngineJournal implements Journal {
     for (const key of keys) {
       const name = this.nameOf(key);
       if (name === undefined) continue;
-      this.#erasure.begin(key, { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [], ...this.starts.remove(key, batch) }, batch);
+      this.#erasure.begin(
+        key,
+        { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [], ...this.starts.remove(key, batch) },
+        batch,
+      );
       batch.names.set(name, undefined);
       batch.keys.set(key, undefined);
       batch.heads.set(key, undefined);

@@ -20,8 +20,8 @@
  */
 
 import type { StoreLostError } from '../base/errors.ts';
-import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import type { LogStarts } from './log-starts.ts';
+import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import type { StoredLog } from './stored-log.ts';
 
 /** How durable a transition is when it is acknowledged. */

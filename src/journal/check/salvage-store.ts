@@ -17,7 +17,7 @@ import { PageFile } from '../lmdb/pages.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
 import type { SessionKey, StoredEntry } from '../position.ts';
 import { withMedia } from '../rows/media-text.ts';
-import { decodeRow, positionOf, rowOf, type RowEntry, rowSessions, sliceRow } from '../rows/row-codec.ts';
+import { decodeRow, positionOf, type RowEntry, rowOf, rowSessions, sliceRow } from '../rows/row-codec.ts';
 import { unpackRow, unpackTable } from '../rows/row-packing.ts';
 import { refuseIfOwned } from '../store/lock.ts';
 import { readManifest, type StoreManifest, shardDirectory } from '../store/manifest.ts';

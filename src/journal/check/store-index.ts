@@ -15,8 +15,7 @@ const VERSION_BYTES = 8;
 const HEAD_LINE = /^1 (\d+) ([01])$/;
 const ADDRESS = /^(?:\d{1,10}\/)?[0-9a-f]{64}$/;
 /** A note about a removed session or part: see `erasureText`. */
-const ERASURE =
-  /^(part )?(?:after (\d{1,16}) (\d{1,16}) )?(\d{1,16}) ((?:\d{1,10},?)*) ([\x21-\x7e]+)$/;
+const ERASURE = /^(part )?(?:after (\d{1,16}) (\d{1,16}) )?(\d{1,16}) ((?:\d{1,10},?)*) ([\x21-\x7e]+)$/;
 /**
  * The first nibble of a key of the table `log`, as lmdb writes it. The bits of a double follow it, without trailing
  * zeros.

@@ -27,7 +27,15 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ROW_CACHE_BYTES_MAX } from '../../base/bounds.ts';
 import { asError, StoreLockedError, TroupeError } from '../../base/errors.ts';
-import { erasureText, headText, parseCheckpoint, parseErasure, parseHead, parseStart, startText } from '../check/store-index.ts';
+import {
+  erasureText,
+  headText,
+  parseCheckpoint,
+  parseErasure,
+  parseHead,
+  parseStart,
+  startText,
+} from '../check/store-index.ts';
 import type { Engine, EngineState, WriteBatch } from '../engine.ts';
 import type { Erasure, Head, JournalCopy, LogStart, SessionKey } from '../position.ts';
 import { mediaPrefix } from '../rows/media-text.ts';

@@ -2,8 +2,8 @@
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { TroupeError } from '../../base/errors.ts';
 import { entryAtWork } from '../../session/rules/mailbox.ts';
-import type { HandlersOf, WantedReceipt } from '../protocol/protocol.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
+import type { HandlersOf, WantedReceipt } from '../protocol/protocol.ts';
 import { foldWhole } from '../reading/session-reader.ts';
 import type { Shard } from '../shard/shard.ts';
 import type { ShardDoor } from './shard-door.ts';

@@ -16,7 +16,9 @@ export type SearchAnswers = {
 };
 
 /** Handlers that read a journal. They throw `StoreCorruptError` for unreadable data. */
-export function searchAnswers(journal: Pick<Journal, 'stored' | 'starts' | 'keyOf' | 'nameOf' | 'head'>): SearchAnswers {
+export function searchAnswers(
+  journal: Pick<Journal, 'stored' | 'starts' | 'keyOf' | 'nameOf' | 'head'>,
+): SearchAnswers {
   const { stored } = journal;
   return {
     'search.log': ({ from, offset }) => stored.rowsFrom(from, offset),

@@ -251,7 +251,13 @@ function snapshotOf(state: SessionState, now: number): SessionSnapshot {
   return {
     state: state.state,
     status: statusOf(state),
-    ...defined({ phase, blocked: state.blocked, removed: state.removed, lastOutcome: state.last?.outcome, lastError: state.last?.error }),
+    ...defined({
+      phase,
+      blocked: state.blocked,
+      removed: state.removed,
+      lastOutcome: state.last?.outcome,
+      lastError: state.last?.error,
+    }),
     mailbox: state.mailbox.length,
     seq: state.eventSeq,
     children: [...state.children.values()].map(({ id, name, exited }) => ({

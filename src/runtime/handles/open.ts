@@ -83,10 +83,7 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
  * Acquires the directory: takes the lock first, then reads the manifest. Once a store exists, its shard count overrides
  * the option (A6).
  */
-async function openPlace(
-  directory: string,
-  checked: CheckedOptions,
-): Promise<Place> {
+async function openPlace(directory: string, checked: CheckedOptions): Promise<Place> {
   const {
     threads: { sessions: sessionThreads },
     takeoverMs,

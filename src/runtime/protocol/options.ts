@@ -27,8 +27,8 @@ import { isModelProvider, isProviderData } from '../../models/provider-check.ts'
 import type { McpServerMap } from '../../tools/mcp/protocol.ts';
 import { parseServers } from '../../tools/mcp/server-options.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
-import type { SearchOptions, SearchScope } from './search-scope.ts';
 import { type Retention, retentionSchema } from './retention.ts';
+import type { SearchOptions, SearchScope } from './search-scope.ts';
 import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema } from './webhook-options.ts';
 
 /** Threads of a runtime. */

@@ -3,8 +3,8 @@
  * (`journal/log-starts.ts`). Everything that folds a log from its beginning starts here.
  */
 import { StoreCorruptError } from '../../base/errors.ts';
-import type { Head, Position, SessionKey } from '../../journal/position.ts';
 import type { Journal } from '../../journal/journal.ts';
+import type { Head, Position, SessionKey } from '../../journal/position.ts';
 import { everyMessage } from '../../session/history/branch.ts';
 import type { SharedMedia } from '../../session/state/shared-media.ts';
 import { restoreState, snapshotState } from '../../session/state/snapshot.ts';

@@ -8,7 +8,7 @@
  *     Such a head is out of date, so code that reads heads alone must check `runnable`;
  *  K2 no timer runs while nothing changed (A11);
  *  K3 a session that was dropped from memory counts as changed until it is read again: it is assumed to have work;
- *  K4 a snapshot is removed only by the write of a head of its session that names another snapshot.
+ *  K4 a snapshot is removed only by the write of a head of its session that names another snapshot, or none.
  */
 
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
@@ -145,6 +145,19 @@ export class Checkpointer {
     if (head === undefined) throw new Error(`no head of session key ${key} to write`);
     if (actor !== undefined) actor.isHeadRunnable = head.runnable;
     this.#journal.checkpoint([head], this.#journal.checkpointed());
+  }
+
+  /**
+   * Called when the older part of a session's log is removed, before the record that says so. The session's snapshot may
+   * have the removed messages, so it leaves with the same append.
+   */
+  withoutSnapshot(actor: SessionActor): void {
+    const { snapshot } = actor;
+    if (snapshot === undefined) return;
+    actor.snapshot = undefined;
+    const head = headOf(actor);
+    actor.isHeadRunnable = head.runnable;
+    this.#journal.checkpoint([head], this.#journal.checkpointed(), [snapshot.address]);
   }
 
   /** Writes the last checkpoint, with snapshots of long logs, so that the next open reads little. */

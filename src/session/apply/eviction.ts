@@ -4,8 +4,8 @@
  */
 
 import { trimStarts } from '../history/tasks.ts';
-import { rememberPins } from '../rules/goals.ts';
 import { withDeparture } from '../rules/eviction.ts';
+import { rememberPins } from '../rules/goals.ts';
 import type { RecordOf } from '../state/records.ts';
 import { publishActive } from './activation.ts';
 import { hideChildren } from './children.ts';

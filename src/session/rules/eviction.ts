@@ -4,11 +4,11 @@
  * fraction of the token budget (`evictionFraction`). Each batch opens an epoch, within which the beginning of a request
  * is byte-stable (A8). Pure.
  *
- * At the end: which part of a history left the window so long ago that it may be removed. A message that another branch
- * still shows has not left, since it returns to the window with its branch.
+ * At the end: which part of a history left the window so long ago that it may be removed. The window is that of the
+ * active branch. Messages of other branches stay, but a branch that returns lacks the messages that were removed.
  */
 import { DEPARTURES_MAX } from '../../base/bounds.ts';
-import { taskOf } from '../history/tasks.ts';
+import { chainOf, taskOf } from '../history/tasks.ts';
 import type { Environment } from '../state/inputs.ts';
 import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
@@ -116,7 +116,10 @@ function cutAt(
 // ---- old history ------------------------------------------------------------------------------------------------
 
 /** The members of a state that a removal changes. */
-export type Remaining = Pick<SessionState, 'messages' | 'hidden' | 'hiddenFloor' | 'callIds' | 'removed' | 'departures'>;
+export type Remaining = Pick<
+  SessionState,
+  'messages' | 'hidden' | 'hiddenFloor' | 'callIds' | 'removed' | 'departures'
+>;
 
 /**
  * The times with one more. Beyond the bound every second of the others is forgotten, but never the first. So the first
@@ -133,15 +136,18 @@ export function firstDeparture({ departures, removed }: SessionState): number | 
   return departures.find((at) => removed === undefined || at >= removed.before);
 }
 
-/** The state's members without the messages that were archived before a moment. */
+/** The state's members without the messages that compressions of the active branch archived before a moment. */
 export function withoutArchived(state: SessionState, removed: NonNullable<SessionState['removed']>): Remaining {
   const { before } = removed;
-  const isOld = (message: LoggedMessage): boolean =>
-    message.archivedBy?.some((number) => {
+  const chain = chainOf(state.tasks, state.tasks.active);
+  const isShown = (task: number | undefined): boolean => task === undefined || chain.has(task);
+  const isOld = (message: LoggedMessage): boolean => {
+    if (message.archivedBy === undefined || !isShown(taskOf(state.tasks, message))) return false;
+    return message.archivedBy.some((number) => {
       const made = state.compactions.get(number);
-      if (made === undefined || made.at >= before) return false;
-      return made.task === undefined || made.task === taskOf(state.tasks, message);
-    }) === true;
+      return made !== undefined && made.at < before && isShown(made.task);
+    });
+  };
   const gone: LoggedMessage[] = [];
   const kept = (messages: readonly LoggedMessage[]): LoggedMessage[] => {
     let leaves = false;
@@ -156,7 +162,8 @@ export function withoutArchived(state: SessionState, removed: NonNullable<Sessio
   // A state that keeps all messages has the archived ones among the others.
   const messages = state.keepsAll ? kept(state.messages) : state.messages;
   const callIds = new Set(state.callIds);
-  for (const { type, toolUseId } of gone) if (type === 'tool_call' && toolUseId !== undefined) callIds.delete(toolUseId);
+  for (const { type, toolUseId } of gone)
+    if (type === 'tool_call' && toolUseId !== undefined) callIds.delete(toolUseId);
   const hiddenFloor = gone.reduce((floor, { seq }) => Math.max(floor, seq + 1), state.hiddenFloor);
   const departures = state.departures.filter((at) => at >= before);
   return { messages, hidden, hiddenFloor, callIds, removed, departures };

@@ -53,10 +53,9 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
     // Heads written before compression existed have none.
     compactions: new Map(
       // Snapshots of earlier versions do not have the time. The last change is a time at which they were made already.
-      (plain.compactions as [number, { task: number | undefined; at?: number }][] | undefined)?.map(([number, made]) => [
-        number,
-        { task: made.task, at: made.at ?? plain.updatedAt },
-      ]) ?? [],
+      (plain.compactions as [number, { task: number | undefined; at?: number }][] | undefined)?.map(
+        ([number, made]) => [number, { task: made.task, at: made.at ?? plain.updatedAt }],
+      ) ?? [],
     ),
     openCalls: new Map(plain.openCalls),
     callIds: new Set(plain.callIds),

@@ -80,7 +80,8 @@ test('an open compacts a file that is mostly free pages, and leaves another one 
   const small = await emptied(3_000_000);
   const smallBefore = await sizes(small);
   await (await open(small, { provider: echo, threads: THREADS })).close();
-  for (const [shard, size] of (await sizes(small)).entries()) expect(size).toBeGreaterThanOrEqual(smallBefore[shard] ?? 0);
+  for (const [shard, size] of (await sizes(small)).entries())
+    expect(size).toBeGreaterThanOrEqual(smallBefore[shard] ?? 0);
 });
 
 test('compact is refused while a runtime has the store open, and for a directory without a store', async () => {

@@ -35,6 +35,8 @@ export interface OldHistoryParts {
   readonly pause: () => Promise<void>;
   /** Stores the beginnings of the forks that share the log. */
   readonly rootForks: (actor: SessionActor) => void;
+  /** Removes the session's snapshot, which may have messages that are removed. */
+  readonly withoutSnapshot: (actor: SessionActor) => void;
   /** Appends the record, with everything that was put into the open batch. */
   readonly submit: (id: string, history: RemovedHistory) => void;
 }
@@ -71,6 +73,7 @@ export async function removeOldHistory(
     parts.rootForks(actor);
     const address = parts.journal.putBlob(base, key);
     parts.journal.starts.cut(key, old.position, address);
+    parts.withoutSnapshot(actor);
     parts.submit(id, history);
     return true;
   }

@@ -229,6 +229,7 @@ export class RetentionSearch {
         find: (session) => (this.#isOver ? undefined : residency.find(session)),
         pause: () => this.#rest(),
         rootForks,
+        withoutSnapshot: (actor) => residency.checkpointer.withoutSnapshot(actor),
         submit: (session, history) => submit(session, { type: 'removeHistory', history }),
       },
       id,
