@@ -10,7 +10,7 @@ export const erasureBugs: readonly PlantedBug[] = [
     name: 'erasure-stops-at-first-row',
     what: 'only the newest row of a deleted session is erased',
     file: ERASURE,
-    find: 'if (note !== undefined) this.#note(key, { ...note, row: previousRow }, batch);',
+    find: 'if (note !== undefined) this.#note(key, behind(note, previousRow), batch);',
     replace: 'if (note !== undefined && previousRow >= 0) this.#note(key, { ...note, row: 0 }, batch);',
   },
   {

@@ -48,7 +48,9 @@
  *  I31 a dead letter is in the list, or was sent again once with its content, or was dropped on request; an acknowledged
  *      receipt names the letter's new entry (checked by `letters/dead-letters.ts`);
  *  I32 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
- *      of that version; a turn begins with the current one (checked in `versions/`).
+ *      of that version; a turn begins with the current one (checked in `versions/`);
+ *  I33 old history leaves the log and its rows, and a log without it gives the state that the whole log gave (checked by
+ *      `families/retention.ts` and `store-reading.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';

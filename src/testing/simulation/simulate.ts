@@ -11,6 +11,7 @@ import { Embedder } from './embedder.ts';
 import { BudgetChanges, budgetRandom } from './families/budgets.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
 import { FollowUps, followUpRandom } from './families/follow-ups.ts';
+import { checkCuts, SimulatedRetention } from './families/retention.ts';
 import type { LifeParts } from './families/life-actions.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
@@ -114,6 +115,8 @@ class Simulation {
   readonly #letters: DeadLetterStories | undefined;
   /** The draws of the requests to children that have ended, if the run has them. */
   readonly #followUps: SeededRandom | undefined;
+  /** The removal of old history, if the run has it. */
+  readonly #retention: SimulatedRetention | undefined;
   /** The versions of the agents, if they have some. */
   readonly #versions: SimulatedVersions | undefined;
   readonly #invariants: Invariants;
@@ -133,6 +136,7 @@ class Simulation {
     this.#takeovers = new SeededRandom((options.seed ^ TAKEOVER_STREAM) >>> 0);
     this.#letters = DeadLetterStories.draw(options.seed);
     this.#followUps = followUpRandom(options.seed);
+    this.#retention = SimulatedRetention.draw(options.seed);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
     const modelsOwn = modelsRandom(options.seed);
@@ -180,7 +184,7 @@ class Simulation {
       fellSilent: () => this.#watch.deviceFellSilent(),
       crashed: (process, why) => this.#crash(process, why),
     });
-    this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm));
+    this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm), this.#retention !== undefined);
     this.#versions = SimulatedVersions.draw(options.seed, { ...shared, areFaultsOn: () => this.#faults.isOn });
     const { limits, changesAgents, durability } = this.#swarm;
     const isKept = (path: string): boolean => this.#machine.results.isDurable(path);
@@ -213,6 +217,7 @@ class Simulation {
       if (isSettled) break;
       const { stories } = await this.#check();
       if (this.#ledger.violations.length > 0) return;
+      await this.#retention?.pass(this.#erasures(), life === this.#swarm.lives);
       await this.#letters?.leave(this.#machine.stores, stories, this.#world.clockOf(this.#harness).now());
     }
     this.#faults.off();
@@ -222,6 +227,7 @@ class Simulation {
     if (this.#ledger.violations.length === 0) this.#versions?.checkFinished(reading.stories, this.#lives);
     if (this.#ledger.violations.length === 0) this.#receiver?.check(reading.stories);
     if (this.#ledger.violations.length === 0) checkErased(this.#erasures());
+    if (this.#ledger.violations.length === 0) this.#retention?.checkRemoved(this.#erasures(), reading.stories);
     if (this.#ledger.violations.length === 0) this.#letters?.checkListed(this.#ledger, reading.stories);
     if (this.#ledger.violations.length === 0) await this.#reopen(reading.stories);
   }
@@ -329,6 +335,7 @@ class Simulation {
       this.#ledger.violate('stuck', 'the runtime does not come to its end');
     }
     if (isSettled) await process.untilDeath(this.#delivered(runtime));
+    if (isSettled) await process.untilDeath(this.#retention?.untilRemoved(this.#erasures()) ?? Promise.resolve());
     if (isSettled) await process.untilDeath(untilErased(this.#erasures()));
     embedder.leave();
     await Promise.race([runtime.close({ deadlineMs: 0 }), this.#world.sleep(this.#harness, SETTLE_MS)]);
@@ -377,7 +384,7 @@ class Simulation {
       durability: swarm.durability,
       limits: swarm.limits,
       settings: swarm.settings,
-      ...defined({ enrichers: swarm.enrichers }),
+      ...defined({ enrichers: swarm.enrichers, retention: this.#retention?.option }),
       logger: this.#watch.logger(),
     });
     const opened = process.untilDeath(
@@ -451,6 +458,7 @@ class Simulation {
     const reading = await this.#reader.read();
     this.#invariants.check(reading);
     checkErasures(this.#erasures());
+    checkCuts(this.#erasures());
     this.#letters?.check(this.#ledger, reading.stories);
     return reading;
   }

@@ -8,7 +8,6 @@ import { type MemoryStore, openMemoryJournal } from '../../journal/memory-journa
 import type { Position, SessionKey } from '../../journal/position.ts';
 import { contentReader } from '../../runtime/reading/content-reader.ts';
 import { plantFork } from '../../runtime/reading/fork-reader.ts';
-import { beginningOf } from '../../runtime/reading/log-beginning.ts';
 import { readActor } from '../../runtime/reading/session-reader.ts';
 import { withContent } from '../../session/rules/waiting-content.ts';
 import { decodeTransition, type TransitionRecords } from '../../session/state/records.ts';
@@ -41,10 +40,16 @@ export class StoreReader {
   readonly #positions: Position[];
   readonly #rendering: RenderingAt | undefined;
   #stories = new Map<string, SessionStory>();
+  /** The transitions of each session, by shard and key, also those that were removed since; undefined: none are. */
+  readonly #turns: Map<string, readonly StoredTransition[]> | undefined;
 
-  /** `rendering`: how requests are rendered from the logs. Missing: as for agents with tools and without thinking. */
-  constructor(stores: readonly MemoryStore[], rendering?: RenderingAt) {
+  /**
+   * `rendering`: how requests are rendered from the logs. Missing: as for agents with tools and without thinking.
+   * `removesHistory`: true if the runtime removes old history (I33).
+   */
+  constructor(stores: readonly MemoryStore[], rendering?: RenderingAt, removesHistory = false) {
     this.#stores = stores;
+    this.#turns = removesHistory ? new Map() : undefined;
     this.#rendering = rendering;
     this.#positions = stores.map(() => 0);
   }
@@ -72,11 +77,9 @@ export class StoreReader {
           continue;
         }
         const plant = (state: SessionState, first: TransitionRecords): void => {
-          const { state: base, position } = beginningOf(journal, name, key);
-          if (position > 0) Object.assign(state, base);
-          else plantFork(journal, key, state, first);
+          plantFork(journal, key, state, first);
         };
-        const story = writeStory(name, turnsOf(journal, key), plant, this.#rendering);
+        const story = writeStory(name, this.#turnsOf(journal, index, key), plant, this.#rendering);
         // A name without any transition: the transition that would have made the session was lost.
         if (story.state.agent === undefined) continue;
         this.#stories.set(name, story);
@@ -90,6 +93,17 @@ export class StoreReader {
       await journal.close();
     }
     return { stories: this.#stories, changed, differing, misstated, names };
+  }
+
+  /** The whole log of a session, with what was removed of it after an earlier reading (I33). */
+  #turnsOf(journal: Journal, shard: number, key: SessionKey): Iterable<StoredTransition> {
+    if (this.#turns === undefined) return turnsOf(journal, key);
+    const place = `${shard}/${key}`;
+    const start = journal.starts.of(key)?.position ?? 0;
+    const removed = start === 0 ? [] : (this.#turns.get(place) ?? []).filter(({ position }) => position <= start);
+    const turns = [...removed, ...turnsOf(journal, key)];
+    this.#turns.set(place, turns);
+    return turns;
   }
 
   /** Number of new log entries, by session. */
