@@ -108,20 +108,15 @@ export class EngineJournal implements Journal {
     this.#media = new StoredMedia(engine, this.#gate);
     const isUnwritten = (row: number): boolean => this.#unwritten.has(row);
     this.#erasure = new LogErasure({ engine, gate: this.#gate, isUnwritten });
-    this.starts = new LogStarts({
-      engine,
-      gate: this.#gate,
-      erasure: this.#erasure,
-      nameOf: (key) => this.nameOf(key),
-    });
+    const nameOf = (key: SessionKey): string | undefined => this.nameOf(key);
+    this.starts = new LogStarts({ engine, gate: this.#gate, erasure: this.#erasure, nameOf });
     const copy = engine.copyTo?.bind(engine);
-    this.copyTo =
-      copy === undefined
-        ? undefined
-        : async (directory, known) => {
-            await this.flushed();
-            return copy(directory, known);
-          };
+    if (copy !== undefined) {
+      this.copyTo = async (directory, known) => {
+        await this.flushed();
+        return copy(directory, known);
+      };
+    }
     this.#load();
   }
 
@@ -228,10 +223,7 @@ export class EngineJournal implements Journal {
     yield* readSession(this.#source, key, this.#lastRowOf(key), after, this.starts.rowBefore(key));
   }
 
-  /**
-   * Ends at the last entry that was appended before the first entry was requested. Throws `StoreCorruptError` from the
-   * iteration.
-   */
+  /** Ends at the last entry that was appended before the first request. Throws `StoreCorruptError` from the iteration. */
   *tail(after: Position): Iterable<StoredEntry> {
     this.#checkOpen();
     yield* readTail(this.#source, after, this.end() + 1);
@@ -319,11 +311,8 @@ export class EngineJournal implements Journal {
     for (const key of keys) {
       const name = this.nameOf(key);
       if (name === undefined) continue;
-      this.#erasure.begin(
-        key,
-        { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [], ...this.starts.remove(key, batch) },
-        batch,
-      );
+      const note = { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [] };
+      this.#erasure.begin(key, { ...note, ...this.starts.remove(key, batch) }, batch);
       batch.names.set(name, undefined);
       batch.keys.set(key, undefined);
       batch.heads.set(key, undefined);

@@ -5,6 +5,7 @@ import { agent, ConfigError, type Runtime, type Session } from '../../../src/ind
 import type { ModelRequest } from '../../../src/models/provider.ts';
 import { manualClock } from '../../../src/testing/manual-clock.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
+import { leaveEntries, unfit } from '../../support/dead-letters.ts';
 import { eventually, failure, MATRIX, runtimeKit, type TestOptions } from '../../support/runtime-kit.ts';
 import { storedTexts } from '../../support/stored-texts.ts';
 
@@ -228,6 +229,25 @@ test('children that ended long ago are deleted, and others stay', async () => {
     return (await runtime.sessions.list()).length === 1;
   });
   expect((await session.state()).children).toMatchObject([{ name: 'helper', exited: 'completed' }]);
+  await runtime.close();
+});
+
+test('dead letters that are older than the time are dropped, and others stay', async () => {
+  const directory = await kit.directory();
+  const first = await kit.open({ directory, provider: talker() });
+  await first.session('s').ask('hello');
+  await first.close();
+  await leaveEntries(directory, 's', [unfit('the report')]);
+  const clock = manualClock(Date.now());
+  const runtime = await kit.open({ directory, clock, provider: talker(), retention: { deadLettersMs: DAY_MS } });
+  const letters = async (): Promise<number> => (await runtime.session('s').deadLetters.list()).length;
+  await eventually(async () => (await letters()) === 1);
+  await clock.advance(DAY_MS / 2);
+  expect(await letters()).toBe(1);
+  await eventually(async () => {
+    await clock.advance(DAY_MS / 4);
+    return (await letters()) === 0;
+  });
   await runtime.close();
 });
 

@@ -92,7 +92,13 @@ export function checkCuts({ stores, ledger }: Pick<RetentionCheckParts, 'stores'
 }
 
 /** True for a session with contents that wait in the log alone, or might. */
-function waits({ mailbox, deadLetters }: { readonly mailbox: readonly unknown[]; readonly deadLetters: readonly unknown[] }): boolean {
+function waits({
+  mailbox,
+  deadLetters,
+}: {
+  readonly mailbox: readonly unknown[];
+  readonly deadLetters: readonly unknown[];
+}): boolean {
   return mailbox.length + deadLetters.length > 0;
 }
 
