@@ -118,7 +118,7 @@ export interface Engine {
   blobsOf(key: SessionKey): readonly string[];
   /** The removed sessions of which something may still be stored. */
   erasures(): ReadonlyMap<SessionKey, Erasure>;
-  /** Where a session's log begins; undefined if nothing of it was removed. */
+  /** The beginning of a session's log; undefined if nothing of it was removed. */
   startOf(key: SessionKey): LogStart | undefined;
   /** A blob's bytes as they are stored, see `stored-text.ts`; valid until the next call of any method. */
   storedBlob(address: string): Buffer | undefined;

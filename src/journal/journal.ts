@@ -146,7 +146,7 @@ export interface Journal {
   putBlob(text: string, owner?: SessionKey): string;
   blob(address: string): string | undefined;
 
-  /** Where the logs of sessions begin. */
+  /** The beginnings of the logs of sessions. */
   readonly starts: Pick<LogStarts, 'of' | 'cut'>;
   /** The durable part of the log, in pieces for another thread. */
   readonly stored: StoredLog;

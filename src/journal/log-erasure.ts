@@ -149,8 +149,15 @@ export class LogErasure {
   }
 }
 
-/** The note after the rewrite of its row. The rows of a part that was removed before are passed over (X5). */
-function behind({ earlier, ...note }: Erasure, previousRow: number): Erasure {
-  if (earlier === undefined) return { ...note, row: previousRow };
-  return previousRow <= earlier.row ? { ...note, row: earlier.left } : { ...note, earlier, row: previousRow };
+/** The note after the rewrite of its row. The rows of parts that were removed before are passed over (X5). */
+function behind({ earlier = [], ...note }: Erasure, previousRow: number): Erasure {
+  let row = previousRow;
+  let passed = 0;
+  for (const part of earlier) {
+    if (row > part.row) break;
+    row = part.left;
+    passed += 1;
+  }
+  const rest = earlier.slice(passed);
+  return rest.length === 0 || row === 0 ? { ...note, row } : { ...note, earlier: rest, row };
 }

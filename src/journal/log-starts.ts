@@ -1,5 +1,5 @@
 /**
- * Where the logs of sessions begin. A log begins with its first entry, or with a base: a blob that stands for the older
+ * The beginnings of the logs of sessions. A log begins with its first entry, or with a base: a blob that stands for the older
  * part, which was removed.
  *
  * Owns: the beginnings that are not durable yet, through the gate. Does not own: the rows, which `log-erasure.ts` erases,
@@ -35,7 +35,7 @@ export class LogStarts {
     this.#parts = parts;
   }
 
-  /** Where a session's log begins; undefined if nothing of it was removed. */
+  /** The beginning of a session's log; undefined if nothing of it was removed. */
   of(key: SessionKey): LogStart | undefined {
     const { gate, engine } = this.#parts;
     const pending = gate.find(({ starts }) => (starts.has(key) ? { start: starts.get(key) } : undefined));
@@ -75,6 +75,8 @@ export class LogStarts {
 
   #earlier(key: SessionKey): EarlierPart {
     const row = this.rowBefore(key);
-    return row === 0 ? {} : { earlier: { row, left: this.#parts.erasure.notes.get(key)?.row ?? 0 } };
+    if (row === 0) return {};
+    const note = this.#parts.erasure.notes.get(key);
+    return { earlier: [{ row, left: note?.row ?? 0 }, ...(note?.earlier ?? [])] };
   }
 }

@@ -46,10 +46,10 @@ export interface Erasure {
   /** True if the session is still there: only the older part of its log was removed. */
   readonly keeps?: true;
   /**
-   * The end of a part that was removed before. Rows up to `row` have no entry of the session, except `left` and the rows
-   * that lead from there.
+   * The ends of the parts that were removed before, newest first. Rows up to `row` have no entry of the session, except
+   * `left` and the rows that lead from there; 0: none.
    */
-  readonly earlier?: { readonly row: number; readonly left: number };
+  readonly earlier?: readonly { readonly row: number; readonly left: number }[];
 }
 
 /** A copy of a journal. */

@@ -14,8 +14,10 @@ import { decodeBlob, isBlobOf } from '../rows/stored-text.ts';
 const VERSION_BYTES = 8;
 const HEAD_LINE = /^1 (\d+) ([01])$/;
 const ADDRESS = /^(?:\d{1,10}\/)?[0-9a-f]{64}$/;
+/** One part that was removed before, in such a note. */
+const EARLIER = /after (\d+) (\d+) /g;
 /** A note about a removed session or part: see `erasureText`. */
-const ERASURE = /^(part )?(?:after (\d{1,16}) (\d{1,16}) )?(\d{1,16}) ((?:\d{1,10},?)*) ([\x21-\x7e]+)$/;
+const ERASURE = /^(part )?((?:after \d{1,16} \d{1,16} )*)(\d{1,16}) ((?:\d{1,10},?)*) ([\x21-\x7e]+)$/;
 /**
  * The first nibble of a key of the table `log`, as lmdb writes it. The bits of a double follow it, without trailing
  * zeros.
@@ -202,13 +204,13 @@ export function parseCheckpoint(text: string): { readonly upTo: number; readonly
 
 /** The text under the seal of a note about a removed session, or the removed part of a log. */
 export function erasureText({ row, heirs, name, keeps, earlier }: Erasure): string {
-  const part = `${keeps === true ? 'part ' : ''}${earlier === undefined ? '' : `after ${earlier.row} ${earlier.left} `}`;
-  return `${part}${row} ${heirs.join(',')} ${name}`;
+  const parts = (earlier ?? []).map((part) => `after ${part.row} ${part.left} `).join('');
+  return `${keeps === true ? 'part ' : ''}${parts}${row} ${heirs.join(',')} ${name}`;
 }
 
 /** Parses such a note. Throws `PageDamage`. */
 export function parseErasure(text: string): Erasure {
-  const [, keeps, until, left, row, heirs, name] = ERASURE.exec(text) ?? [];
+  const [, keeps, parts = '', row, heirs, name] = ERASURE.exec(text) ?? [];
   if (row === undefined || heirs === undefined || name === undefined)
     throw new PageDamage('a note about a removed session is damaged');
   return {
@@ -216,8 +218,12 @@ export function parseErasure(text: string): Erasure {
     heirs: heirs === '' ? [] : heirs.split(',').map(Number),
     name,
     ...(keeps === undefined ? {} : { keeps: true }),
-    ...(until === undefined ? {} : { earlier: { row: Number(until), left: Number(left) } }),
+    ...(parts === '' ? {} : { earlier: Array.from(parts.matchAll(EARLIER), (part) => earlierPart(part)) }),
   };
+}
+
+function earlierPart([, row, left]: RegExpExecArray): { readonly row: number; readonly left: number } {
+  return { row: Number(row), left: Number(left) };
 }
 
 /** The text under the seal of the beginning of a log. */

@@ -16,6 +16,8 @@ import type { TableName } from './tables.ts';
 /** Bytes of a short key, and of a sealed number, name or mark; generous. */
 const KEY_BYTES = 24;
 const SEALED_BYTES = 96;
+/** Bytes of one earlier part in a note about removed rows, at most. */
+const EARLIER_BYTES = 42;
 /** Pages that a table may gain before its shape is read again. They add at most two levels to its tree. */
 const SHAPE_PAGES_MAX = 256;
 /** Most UTF-8 bytes that a UTF-16 unit takes. */
@@ -150,7 +152,7 @@ export class CommitRoom {
     }
     for (const erasure of batch.erasures.values()) {
       if (erasure === undefined) tally('erasures').remove();
-      else tally('erasures').put(KEY_BYTES, erasure.name.length + erasure.heirs.length * KEY_BYTES + SEALED_BYTES);
+      else tally('erasures').put(KEY_BYTES, erasure.name.length + erasure.heirs.length * KEY_BYTES + (erasure.earlier ?? []).length * EARLIER_BYTES + SEALED_BYTES);
     }
     // New rows replace no entries.
     for (const row of rows) tally('log').put(KEY_BYTES, row.length, true);

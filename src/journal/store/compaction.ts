@@ -32,7 +32,7 @@ import { readManifest, shardDirectory } from './manifest.ts';
 /** A copy is made here and then moved into place. */
 const UNFINISHED_FOLDER = 'compacting';
 
-/** What a compaction did. */
+/** The result of a compaction. */
 export interface CompactionReport {
   /** The data directory, absolute. */
   readonly directory: string;

@@ -118,7 +118,7 @@ export interface ShardStart {
 }
 
 /**
- * What is stored of a session apart from its log. `base`: address of a fork's beginning. `start`: address of the base of
+ * The data that is stored of a session apart from its log. `base`: address of a fork's beginning. `start`: address of the base of
  * a log whose older part was removed.
  */
 export interface StoredBeginning {
@@ -146,7 +146,7 @@ export interface SessionSnapshot {
   readonly lastOutcome?: LastOutcome;
   /** The error of the last turn, if it failed. */
   readonly lastError?: LastError;
-  /** What was removed of the history because of its age; missing: nothing. See the option `retention`. */
+  /** The part of the history that was removed because of its age; missing: nothing. See the option `retention`. */
   readonly removed?: RemovedHistory;
   readonly mailbox: number;
   readonly seq: number;

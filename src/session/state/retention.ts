@@ -1,6 +1,6 @@
 /** The part of a session's history that was removed because of its age. Plain data. */
 
-/** What was removed of a session, as `state()` shows it. */
+/** The removed part of a session, as `state()` shows it. */
 export interface RemovedHistory {
   /** Epoch ms: the messages that left the model's window before it are gone. */
   readonly before: number;

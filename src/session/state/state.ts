@@ -280,7 +280,7 @@ export interface SessionState {
   compactions: Map<number, { readonly task: number | undefined; readonly at: number }>;
   /** Epoch ms at which messages left the window, ascending: see `rules/eviction.ts`. */
   departures: readonly number[];
-  /** What was removed of the history because of its age; undefined: nothing. */
+  /** The part of the history that was removed because of its age; undefined: nothing. */
   removed: RemovedHistory | undefined;
   /** The source of a fork's first messages. */
   origin: ForkOrigin | undefined;

@@ -12,7 +12,7 @@ import { BudgetChanges, budgetRandom } from './families/budgets.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
 import { FollowUps, followUpRandom } from './families/follow-ups.ts';
 import type { LifeParts } from './families/life-actions.ts';
-import { checkCuts, SimulatedRetention } from './families/retention.ts';
+import { SimulatedRetention } from './families/retention.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { Ledger, type ToolStart, type Violation } from './ledger.ts';
@@ -335,8 +335,7 @@ class Simulation {
       this.#ledger.violate('stuck', 'the runtime does not come to its end');
     }
     if (isSettled) await process.untilDeath(this.#delivered(runtime));
-    if (isSettled) await process.untilDeath(this.#retention?.untilRemoved(this.#erasures()) ?? Promise.resolve());
-    if (isSettled) await process.untilDeath(untilErased(this.#erasures()));
+    if (isSettled) await process.untilDeath(untilErased(this.#erasures(), this.#retention));
     embedder.leave();
     await Promise.race([runtime.close({ deadlineMs: 0 }), this.#world.sleep(this.#harness, SETTLE_MS)]);
     process.kill();
@@ -458,7 +457,6 @@ class Simulation {
     const reading = await this.#reader.read();
     this.#invariants.check(reading);
     checkErasures(this.#erasures());
-    checkCuts(this.#erasures());
     this.#letters?.check(this.#ledger, reading.stories);
     return reading;
   }

@@ -1,4 +1,4 @@
-/** The option `retention` at the public API: what is removed, what stays, and what readers are told. */
+/** The option `retention` at the public API: what is removed, what stays, and what readers learn. */
 import { describe, expect, test } from 'vitest';
 import { COMPACTION_INSTRUCTION } from '../../../src/context/compaction-request.ts';
 import { agent, ConfigError, type Runtime, type Session } from '../../../src/index.ts';

@@ -81,7 +81,7 @@ export function checkCuts({ stores, ledger }: Pick<RetentionCheckParts, 'stores'
   for (const [shard, store] of stores.entries()) {
     for (const { key, row } of leftovers(store)) {
       const note = store.erasures.get(key);
-      if ((note?.row ?? -1) < row && (note?.earlier?.left ?? -1) < row)
+      if (Math.max(note?.row ?? -1, ...(note?.earlier ?? []).map(({ left }) => left)) < row)
         ledger.violate('lost', `shard ${shard}: row ${row} has a removed part of session ${key}, unnoted (I33)`);
     }
     for (const [key, { base }] of store.starts) {
