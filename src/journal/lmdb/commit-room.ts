@@ -152,7 +152,14 @@ export class CommitRoom {
     }
     for (const erasure of batch.erasures.values()) {
       if (erasure === undefined) tally('erasures').remove();
-      else tally('erasures').put(KEY_BYTES, erasure.name.length + erasure.heirs.length * KEY_BYTES + (erasure.earlier ?? []).length * EARLIER_BYTES + SEALED_BYTES);
+      else
+        tally('erasures').put(
+          KEY_BYTES,
+          erasure.name.length +
+            erasure.heirs.length * KEY_BYTES +
+            (erasure.earlier ?? []).length * EARLIER_BYTES +
+            SEALED_BYTES,
+        );
     }
     // New rows replace no entries.
     for (const row of rows) tally('log').put(KEY_BYTES, row.length, true);

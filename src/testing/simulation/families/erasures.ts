@@ -38,10 +38,7 @@ export function checkErasures({ stores, ledger }: ErasureParts): void {
 }
 
 /** Waits until the rows are erased. A process without faults needs a bounded time for it. */
-export async function untilErased(
-  parts: ErasureParts,
-  retention: SimulatedRetention | undefined,
-): Promise<void> {
+export async function untilErased(parts: ErasureParts, retention: SimulatedRetention | undefined): Promise<void> {
   const { stores, world, harness } = parts;
   await retention?.untilRemoved(parts);
   for (let looks = 0; looks < LOOKS_MAX && !stores.every(isErased); looks += 1) await world.sleep(harness, LOOK_MS);
