@@ -79,6 +79,7 @@ export type {
 } from './events/viewed-event.ts';
 export type { Durability } from './journal/journal.ts';
 export type { BackupReport } from './journal/store/backup.ts';
+export { type CompactionReport, compact } from './journal/store/compaction.ts';
 export { type RestoreReport, restore } from './journal/store/restore.ts';
 export { type AnthropicOptions, anthropic } from './models/anthropic/anthropic.ts';
 export type { ModelList, ModelListing } from './models/model-list.ts';

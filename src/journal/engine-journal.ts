@@ -35,6 +35,7 @@ import {
   scanLastRows,
   tailSessions,
 } from './log-reader.ts';
+import { LogStarts } from './log-starts.ts';
 import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import { listNames, type NameQuery } from './rows/name-list.ts';
 import { heldData, positionOf, type Row, rowOf, rowTurns } from './rows/row-codec.ts';
@@ -58,6 +59,7 @@ export interface EngineJournalOptions {
 export class EngineJournal implements Journal {
   readonly stored: StoredLog;
   readonly drafts: StoredDrafts;
+  readonly starts: LogStarts;
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
   readonly #engine: Engine;
   readonly #source: LogSource;
@@ -87,11 +89,13 @@ export class EngineJournal implements Journal {
       unwrittenRow: (number) => this.#unwritten.get(number),
       unwrittenRows: (from) => [...this.#unwritten.values()].filter((row) => row.number >= from),
       isVisible: (key) => this.nameOf(key) !== undefined,
+      rowBefore: (key) => this.starts.rowBefore(key),
       filled: (data) => this.#media.filled(data),
     };
     this.stored = createStoredLog({
       engine,
       newestRow: (key) => (this.nameOf(key) === undefined ? 0 : this.#lastRowOf(key)),
+      rowBefore: (key) => this.starts.rowBefore(key),
       unwrittenBefore: (row, key) =>
         this.#unwritten.get(row)?.entries.find((entry) => entry.key === key)?.previousRow ?? 0,
     });
@@ -107,14 +111,15 @@ export class EngineJournal implements Journal {
     this.drafts = new StoredDrafts(engine, this.#gate, (key) => this.nameOf(key) !== undefined);
     const isUnwritten = (row: number): boolean => this.#unwritten.has(row);
     this.#erasure = new LogErasure({ engine, gate: this.#gate, isUnwritten });
+    const nameOf = (key: SessionKey): string | undefined => this.nameOf(key);
+    this.starts = new LogStarts({ engine, gate: this.#gate, erasure: this.#erasure, nameOf });
     const copy = engine.copyTo?.bind(engine);
-    this.copyTo =
-      copy === undefined
-        ? undefined
-        : async (directory, known) => {
-            await this.flushed();
-            return copy(directory, known);
-          };
+    if (copy !== undefined) {
+      this.copyTo = async (directory, known) => {
+        await this.flushed();
+        return copy(directory, known);
+      };
+    }
     this.#load();
   }
 
@@ -211,19 +216,17 @@ export class EngineJournal implements Journal {
 
   /** Throws `StoreCorruptError` when the row is missing or damaged. */
   entry(key: SessionKey, position: Position): StoredEntry | undefined {
-    return this.nameOf(key) === undefined ? undefined : readEntry(this.#source, key, position);
+    if (this.nameOf(key) === undefined || rowOf(position) <= this.starts.rowBefore(key)) return undefined;
+    return readEntry(this.#source, key, position);
   }
 
   /** Throws `StoreCorruptError` from the iteration when a row is missing or damaged. */
   *read(key: SessionKey, after: Position): Iterable<StoredEntry> {
     if (this.nameOf(key) === undefined) return;
-    yield* readSession(this.#source, key, this.#lastRowOf(key), after);
+    yield* readSession(this.#source, key, this.#lastRowOf(key), after, this.starts.rowBefore(key));
   }
 
-  /**
-   * Ends at the last entry that was appended before the first entry was requested. Throws `StoreCorruptError` from the
-   * iteration.
-   */
+  /** Ends at the last entry that was appended before the first request. Throws `StoreCorruptError` from the iteration. */
   *tail(after: Position): Iterable<StoredEntry> {
     this.#checkOpen();
     yield* readTail(this.#source, after, this.end() + 1);
@@ -311,7 +314,8 @@ export class EngineJournal implements Journal {
     for (const key of keys) {
       const name = this.nameOf(key);
       if (name === undefined) continue;
-      this.#erasure.begin(key, { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [] }, batch);
+      const note = { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [] };
+      this.#erasure.begin(key, { ...note, ...this.starts.remove(key, batch) }, batch);
       batch.names.set(name, undefined);
       batch.keys.set(key, undefined);
       batch.heads.set(key, undefined);
@@ -402,7 +406,7 @@ export class EngineJournal implements Journal {
    */
   #load(): void {
     const state = this.#engine.state();
-    // A checkpoint may name rows that were refused. It would seem to cover a new row with one of their numbers.
+    // A checkpoint may name refused rows, and would seem to cover a new row with one of their numbers.
     const marked = Math.max(state.lastRow, state.indexedRow, rowOf(state.checkpointed));
     this.#nextRow = Math.max(this.#nextRow, marked + 1);
     this.#nextKey = Math.max(this.#nextKey, state.nextKey);

@@ -3,7 +3,7 @@
  * pointers, reads of data that is not durable yet, and group commit. So the engines in memory and over LMDB cannot
  * differ in these.
  */
-import type { Erasure, Head, JournalCopy, Position, SessionKey } from './position.ts';
+import type { Erasure, Head, JournalCopy, LogStart, Position, SessionKey } from './position.ts';
 import type { Row } from './rows/row-codec.ts';
 
 /** The state of the log in an engine. */
@@ -30,6 +30,7 @@ export interface WriteBatch {
   /** New plain bytes of rows that are stored already. Put before `rows`. */
   readonly rewrittenRows: Map<number, Buffer | undefined>;
   readonly erasures: Map<SessionKey, Erasure | undefined>;
+  readonly starts: Map<SessionKey, LogStart | undefined>;
   readonly names: Map<string, SessionKey | undefined>;
   readonly keys: Map<SessionKey, string | undefined>;
   readonly heads: Map<SessionKey, Head | undefined>;
@@ -50,6 +51,7 @@ export function createBatch(): WriteBatch {
     rows: [],
     rewrittenRows: new Map(),
     erasures: new Map(),
+    starts: new Map(),
     names: new Map(),
     keys: new Map(),
     heads: new Map(),
@@ -69,6 +71,7 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
     batch.rows.length === 0 &&
     batch.rewrittenRows.size === 0 &&
     batch.erasures.size === 0 &&
+    batch.starts.size === 0 &&
     batch.keys.size === 0 &&
     batch.heads.size === 0 &&
     batch.blobs.size === 0 &&
@@ -122,6 +125,8 @@ export interface Engine {
   draftKeys(): readonly SessionKey[];
   /** The removed sessions of which something may still be stored. */
   erasures(): ReadonlyMap<SessionKey, Erasure>;
+  /** The beginning of a session's log; undefined if nothing of it was removed. */
+  startOf(key: SessionKey): LogStart | undefined;
   /** A blob's bytes as they are stored, see `stored-text.ts`; valid until the next call of any method. */
   storedBlob(address: string): Buffer | undefined;
   /** The bytes of a medium, unchecked; they belong to the caller. */

@@ -20,6 +20,7 @@
  */
 
 import type { StoreLostError } from '../base/errors.ts';
+import type { LogStarts } from './log-starts.ts';
 import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import type { Drafts } from './stored-drafts.ts';
 import type { StoredLog } from './stored-log.ts';
@@ -149,6 +150,8 @@ export interface Journal {
   /** A text for each session that is replaced again and again, beside the log. */
   readonly drafts: Drafts;
 
+  /** The beginnings of the logs of sessions. */
+  readonly starts: Pick<LogStarts, 'of' | 'cut'>;
   /** The durable part of the log, in pieces for another thread. */
   readonly stored: StoredLog;
 

@@ -7,7 +7,7 @@ import { lowerBound } from '../base/lower-bound.ts';
 import type { Engine, EngineState, WriteBatch } from './engine.ts';
 import { EngineJournal } from './engine-journal.ts';
 import type { Journal } from './journal.ts';
-import type { Erasure, Head, SessionKey } from './position.ts';
+import type { Erasure, Head, LogStart, SessionKey } from './position.ts';
 import { mediaPrefix, ownerOfMedium } from './rows/media-text.ts';
 import { encodeRows } from './rows/row-codec.ts';
 import { encodeBlob } from './rows/stored-text.ts';
@@ -29,6 +29,7 @@ export class MemoryStore {
   readonly media: Map<SessionKey, Map<string, Buffer>> = new Map();
   readonly drafts: Map<SessionKey, string> = new Map();
   readonly erasures: Map<SessionKey, Erasure> = new Map();
+  readonly starts: Map<SessionKey, LogStart> = new Map();
   state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0, rewrites: 0 };
   /** Numbers of the stored rows, ascending. */
   rowNumbers: number[] = [];
@@ -220,6 +221,10 @@ class MemoryEngine implements Engine {
     return this.#store.erasures;
   }
 
+  startOf(key: SessionKey): LogStart | undefined {
+    return this.#store.starts.get(key);
+  }
+
   async write(batch: WriteBatch): Promise<void> {
     this.#check();
     const commit = (): void => {
@@ -252,6 +257,7 @@ class MemoryEngine implements Engine {
     setAll(store.drafts, batch.drafts);
     for (const [address, bytes] of batch.media) setMedium(store.media, address, bytes);
     setAll(store.erasures, batch.erasures);
+    setAll(store.starts, batch.starts);
     setAll(store.rows, batch.rewrittenRows);
     const isRemoved = [...batch.rewrittenRows.values()].includes(undefined);
     if (isRemoved) store.rowNumbers = store.rowNumbers.filter((number) => store.rows.has(number));

@@ -68,6 +68,8 @@ export interface StoredLogParts {
   readonly engine: Engine;
   /** Newest row with transitions of a session, durable or not; 0: none. */
   readonly newestRow: (key: SessionKey) => number;
+  /** The last row before the session's log begins; 0: none. */
+  readonly rowBefore: (key: SessionKey) => number;
   /** The session's row before `row`; 0: none. `row` is a row of the session that is not durable yet. */
   readonly unwrittenBefore: (row: number, key: SessionKey) => number;
 }
@@ -107,7 +109,8 @@ class EngineStoredLog implements StoredLog {
     const { lastRow } = this.#engine.state();
     let row = from ?? this.#parts.newestRow(key);
     while (row > lastRow) row = this.#parts.unwrittenBefore(row, key);
-    for (; row > until && row > 0; ) {
+    const first = Math.max(until, this.#parts.rowBefore(key));
+    for (; row > first; ) {
       if (rows.length >= SEARCH_CHAIN_ROWS) return { rows, next: row };
       rows.push(row);
       const stored = this.#engine.storedRow(row);

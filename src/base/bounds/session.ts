@@ -105,6 +105,11 @@ export const TASK_HISTORY_MAX = 1_000;
  */
 export const HIDDEN_MESSAGES_MAX = 10_000;
 /**
+ * Times that a session remembers at which messages left its window. With more, a removal of old history would come more
+ * exactly when it is due.
+ */
+export const DEPARTURES_MAX = 16;
+/**
  * Forks that share one session's log. When the session is deleted, the shared beginning of each fork is stored with the
  * fork. Further forks get a copy.
  */

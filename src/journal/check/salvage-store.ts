@@ -17,7 +17,7 @@ import { PageFile } from '../lmdb/pages.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
 import type { SessionKey, StoredEntry } from '../position.ts';
 import { withMedia } from '../rows/media-text.ts';
-import { decodeRow, positionOf, type RowEntry, rowSessions, sliceRow } from '../rows/row-codec.ts';
+import { decodeRow, positionOf, type RowEntry, rowOf, rowSessions, sliceRow } from '../rows/row-codec.ts';
 import { unpackRow, unpackTable } from '../rows/row-packing.ts';
 import { refuseIfOwned } from '../store/lock.ts';
 import { readManifest, type StoreManifest, shardDirectory } from '../store/manifest.ts';
@@ -78,9 +78,12 @@ export class SalvageShard {
    * The entries of a session, oldest first, up to the first damage. The damage is thrown as `StoreCorruptError` (V1).
    */
   *entries(key: SessionKey): Iterable<StoredEntry> {
-    let before = 0;
+    // The rows of a removed part may be erased already, or not yet.
+    const first = rowOf(this.contents.index.starts.get(key)?.position ?? 0);
+    let before = first;
     for (const { row, previousRow } of this.#links.get(key) ?? []) {
-      if (previousRow !== before)
+      if (row <= first) continue;
+      if (previousRow !== before && (before > first || previousRow > first))
         throw this.#corrupt(row, `row ${previousRow}, which comes before row ${row}, is lost`);
       for (const { turn, data } of sliceRow(unpackRow(this.#row(row), row), row, key)?.entries ?? []) {
         yield { key, position: positionOf(row, turn), data: this.#filled(data) };

@@ -27,9 +27,17 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ROW_CACHE_BYTES_MAX } from '../../base/bounds.ts';
 import { asError, StoreLockedError, TroupeError } from '../../base/errors.ts';
-import { erasureText, headText, parseCheckpoint, parseErasure, parseHead } from '../check/store-index.ts';
+import {
+  erasureText,
+  headText,
+  parseCheckpoint,
+  parseErasure,
+  parseHead,
+  parseStart,
+  startText,
+} from '../check/store-index.ts';
 import type { Engine, EngineState, WriteBatch } from '../engine.ts';
-import type { Erasure, Head, JournalCopy, SessionKey } from '../position.ts';
+import type { Erasure, Head, JournalCopy, LogStart, SessionKey } from '../position.ts';
 import { mediaPrefix } from '../rows/media-text.ts';
 import { RecentValues } from '../rows/recent-values.ts';
 import { encodeRows } from '../rows/row-codec.ts';
@@ -211,6 +219,13 @@ class LmdbEngine implements Engine {
     });
   }
 
+  startOf(key: SessionKey): LogStart | undefined {
+    return this.#reading(() => {
+      const text = unsealed('starts', key, this.#environment.starts.get(key));
+      return text === undefined ? undefined : parseStart(text);
+    });
+  }
+
   /** The rewritten rows of a batch as they are stored. They are few, see `log-erasure.ts`. */
   async #rewritten({ rewrittenRows }: WriteBatch): Promise<readonly RewrittenRow[]> {
     const plain = [...rewrittenRows.values()].filter((bytes) => bytes !== undefined);
@@ -346,7 +361,7 @@ class LmdbEngine implements Engine {
    * of single puts can be ignored.
    */
   #put(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): void {
-    const { log, names, keys, heads, lastRows, runnable, blobs, media, drafts, erasures, meta } = this.#environment;
+    const { log, names, keys, heads, lastRows, runnable, blobs, media, drafts, erasures, starts, meta } = this.#environment;
     for (const { number, bytes } of rewritten) {
       if (bytes === undefined) void log.remove(number);
       else void log.put(number, bytes);
@@ -391,6 +406,10 @@ class LmdbEngine implements Engine {
     for (const [key, erasure] of batch.erasures) {
       if (erasure === undefined) void erasures.remove(key);
       else void erasures.put(key, sealText('erasures', key, erasureText(erasure)));
+    }
+    for (const [key, start] of batch.starts) {
+      if (start === undefined) void starts.remove(key);
+      else void starts.put(key, sealText('starts', key, startText(start)));
     }
     if (rewritten.length > 0) {
       void meta.put('rewrites', sealText('meta', 'rewrites', String(this.#state.rewrites + 1)), 0);

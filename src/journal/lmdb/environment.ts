@@ -85,6 +85,8 @@ export interface LmdbEnvironment {
   readonly drafts: Database<string, number>;
   /** Key of a removed session -> its newest row that is not erased yet, and its name. */
   readonly erasures: Database<string, number>;
+  /** Key of a session whose log was removed in part -> the position and the base with which its log begins. */
+  readonly starts: Database<string, number>;
   /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`, `rewrites`; sealed, like all text. */
   readonly meta: Database<string, string>;
 }
@@ -107,6 +109,12 @@ export async function openEnvironment(options: LmdbOptions): Promise<LmdbEnviron
   } catch (error) {
     throw await openError(directory, path, error);
   }
+}
+
+/** Opens an environment that exists, only to copy it: nothing of it is written. The caller closes it. */
+export function openForCopy(directory: string): RootDatabase<unknown, Key> {
+  makeLockFile(join(directory, LOCK_FILE));
+  return lmdb.open<unknown, Key>({ ...environmentOptions({ directory, durability: 'flush' }), readOnly: true });
 }
 
 /** Creates the environment of `options.directory` unless it exists. Rejects like `openEnvironment`. */
@@ -223,6 +231,7 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
     media: root.openDB<Buffer, string>('media', { encoding: 'binary' }),
     drafts: root.openDB<string, number>('drafts', NUMBERED_TEXT_TABLE),
     erasures: root.openDB<string, number>('erasures', NUMBERED_TEXT_TABLE),
+    starts: root.openDB<string, number>('starts', NUMBERED_TEXT_TABLE),
     meta: root.openDB<string, string>('meta', { ...TEXT_TABLE, useVersions: true }),
   };
 }

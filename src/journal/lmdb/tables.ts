@@ -3,9 +3,9 @@
 /**
  * Version of the whole environment. A store with a higher version is not opened. A lower version is raised when the
  * store is opened for writing. From version 2 rows and blobs may be packed. From version 3 media have their own table.
- * From version 4 the rows of removed sessions are erased, as the table `erasures` says.
- * From version 5 drafts have a table, logs have `lost` records, and a decision may name its author, which publishes one
- * more event.
+ * From version 4 the rows of removed sessions are erased, as the table `erasures` says. From version 5 the older part of
+ * a session's log may be removed, as the table `starts` says; drafts have a table, and logs have `lost` records; a
+ * decision may name its author, which publishes one more event.
  */
 export const STORE_FORMAT = 5;
 /** The tables that stores of earlier formats lack, each with the first format that has it. */
@@ -13,6 +13,7 @@ export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.
   media: 3,
   erasures: 4,
   drafts: 5,
+  starts: 5,
 });
 
 /** The file of an environment. */
@@ -32,6 +33,7 @@ export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
   media: 0,
   drafts: 0x08,
   erasures: 0x08,
+  starts: 0x08,
   meta: 0x100,
 });
 
@@ -47,6 +49,7 @@ export type TableName =
   | 'media'
   | 'drafts'
   | 'erasures'
+  | 'starts'
   | 'meta';
 
 /** True for the name of one of our tables. */

@@ -130,6 +130,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       catalog,
       settings,
       limits,
+      retention: plan.retention,
       durability: plan.durability,
       clock,
       random: surroundings.random,

@@ -28,7 +28,7 @@ import type { ForkedRecord, SessionSnapshot, ShardHandlers, ShardMethods } from 
 import { archivedChunks, chunkMessages } from '../reading/archived-chunks.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import { messagePage, pageByPlace, pendingOf, pendingPage, requestPage } from '../reading/session-pages.ts';
-import { foldLog } from '../reading/session-reader.ts';
+import { foldWhole } from '../reading/session-reader.ts';
 import type { Shard } from '../shard/shard.ts';
 import { type ShardDoor, undefinedAgent } from './shard-door.ts';
 
@@ -237,10 +237,7 @@ function readRequest<T>(door: ShardDoor, request: OfSession, look: (whole: Model
 
 /** Every message that was not removed: the log is folded without evictions and with every branch. */
 function allMessages(shard: Shard, actor: SessionActor): SessionState['messages'] {
-  const state = emptyState(actor.id);
-  state.keepsAll = true;
-  foldLog(shard.parts.journal, actor.key, state, 0);
-  return state.messages;
+  return foldWhole(shard.parts.journal, actor, { keepsAll: true }).messages;
 }
 
 function viewportOf(shard: Shard, actor: SessionActor): readonly LoggedMessage[] {
@@ -262,6 +259,7 @@ function snapshotOf(state: SessionState, now: number, draft: AnswerDraft | undef
       lastOutcome: state.last?.outcome,
       lastError: state.last?.error,
       draft,
+      removed: state.removed,
     }),
     mailbox: state.mailbox.length,
     seq: state.eventSeq,

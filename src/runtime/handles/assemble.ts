@@ -301,7 +301,7 @@ function shardPlan(
     durability: checked.durability,
     settings: checked.settings,
     limits: checked.limits,
-    ...defined({ enrichers: checked.enrichers }),
+    ...defined({ enrichers: checked.enrichers, retention: checked.retention }),
     threads: { models: checked.threads.models, tools: checked.threads.tools },
     publishesNotices: checked.webhooks.length > 0,
     ...(place.directory === undefined ? {} : { directory: shardDirectory(place.directory, shard.index) }),

@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path';
 import { defined } from '../../base/defined.ts';
 import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import { openManifest } from '../../journal/store/birth.ts';
+import { compactAtOpen } from '../../journal/store/compaction.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
 import { createLogger } from '../host/default-logger.ts';
@@ -82,10 +83,11 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
  * Acquires the directory: takes the lock first, then reads the manifest. Once a store exists, its shard count overrides
  * the option (A6).
  */
-async function openPlace(
-  directory: string,
-  { threads: { sessions: sessionThreads }, takeoverMs }: CheckedOptions,
-): Promise<Place> {
+async function openPlace(directory: string, checked: CheckedOptions): Promise<Place> {
+  const {
+    threads: { sessions: sessionThreads },
+    takeoverMs,
+  } = checked;
   const shards = Math.max(1, sessionThreads);
   if (directory === MEMORY) {
     const resultStore = await mkdtemp(join(tmpdir(), 'troupe-'));
@@ -96,6 +98,8 @@ async function openPlace(
   if (sessionThreads === 0) loadShard();
   try {
     const manifest = await openManifest(root, shards);
+    // A process that takes the store over must be ready soon.
+    if (takeoverMs === undefined) await compacted(root, manifest.shards, checked);
     return {
       directory: root,
       resultStore: join(root, 'results'),
@@ -107,6 +111,16 @@ async function openPlace(
   } catch (error) {
     await lock.release();
     throw error;
+  }
+}
+
+/** Compacts the files of the store. They may stay as they are, so a failure is only logged. */
+async function compacted(root: string, shards: number, { logger }: CheckedOptions): Promise<void> {
+  try {
+    const { bytesBefore, bytes } = await compactAtOpen(root, shards);
+    if (bytesBefore > 0) logger?.info({ bytesBefore, bytes }, `the files of the store ${root} were compacted`);
+  } catch (error) {
+    logger?.warn({ err: error }, `the files of the store ${root} were not compacted: ${asError(error).message}`);
   }
 }
 

@@ -27,6 +27,7 @@ import { isModelProvider, isProviderData } from '../../models/provider-check.ts'
 import type { McpServerMap } from '../../tools/mcp/protocol.ts';
 import { parseServers } from '../../tools/mcp/server-options.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
+import { type Retention, retentionSchema } from './retention.ts';
 import type { SearchOptions, SearchScope } from './search-scope.ts';
 import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema } from './webhook-options.ts';
 
@@ -103,6 +104,8 @@ export interface OpenOptions {
    * grants their tools to an agent. Needs the package `@modelcontextprotocol/client`.
    */
   readonly mcp?: McpServerMap | string | URL;
+  /** How long data is kept that sessions no longer need. Default: everything is kept as long as its session. */
+  readonly retention?: Retention;
   /** Receivers, over HTTP, of two notices: a tool call waits for a person, a turn ended. At most 16. */
   readonly webhooks?: readonly WebhookOptions[];
   /**
@@ -169,6 +172,8 @@ export interface CheckedOptions {
   /** The source of the MCP servers; undefined when there are none. */
   readonly mcp: McpSource | undefined;
   readonly webhooks: readonly CheckedWebhook[];
+  /** Undefined when everything is kept. */
+  readonly retention: Retention | undefined;
   /** The logger; undefined when nothing is logged. */
   readonly logger: GuardedLogger | undefined;
   readonly clock: Clock;
@@ -195,7 +200,7 @@ const paths = z.union([path.transform((only) => [only]), z.array(path).max(DEFIN
 
 type Given<T> = { readonly [Key in keyof T]?: T[Key] | undefined };
 type PathOption = 'skills' | 'workflows' | 'specialists';
-type NestedOption = 'threads' | 'limits' | 'enrichers' | 'search';
+type NestedOption = 'threads' | 'limits' | 'enrichers' | 'search' | 'retention';
 type GivenLimits = Given<GovernorLimits>;
 
 /** Options whose form was checked. A key may have the value `undefined`, and directories are lists. */
@@ -291,6 +296,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
     )
     .optional(),
   webhooks: webhooksSchema.optional(),
+  retention: retentionSchema.optional(),
   logger: z
     .custom<Logger | false>(
       (value) => value === false || hasMethods('info', 'warn', 'error', 'debug')(value),
@@ -333,10 +339,16 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     searchScope: given.search?.scope ?? 'tree',
     mcp: mcpSourceOf(given.mcp),
     webhooks: checkWebhooks(given.webhooks),
+    retention: retentionOf(given.retention),
     logger: loggerOf(given.logger ?? defaultLogger ?? false),
     clock: given.clock ?? systemClock,
     random: given.random ?? randomNumber,
   };
+}
+
+function retentionOf(given: GivenOptions['retention']): Retention | undefined {
+  const retention = defined(given ?? {});
+  return Object.keys(retention).length === 0 ? undefined : retention;
 }
 
 function takeoverMsOf(given: GivenOptions['takeover']): number | undefined {

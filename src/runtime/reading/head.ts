@@ -27,6 +27,8 @@ export interface HeadData {
   readonly base?: string;
   /** The version of its agent that the session's turn needs; missing: any will do. */
   readonly needs?: string;
+  /** Epoch ms at which the first messages left the window that are still stored; missing: none did. */
+  readonly departed?: number;
   /** True if an authentication failure blocks the session. `runtime.resume()` looks for these sessions. */
   readonly blocked?: true;
 }
@@ -58,6 +60,7 @@ const schema = z.object({
   snapshot: z.object({ address: z.string(), position: z.number() }).optional(),
   base: z.string().optional(),
   needs: z.string().optional(),
+  departed: z.number().optional(),
   blocked: z.literal(true).optional(),
 });
 

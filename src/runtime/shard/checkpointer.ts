@@ -8,7 +8,7 @@
  *     Such a head is out of date, so code that reads heads alone must check `runnable`;
  *  K2 no timer runs while nothing changed (A11);
  *  K3 a session that was dropped from memory counts as changed until it is read again: it is assumed to have work;
- *  K4 a snapshot is removed only by the write of a head of its session that names another snapshot.
+ *  K4 a snapshot is removed only by the write of a head of its session that names another snapshot, or none.
  */
 
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
@@ -18,6 +18,7 @@ import { defined } from '../../base/defined.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Head, SessionKey } from '../../journal/position.ts';
 import { neededVersion } from '../../session/rules/epoch.ts';
+import { firstDeparture } from '../../session/rules/eviction.ts';
 import { snapshotState } from '../../session/state/snapshot.ts';
 import { decodeHead, encodeHead, summaryOf } from '../reading/head.ts';
 
@@ -146,6 +147,19 @@ export class Checkpointer {
     this.#journal.checkpoint([head], this.#journal.checkpointed());
   }
 
+  /**
+   * Called when the older part of a session's log is removed, before the record that says so. The session's snapshot may
+   * have the removed messages, so it leaves with the same append.
+   */
+  withoutSnapshot(actor: SessionActor): void {
+    const { snapshot } = actor;
+    if (snapshot === undefined) return;
+    actor.snapshot = undefined;
+    const head = headOf(actor);
+    actor.isHeadRunnable = head.runnable;
+    this.#journal.checkpoint([head], this.#journal.checkpointed(), [snapshot.address]);
+  }
+
   /** Writes the last checkpoint, with snapshots of long logs, so that the next open reads little. */
   close(actors: Iterable<SessionActor>): void {
     for (const actor of actors) if (this.#changed.has(actor)) this.#takeSnapshot(actor);
@@ -224,7 +238,7 @@ function headOf(actor: SessionActor): Head {
       summary: summaryOf(actor.state),
       ...(actor.snapshot === undefined ? {} : { snapshot: actor.snapshot }),
       ...(actor.base === undefined ? {} : { base: actor.base }),
-      ...defined({ needs: neededVersion(actor.state) }),
+      ...defined({ needs: neededVersion(actor.state), departed: firstDeparture(actor.state) }),
       ...(actor.state.blocked === undefined ? {} : { blocked: true as const }),
     }),
   };

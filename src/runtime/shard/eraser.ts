@@ -91,8 +91,10 @@ export class Eraser {
     const { journal, results, shard } = this.#parts;
     const keys = journal.erasable();
     if (keys.length === 0) return false;
-    await results.removeOf(new Set(keys.map((key) => resultOwner(shard, key))));
     const notes = journal.erasures();
+    // A session that lost only the older part of its log keeps its results.
+    const gone = keys.filter((key) => notes.get(key)?.keeps !== true);
+    await results.removeOf(new Set(gone.map((key) => resultOwner(shard, key))));
     await this.#parts.eraseIndex(keys.flatMap((key) => notes.get(key)?.name ?? []));
     if (this.#isClosed || this.#parts.isDegraded()) return false;
     journal.erased(keys);

@@ -156,9 +156,10 @@ export class Shard {
         refusal: () => this.life.refusal,
         startsNothing: () => this.life.startsNothing,
         checkDrained: () => this.life.checkDrained(),
+        changed: () => this.life.changed(),
       },
     });
-    this.life = new Life({ ...shared, transitions: this.transitions, outage, eraser });
+    this.life = new Life({ ...shared, transitions: this.transitions, outage, eraser, replays: this.replays });
   }
 
   /** True while the session's move to another version of its agent waits or runs. */

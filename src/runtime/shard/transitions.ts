@@ -55,6 +55,8 @@ export interface TransitionsLife {
   startsNothing(): boolean;
   /** Called when work ends. If the shard is now drained, answers the requests that wait for that. */
   checkDrained(): void;
+  /** Called after each transition. */
+  changed(): void;
 }
 
 /** The parts that transitions work with. */
@@ -236,6 +238,7 @@ export class Transitions {
     this.admit();
     this.#residency.passivateSome();
     this.gauge();
+    this.#life.changed();
   }
 
   /** Runs the queued edits of a session at a message boundary, each in a transition, before its next claim. */

@@ -49,6 +49,7 @@ import {
 import { applyAccepted, applyDropped, applyLetterDropped, applyPoisoned, applyRecalled } from './mailbox.ts';
 import { applyMemory } from './memory.ts';
 import { applyModel } from './models.ts';
+import { applyHistoryRemoved } from './retention.ts';
 import {
   applyAsked,
   applyContinued,
@@ -132,6 +133,8 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return applyRecalled(fold, record);
     case 'poisoned':
       return applyPoisoned(fold, record);
+    case 'historyRemoved':
+      return applyHistoryRemoved(fold, record);
     case 'letterDropped':
       return applyLetterDropped(fold, record);
     case 'interrupted':

@@ -24,7 +24,7 @@ import {
   decideSpawn,
   decideSubagentSaid,
 } from './children.ts';
-import { decideCompress } from './compression.ts';
+import { decideCompress, decideRemoveHistory } from './compression.ts';
 import { decideEdit } from './edit.ts';
 import { decideRename, decideSurface } from './enricher-tools.ts';
 import { decideEnriched } from './enrichment.ts';
@@ -80,6 +80,8 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideResendLetter(state, input, environment);
     case 'dropLetter':
       return decideDropLetter(state, input.letter);
+    case 'removeHistory':
+      return decideRemoveHistory(state, input);
     case 'spawn':
       return decideSpawn(state, input.request, environment);
     case 'markGoal':

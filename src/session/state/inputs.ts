@@ -16,6 +16,7 @@ import type { AnsweredElicitation } from './elicitation.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { ReadContent } from './messages.ts';
 import type { Entry, LostAnswer, SessionRecord } from './records.ts';
+import type { RemovedHistory } from './retention.ts';
 import type { SessionState } from './state.ts';
 import type { UpgradeAnswer, UpgradeEffect, VersionFacts, VersionSurroundings } from './version.ts';
 
@@ -267,6 +268,7 @@ export type Input =
   /** Sends a dead letter again: in its own form, or with `as` as a user's message with its content. */
   | { readonly type: 'resendLetter'; readonly letter: number; readonly as?: 'user' }
   | { readonly type: 'dropLetter'; readonly letter: number }
+  | { readonly type: 'removeHistory'; readonly history: RemovedHistory }
   | { readonly type: 'spawn'; readonly request: SpawnRequest }
   | { readonly type: 'markGoal'; readonly callId: string; readonly result: string }
   | { readonly type: 'subagentSaid'; readonly child: string; readonly content: string }

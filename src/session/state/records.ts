@@ -17,6 +17,7 @@ import type { Elicitation, ElicitationResponse } from './elicitation.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { SnapshotBudgets, SummaryRun } from './memory.ts';
 import type { Continuation, DispatchedCall } from './messages.ts';
+import type { RemovedHistory } from './retention.ts';
 import type { SharedMedia } from './shared-media.ts';
 import type { ForkOrigin, OverflowRecovery } from './state.ts';
 
@@ -208,6 +209,8 @@ export type SessionRecord =
   | { readonly type: 'poisoned'; readonly id: number; readonly error: ErrorShape; readonly announced?: true }
   /** A dead letter was dropped on request. */
   | { readonly type: 'letterDropped'; readonly id: number }
+  /** History that left the window before a moment is gone, and with it the older part of the log. */
+  | ({ readonly type: 'historyRemoved' } & RemovedHistory)
   | { readonly type: 'interrupted'; readonly reason?: string }
   /** The model call in flight was cancelled on request, and the turn ends as cancelled. */
   | { readonly type: 'released' }

@@ -37,6 +37,7 @@ import type { LastTurn } from './last-turn.ts';
 import type { DeadLetterEntry, ResentLetter } from './letters.ts';
 import type { Memory } from './memory.ts';
 import type { LoggedMessage, MailboxEntry, OpenCall } from './messages.ts';
+import type { RemovedHistory } from './retention.ts';
 import { noTasks, type Tasks } from './tasks.ts';
 
 /** The outcome of an accepted entry. */
@@ -276,8 +277,12 @@ export interface SessionState {
    * Never true for a session that runs.
    */
   keepsAll: boolean;
-  /** Compressions by number, each with the task in which it was made. */
-  compactions: Map<number, { readonly task: number | undefined }>;
+  /** Compressions by number, each with the task in which it was made, and its epoch ms. */
+  compactions: Map<number, { readonly task: number | undefined; readonly at: number }>;
+  /** Epoch ms at which messages left the window, ascending: see `rules/eviction.ts`. */
+  departures: readonly number[];
+  /** The part of the history that was removed because of its age; undefined: nothing. */
+  removed: RemovedHistory | undefined;
   /** The source of a fork's first messages. */
   origin: ForkOrigin | undefined;
   /** Forks that share this log, at most `FORKS_SHARED_MAX`. */
@@ -395,6 +400,8 @@ export function emptyState(id: string): SessionState {
     hiddenFloor: 0,
     keepsAll: false,
     compactions: new Map(),
+    departures: [],
+    removed: undefined,
     origin: undefined,
     forks: [],
     nextFork: 1,

@@ -50,6 +50,8 @@
  *      receipt names the letter's new entry (checked by `letters/dead-letters.ts`);
  *  I32 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
  *      of that version; a turn begins with the current one (checked in `versions/`);
+ *  I33 old history leaves the log and its rows, and a log without it gives the state that the whole log gave (checked by
+ *      `families/retention.ts` and `store-reading.ts`);
  *  I34 a lost answer is the beginning of what one call streamed, with the tokens that the model counted, and is recorded
  *      once; no draft outlives the answer of its half-step or its session (checked by `families/drafts.ts`);
  *  I37 a view of a tenant shows every session of that tenant and nothing of another one, and deletes none of another one

@@ -13,6 +13,7 @@ import { checkDrafts } from './families/drafts.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
 import { FollowUps, followUpRandom } from './families/follow-ups.ts';
 import type { LifeParts } from './families/life-actions.ts';
+import { SimulatedRetention } from './families/retention.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { Ledger, type ToolStart, type Violation } from './ledger.ts';
@@ -118,6 +119,8 @@ class Simulation {
   readonly #followUps: SeededRandom | undefined;
   /** The draws of the tenants and their readers, if the run has them. */
   readonly #tenants: SeededRandom | undefined;
+  /** The removal of old history, if the run has it. */
+  readonly #retention: SimulatedRetention | undefined;
   /** The versions of the agents, if they have some. */
   readonly #versions: SimulatedVersions | undefined;
   readonly #invariants: Invariants;
@@ -138,6 +141,7 @@ class Simulation {
     this.#letters = DeadLetterStories.draw(options.seed);
     this.#followUps = followUpRandom(options.seed);
     this.#tenants = tenantRandom(options.seed);
+    this.#retention = SimulatedRetention.draw(options.seed);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
     const modelsOwn = modelsRandom(options.seed);
@@ -185,7 +189,7 @@ class Simulation {
       fellSilent: () => this.#watch.deviceFellSilent(),
       crashed: (process, why) => this.#crash(process, why),
     });
-    this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm));
+    this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm), this.#retention !== undefined);
     this.#versions = SimulatedVersions.draw(options.seed, { ...shared, areFaultsOn: () => this.#faults.isOn });
     const { limits, changesAgents, durability } = this.#swarm;
     const isKept = (path: string): boolean => this.#machine.results.isDurable(path);
@@ -218,6 +222,7 @@ class Simulation {
       if (isSettled) break;
       const { stories } = await this.#check();
       if (this.#ledger.violations.length > 0) return;
+      await this.#retention?.pass(this.#erasures(), life === this.#swarm.lives);
       await this.#letters?.leave(this.#machine.stores, stories, this.#world.clockOf(this.#harness).now());
     }
     this.#faults.off();
@@ -227,6 +232,7 @@ class Simulation {
     if (this.#ledger.violations.length === 0) this.#versions?.checkFinished(reading.stories, this.#lives);
     if (this.#ledger.violations.length === 0) this.#receiver?.check(reading.stories);
     if (this.#ledger.violations.length === 0) checkErased(this.#erasures());
+    if (this.#ledger.violations.length === 0) this.#retention?.checkRemoved(this.#erasures(), reading.stories);
     if (this.#ledger.violations.length === 0) this.#letters?.checkListed(this.#ledger, reading.stories);
     if (this.#ledger.violations.length === 0) await this.#reopen(reading.stories);
   }
@@ -332,7 +338,7 @@ class Simulation {
       this.#ledger.violate('stuck', 'the runtime does not come to its end');
     }
     if (isSettled) await process.untilDeath(this.#delivered(runtime));
-    if (isSettled) await process.untilDeath(untilErased(this.#erasures()));
+    if (isSettled) await process.untilDeath(untilErased(this.#erasures(), this.#retention));
     embedder.leave();
     await Promise.race([runtime.close({ deadlineMs: 0 }), this.#world.sleep(this.#harness, SETTLE_MS)]);
     process.kill();
@@ -380,7 +386,7 @@ class Simulation {
       durability: swarm.durability,
       limits: swarm.limits,
       settings: swarm.settings,
-      ...defined({ enrichers: swarm.enrichers }),
+      ...defined({ enrichers: swarm.enrichers, retention: this.#retention?.option }),
       logger: this.#watch.logger(),
     });
     const opened = process.untilDeath(

@@ -40,10 +40,16 @@ export class StoreReader {
   readonly #positions: Position[];
   readonly #rendering: RenderingAt | undefined;
   #stories = new Map<string, SessionStory>();
+  /** The transitions of each session, by shard and key, also those that were removed since; undefined: none are. */
+  readonly #turns: Map<string, readonly StoredTransition[]> | undefined;
 
-  /** `rendering`: how requests are rendered from the logs. Missing: as for agents with tools and without thinking. */
-  constructor(stores: readonly MemoryStore[], rendering?: RenderingAt) {
+  /**
+   * `rendering`: how requests are rendered from the logs. Missing: as for agents with tools and without thinking.
+   * `removesHistory`: true if the runtime removes old history (I33).
+   */
+  constructor(stores: readonly MemoryStore[], rendering?: RenderingAt, removesHistory = false) {
     this.#stores = stores;
+    this.#turns = removesHistory ? new Map() : undefined;
     this.#rendering = rendering;
     this.#positions = stores.map(() => 0);
   }
@@ -73,7 +79,7 @@ export class StoreReader {
         const plant = (state: SessionState, first: TransitionRecords): void => {
           plantFork(journal, key, state, first);
         };
-        const story = writeStory(name, turnsOf(journal, key), plant, this.#rendering);
+        const story = writeStory(name, this.#turnsOf(journal, index, key), plant, this.#rendering);
         // A name without any transition: the transition that would have made the session was lost.
         if (story.state.agent === undefined) continue;
         this.#stories.set(name, story);
@@ -87,6 +93,17 @@ export class StoreReader {
       await journal.close();
     }
     return { stories: this.#stories, changed, differing, misstated, names };
+  }
+
+  /** The whole log of a session, with what was removed of it after an earlier reading (I33). */
+  #turnsOf(journal: Journal, shard: number, key: SessionKey): Iterable<StoredTransition> {
+    if (this.#turns === undefined) return turnsOf(journal, key);
+    const place = `${shard}/${key}`;
+    const start = journal.starts.of(key)?.position ?? 0;
+    const removed = start === 0 ? [] : (this.#turns.get(place) ?? []).filter(({ position }) => position <= start);
+    const turns = [...removed, ...turnsOf(journal, key)];
+    this.#turns.set(place, turns);
+    return turns;
   }
 
   /** Number of new log entries, by session. */

@@ -93,6 +93,7 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     draft: (key) => engine.draft(key),
     draftKeys: () => engine.draftKeys(),
     erasures: () => engine.erasures(),
+    startOf: (key) => engine.startOf(key),
     async write(batch) {
       check();
       await engine.write(batch);

@@ -10,6 +10,7 @@ import { rowSessions } from '../../../journal/rows/row-codec.ts';
 import type { Ledger } from '../ledger.ts';
 import type { SimulatedResults } from '../simulated-results.ts';
 import type { SimulatedProcess, World } from '../world.ts';
+import { checkCuts, type SimulatedRetention } from './retention.ts';
 
 /** Maximum number of times that `untilErased` looks at the stores, and the virtual milliseconds between two looks. */
 const LOOKS_MAX = 600;
@@ -27,6 +28,7 @@ export interface ErasureParts {
 
 /** Checks the stores between two processes: an erasure that a crash interrupted can continue. */
 export function checkErasures({ stores, ledger }: ErasureParts): void {
+  checkCuts({ stores, ledger });
   for (const [shard, store] of stores.entries()) {
     for (const { key, row } of leftovers(store)) {
       if ((store.erasures.get(key)?.row ?? -1) < row)
@@ -36,7 +38,9 @@ export function checkErasures({ stores, ledger }: ErasureParts): void {
 }
 
 /** Waits until the rows are erased. A process without faults needs a bounded time for it. */
-export async function untilErased({ stores, world, harness }: ErasureParts): Promise<void> {
+export async function untilErased(parts: ErasureParts, retention: SimulatedRetention | undefined): Promise<void> {
+  const { stores, world, harness } = parts;
+  await retention?.untilRemoved(parts);
   for (let looks = 0; looks < LOOKS_MAX && !stores.every(isErased); looks += 1) await world.sleep(harness, LOOK_MS);
 }
 
