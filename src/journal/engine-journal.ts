@@ -56,6 +56,7 @@ export interface EngineJournalOptions {
 /** See the head of this file. */
 export class EngineJournal implements Journal {
   readonly stored: StoredLog;
+  readonly originOf: (key: SessionKey) => string | undefined;
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
   readonly #engine: Engine;
   readonly #source: LogSource;
@@ -80,6 +81,7 @@ export class EngineJournal implements Journal {
 
   constructor(engine: Engine, options: EngineJournalOptions) {
     this.#engine = engine;
+    this.originOf = (key) => engine.originOf(key);
     this.#source = {
       engine,
       unwrittenRow: (number) => this.#unwritten.get(number),

@@ -37,6 +37,8 @@ export interface WriteBatch {
   readonly blobs: Map<string, string | undefined>;
   /** Bytes by address, see `rows/media-text.ts`. */
   readonly media: Map<string, Buffer | undefined>;
+  /** See `Journal.originOf`. */
+  readonly origins: Map<SessionKey, string | undefined>;
   nextKey: SessionKey | undefined;
   checkpoint: { readonly upTo: Position; readonly indexedRow: number } | undefined;
   /** UTF-8 bytes of the whole batch, roughly. */
@@ -55,6 +57,7 @@ export function createBatch(): WriteBatch {
     lastRows: new Map(),
     blobs: new Map(),
     media: new Map(),
+    origins: new Map(),
     nextKey: undefined,
     checkpoint: undefined,
     bytes: 0,
@@ -71,6 +74,7 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
     batch.heads.size === 0 &&
     batch.blobs.size === 0 &&
     batch.media.size === 0 &&
+    batch.origins.size === 0 &&
     batch.checkpoint === undefined
   );
 }
@@ -113,6 +117,8 @@ export interface Engine {
   hasBlob(address: string): boolean;
   /** The addresses of the blobs that belong to a session. */
   blobsOf(key: SessionKey): readonly string[];
+  /** See `Journal.originOf`. */
+  originOf(key: SessionKey): string | undefined;
   /** The removed sessions of which something may still be stored. */
   erasures(): ReadonlyMap<SessionKey, Erasure>;
   /** A blob's bytes as they are stored, see `stored-text.ts`; valid until the next call of any method. */

@@ -28,6 +28,7 @@ export class MemoryStore {
   /** Media by address, for each session. */
   readonly media: Map<SessionKey, Map<string, Buffer>> = new Map();
   readonly erasures: Map<SessionKey, Erasure> = new Map();
+  readonly origins: Map<SessionKey, string> = new Map();
   state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0, rewrites: 0 };
   /** Numbers of the stored rows, ascending. */
   rowNumbers: number[] = [];
@@ -82,10 +83,14 @@ export function createMemoryStore(): MemoryStore {
  * over the same store, transitions that this one has not flushed are lost, as in a crash.
  */
 export function openMemoryJournal(options: MemoryJournalOptions = {}): Journal {
-  const engine = new MemoryEngine(options.store ?? createMemoryStore(), options);
-  return new EngineJournal(engine, {
+  return new EngineJournal(openMemoryEngine(options), {
     schedule: options.schedule ?? ((run) => void setImmediate(run)),
   });
+}
+
+/** Opens the engine of a journal in memory, without the journal. */
+export function openMemoryEngine(options: MemoryJournalOptions = {}): Engine {
+  return new MemoryEngine(options.store ?? createMemoryStore(), options);
 }
 
 class MemoryEngine implements Engine {
@@ -207,6 +212,10 @@ class MemoryEngine implements Engine {
     return [...this.#store.blobs.keys()].filter((address) => address.startsWith(prefix));
   }
 
+  originOf(key: SessionKey): string | undefined {
+    return this.#store.origins.get(key);
+  }
+
   erasures(): ReadonlyMap<SessionKey, Erasure> {
     return this.#store.erasures;
   }
@@ -242,6 +251,7 @@ class MemoryEngine implements Engine {
     setAll(store.blobs, batch.blobs);
     for (const [address, bytes] of batch.media) setMedium(store.media, address, bytes);
     setAll(store.erasures, batch.erasures);
+    setAll(store.origins, batch.origins);
     setAll(store.rows, batch.rewrittenRows);
     const isRemoved = [...batch.rewrittenRows.values()].includes(undefined);
     if (isRemoved) store.rowNumbers = store.rowNumbers.filter((number) => store.rows.has(number));

@@ -46,6 +46,7 @@ export class StoreIndex {
   readonly blobs: Map<string, FilePlace> = new Map();
   readonly media: Map<string, FilePlace> = new Map();
   readonly erasures: Map<number, Erasure> = new Map();
+  readonly origins: Map<number, string> = new Map();
   /** Entries whose seal or form is wrong. */
   readonly damaged: PageDamage[] = [];
   /** The format record, sealed or not; undefined when there was none. */
@@ -73,6 +74,7 @@ export class StoreIndex {
     addMissing(this.rows, other.rows);
     addMissing(this.blobs, other.blobs);
     addMissing(this.media, other.media);
+    addMissing(this.origins, other.origins);
   }
 
   /** A blob's text as it is stored; undefined when the address has none, or the text does not match the address. */
@@ -116,6 +118,10 @@ export class StoreIndex {
     ] as const) {
       for (const key of keys) if (!this.keys.has(key)) yield `a ${what} belongs to no session (key ${key})`;
     }
+    for (const key of this.origins.keys()) {
+      if (!this.keys.has(key) && !this.erasures.has(key))
+        yield `a name of results belongs to no session (key ${key})`;
+    }
     for (const [key, { row }] of this.erasures) {
       if (this.keys.has(key)) yield `a session is noted as removed, and is there (key ${key})`;
       if (row > 0 && !this.rows.has(row)) yield `a note about a removed session leads to row ${row}, which is lost`;
@@ -152,6 +158,9 @@ export class StoreIndex {
         return;
       case 'erasures':
         this.erasures.set(keyNumber(node), parseErasure(sealed(file, name, keyNumber(node), node)));
+        return;
+      case 'origins':
+        this.origins.set(keyNumber(node), sealed(file, name, keyNumber(node), node));
         return;
       case 'runnable':
         sealed(file, name, keyNumber(node), node);

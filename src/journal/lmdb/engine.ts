@@ -193,6 +193,10 @@ class LmdbEngine implements Engine {
     return this.#reading(() => Array.from(this.#environment.blobs.getKeys(ownedBy(key)), String));
   }
 
+  originOf(key: SessionKey): string | undefined {
+    return this.#reading(() => unsealed('origins', key, this.#environment.origins.get(key)));
+  }
+
   erasures(): ReadonlyMap<SessionKey, Erasure> {
     return this.#reading(() => {
       const found = new Map<SessionKey, Erasure>();
@@ -338,7 +342,7 @@ class LmdbEngine implements Engine {
    * of single puts can be ignored.
    */
   #put(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): void {
-    const { log, names, keys, heads, lastRows, runnable, blobs, media, erasures, meta } = this.#environment;
+    const { log, names, keys, heads, lastRows, runnable, blobs, media, erasures, origins, meta } = this.#environment;
     for (const { number, bytes } of rewritten) {
       if (bytes === undefined) void log.remove(number);
       else void log.put(number, bytes);
@@ -379,6 +383,10 @@ class LmdbEngine implements Engine {
     for (const [key, erasure] of batch.erasures) {
       if (erasure === undefined) void erasures.remove(key);
       else void erasures.put(key, sealText('erasures', key, erasureText(erasure)));
+    }
+    for (const [key, origin] of batch.origins) {
+      if (origin === undefined) void origins.remove(key);
+      else void origins.put(key, sealText('origins', key, origin));
     }
     if (rewritten.length > 0) {
       void meta.put('rewrites', sealText('meta', 'rewrites', String(this.#state.rewrites + 1)), 0);

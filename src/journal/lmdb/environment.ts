@@ -83,6 +83,8 @@ export interface LmdbEnvironment {
   readonly media: Database<Buffer, string>;
   /** Key of a removed session -> its newest row that is not erased yet, and its name. */
   readonly erasures: Database<string, number>;
+  /** Key of a session -> the name of its results from another layout. */
+  readonly origins: Database<string, number>;
   /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`, `rewrites`; sealed, like all text. */
   readonly meta: Database<string, string>;
 }
@@ -220,6 +222,7 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
     blobs: root.openDB<Buffer, string>('blobs', { encoding: 'binary' }),
     media: root.openDB<Buffer, string>('media', { encoding: 'binary' }),
     erasures: root.openDB<string, number>('erasures', NUMBERED_TEXT_TABLE),
+    origins: root.openDB<string, number>('origins', NUMBERED_TEXT_TABLE),
     meta: root.openDB<string, string>('meta', { ...TEXT_TABLE, useVersions: true }),
   };
 }

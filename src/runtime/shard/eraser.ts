@@ -36,9 +36,12 @@ export interface EraserParts {
   readonly failed: (thrown: unknown) => void;
 }
 
-/** The name of a session in the files of its results. Keys are not reused, so no later session has it. */
-export function resultOwner(shard: number, key: SessionKey): string {
-  return `${shard}-${key}`;
+/**
+ * The name of a session in the files of its results. Keys are not reused, so no later session has it. A session that
+ * was moved to another shard keeps the name of its results.
+ */
+export function resultOwner(journal: Pick<Journal, 'originOf'>, shard: number, key: SessionKey): string {
+  return journal.originOf(key) ?? `${shard}-${key}`;
 }
 
 /** See the head of the file. */
@@ -91,7 +94,7 @@ export class Eraser {
     const { journal, results, shard } = this.#parts;
     const keys = journal.erasable();
     if (keys.length === 0) return false;
-    await results.removeOf(new Set(keys.map((key) => resultOwner(shard, key))));
+    await results.removeOf(new Set(keys.map((key) => resultOwner(journal, shard, key))));
     const notes = journal.erasures();
     await this.#parts.eraseIndex(keys.flatMap((key) => notes.get(key)?.name ?? []));
     if (this.#isClosed || this.#parts.isDegraded()) return false;

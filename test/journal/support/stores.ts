@@ -90,6 +90,7 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     hasMedium: (address) => engine.hasMedium(address),
     mediaOf: (key) => engine.mediaOf(key),
     blobsOf: (key) => engine.blobsOf(key),
+    originOf: (key) => engine.originOf(key),
     erasures: () => engine.erasures(),
     async write(batch) {
       check();
