@@ -37,7 +37,7 @@ export interface Reading {
 /** See the head of the file. */
 export class StoreReader {
   readonly #stores: readonly MemoryStore[];
-  readonly #positions: Position[];
+  #positions: Position[];
   readonly #rendering: RenderingAt | undefined;
   #stories = new Map<string, SessionStory>();
 
@@ -87,6 +87,11 @@ export class StoreReader {
       await journal.close();
     }
     return { stories: this.#stories, changed, differing, misstated, names };
+  }
+
+  /** Called when the stores were changed for those of another layout: everything is read again. */
+  moved(): void {
+    this.#positions = this.#stores.map(() => 0);
   }
 
   /** Number of new log entries, by session. */

@@ -2,18 +2,19 @@
  * The number of session threads changes when a store is opened (G43): nothing that the store has is lost, and what its
  * clients hold stays valid. Real threads, real directories.
  */
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { shardOf } from '../../../src/base/ids.ts';
-import { agent, type OpenOptions, type Runtime, restore, tool } from '../../../src/index.ts';
+import { agent, type Runtime, restore, tool } from '../../../src/index.ts';
+import { readStore } from '../../../src/cli/places/stored-sessions.ts';
 import { openSalvage } from '../../../src/journal/check/salvage-store.ts';
-import type { ModelProvider } from '../../../src/models/provider.ts';
+import { PageFile } from '../../../src/journal/lmdb/pages.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { imageBlock, png } from '../../support/images.ts';
 import { long } from '../../support/pure-tools.ts';
 import { eventually, failure, history, runtimeKit, type TestOptions } from '../../support/runtime-kit.ts';
+import { startChild } from '../../support/children.ts';
 import { storedTexts } from '../../support/stored-texts.ts';
 import { webhookReceiver } from '../../support/webhook-receiver.ts';
 
@@ -109,4 +110,152 @@ test('1, 3, 2 threads and none: every session is as before, with its keys, child
   const salvage = await openSalvage(directory);
   expect([...salvage.findings, ...salvage.shards.flatMap(({ findings }) => findings)]).toEqual([]);
   salvage.close();
+});
+
+test('a store killed before any step of the change has the old number or the new one, and every session', async () => {
+  const directory = join(await kit.directory(), 'store');
+  let runtime = await kit.open({ directory, ...options(1) });
+  await fill(runtime);
+  const before = await allFacts(runtime);
+  await runtime.close();
+  let shards = 1;
+  const seen = new Set<string>();
+  for (let step = 0; ; step += 1) {
+    const wanted = shards === 1 ? 3 : 1;
+    const child = startChild(new URL('../fixtures/thread-count-killed.ts', import.meta.url), [
+      directory,
+      String(wanted),
+      String(step),
+    ]);
+    await child.ended();
+    const isSurvivor = child.output().includes('survived');
+    // Without the option, the store keeps its number, whatever the crash left.
+    runtime = await kit.open({ directory, ...options(0) });
+    const found = runtime.info().shards;
+    expect([shards, wanted], `step ${step}: ${child.errors()}`).toContain(found);
+    seen.add(`${shards} to ${found}`);
+    shards = found;
+    expect(await allFacts(runtime), `step ${step}`).toEqual(before);
+    await runtime.close();
+    expect(await readdir(directory)).not.toContain('layout');
+    if (!isSurvivor) continue;
+    expect(found).toBe(wanted);
+    expect(step).toBeGreaterThan(20);
+    break;
+  }
+  // The kills came before the step that makes the new shards the store, and after it.
+  expect([...seen].some((each) => each === '1 to 1' || each === '3 to 3')).toBe(true);
+  expect([...seen].some((each) => each === '1 to 3' || each === '3 to 1')).toBe(true);
+}, 300_000);
+
+test('results, forks and sessions that are being erased move too; a session deleted afterwards leaves nothing', async () => {
+  const directory = join(await kit.directory(), 'store');
+  let runtime = await kit.open({ directory, ...options(1) });
+  await Promise.all(IDS.map((id) => runtime.session(id).ask('long')));
+  const fork = await runtime.session('a').fork();
+  await runtime.sessions.delete('a');
+  await runtime.sessions.delete('b');
+  // Closed at once: the eraser of the next owner continues.
+  await runtime.close();
+  runtime = await kit.open({ directory, ...options(3) });
+  expect((await runtime.sessions.list({ order: 'id' })).map(({ id }) => id)).toEqual([fork.id, ...IDS.slice(2)]);
+  expect(JSON.stringify(await runtime.session(fork.id).messages())).toContain('canary');
+  await eventually(() => runtime.metrics().sessionsErasing === 1);
+  await runtime.session('c').ask('long');
+  for (const { id } of await runtime.sessions.list({ order: 'id' })) await runtime.sessions.delete(id);
+  await eventually(() => runtime.metrics().sessionsErasing === 0);
+  await runtime.close();
+  expect(await readdir(join(directory, 'results'))).toEqual([]);
+  expect((await storedTexts(directory)).filter(({ text }) => text.includes('canary'))).toEqual([]);
+});
+
+test('webhooks: what was delivered is not delivered again, and what was not keeps its id', async () => {
+  const directory = join(await kit.directory(), 'store');
+  let isUp = true;
+  const receiver = await webhookReceiver(() => ({ status: isUp ? 204 : 500 }));
+  const webhooks = [{ url: receiver.url }];
+  let runtime = await kit.open({ directory, ...options(1, { webhooks }) });
+  await Promise.all(IDS.map((id) => runtime.session(id).ask('one')));
+  await eventually(() => runtime.metrics().webhooksDelivered === IDS.length);
+  isUp = false;
+  await Promise.all(IDS.slice(0, 4).map((id) => runtime.session(id).ask('two')));
+  await eventually(() => receiver.received.length > IDS.length);
+  await runtime.close();
+  const failed = receiver.received.slice(IDS.length);
+  isUp = true;
+  const count = receiver.received.length;
+  // Without the webhook in between: its cursor moves all the same.
+  for (const sessions of [3, 2]) {
+    runtime = await kit.open({ directory, ...options(sessions) });
+    await runtime.session('h').ask(`with ${sessions}`);
+    await runtime.close();
+  }
+  runtime = await kit.open({ directory, ...options(3, { webhooks }) });
+  await eventually(() => receiver.received.length >= count + 6 && runtime.metrics().webhooksWaiting === 0);
+  const late = receiver.received.slice(count);
+  expect(late.map(({ data }) => data.session).sort()).toEqual(['a', 'b', 'c', 'd', 'h', 'h']);
+  for (const { data, headers } of failed) {
+    const again = late.find((each) => each.data.session === data.session && each.data.seq === data.seq);
+    expect(again?.headers['webhook-id']).toBe(headers['webhook-id']);
+  }
+  await runtime.session('a').ask('three');
+  await eventually(() => receiver.received.length === count + 7);
+});
+
+test('a backup after a change is a whole one, and a backup of before is restored with its own number', async () => {
+  const base = await kit.directory();
+  const [directory, backup] = [join(base, 'store'), join(base, 'backup')];
+  let runtime = await kit.open({ directory, ...options(2) });
+  await fill(runtime);
+  await runtime.backup(backup);
+  await runtime.close();
+  expect(await restore(backup, join(base, 'before'))).toMatchObject({ shards: 2 });
+  runtime = await kit.open({ directory, ...options(3) });
+  const before = await allFacts(runtime);
+  expect(await runtime.backup(backup)).toMatchObject({ shards: 3, copiedShards: 3 });
+  expect(await runtime.backup(backup)).toMatchObject({ shards: 3, copiedShards: 0, copiedResults: 0 });
+  await runtime.close();
+  expect(await restore(backup, join(base, 'after'))).toMatchObject({ shards: 3 });
+  runtime = await kit.open({ directory: join(base, 'after'), ...options(1) });
+  expect(await allFacts(runtime)).toEqual(before);
+});
+
+test('a change that cannot be made is refused, and the store stays as it is', async () => {
+  const directory = join(await kit.directory(), 'store');
+  let runtime = await kit.open({ directory, ...options(1) });
+  await fill(runtime);
+  const before = await allFacts(runtime);
+  await runtime.close();
+  // The share of a thread would be nothing.
+  expect(await failure(kit.open({ directory, ...options(3, { governor: { concurrency: 2 } }) }))).toMatchObject({
+    code: 'config',
+    message: expect.stringMatching(/"governor.concurrency".*session threads, 3/),
+  });
+  // The folder of the new shards cannot be made.
+  await writeFile(join(directory, 'layout'), '');
+  runtime = await kit.open({ directory, ...options(0) });
+  expect(await allFacts(runtime)).toEqual(before);
+  expect(runtime.info().shards).toBe(1);
+  await runtime.close();
+  const path = join(directory, 'shard-0', 'data.mdb');
+  const file = new PageFile(path);
+  const { lastPage, pageBytes } = file.meta();
+  file.close();
+  expect(lastPage * pageBytes).toBeGreaterThan(0);
+});
+
+test('a store whose new shards are not in place is read by nothing but a runtime, which puts them there', async () => {
+  const directory = join(await kit.directory(), 'store');
+  let runtime = await kit.open({ directory, ...options(2) });
+  await fill(runtime);
+  const before = await allFacts(runtime);
+  await runtime.close();
+  await writeFile(join(directory, 'manifest.json'), '{"format":2,"shards":2}\n');
+  await expect(readStore(directory, (sessions) => sessions.list())).rejects.toMatchObject({
+    code: 'config',
+    message: expect.stringMatching(/open the store with a runtime once/),
+  });
+  await rm(join(directory, 'search'), { recursive: true, force: true });
+  runtime = await kit.open({ directory, ...options(0) });
+  expect(await allFacts(runtime)).toEqual(before);
 });
