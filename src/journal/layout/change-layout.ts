@@ -42,7 +42,7 @@ export interface LayoutChange {
   readonly directory: string;
   readonly from: number;
   readonly to: number;
-  readonly moveHead: MoveParts['moveHead'];
+  readonly reading: MoveParts['reading'];
   /** The text of a webhook's cursor in the new layout. */
   readonly moveCursor: (text: string, moved: MovedSessions) => string;
   /** Called every `LAYOUT_REPORT_MS` while sessions are copied, with the bytes so far. */
@@ -97,7 +97,7 @@ export async function settleLayout(directory: string, manifest: StoreManifest): 
 /** Puts the new shards in place (Z3). */
 async function finishLayout(directory: string, shards: number): Promise<void> {
   const made = join(directory, LAYOUT_FOLDER);
-  const waiting = new Set(await namesIn(made));
+  const waiting = await namesIn(made);
   await rm(join(directory, SEARCH_FOLDER), { recursive: true, force: true });
   for (const shard of await shardNumbers(directory)) {
     if (shard >= shards) await rm(shardDirectory(directory, shard), { recursive: true, force: true });
@@ -113,7 +113,7 @@ async function finishLayout(directory: string, shards: number): Promise<void> {
 }
 
 async function moveInto(made: string, change: LayoutChange): Promise<MovedSessions> {
-  const { directory, from, to, moveHead } = change;
+  const { directory, from, to, reading } = change;
   // Imported only on use: the host thread needs the database for nothing else.
   const { openLmdbEngine } = await import('../lmdb/engine.ts');
   const engines: Engine[] = [];
@@ -133,7 +133,7 @@ async function moveInto(made: string, change: LayoutChange): Promise<MovedSessio
       engines.push(engine);
     }
     const progress = reporter(change.report);
-    const moved = await moveSessions({ from: olds, to: news, moveHead, ...defined({ progress }) });
+    const moved = await moveSessions({ from: olds, to: news, reading, ...defined({ progress }) });
     for (const engine of engines.splice(0)) await engine.close();
     for (let shard = 0; shard < to; shard += 1) await syncShard(shardDirectory(made, shard));
     return moved;

@@ -12,7 +12,8 @@
  * Invariants:
  *  Y1 each session, with its whole tree, is in the shard that `shardOf` names for the new number of shards. It has the
  *     same entries at the same positions, and the same head, blobs and media. What is left of a removed session is its
- *     note for the eraser alone;
+ *     note for the eraser alone, in the shard of a session that still needs its results. A fork whose parent gets into
+ *     another shard gets a copy of its beginning;
  *  Y2 each session gets a new key, above all keys that any old shard gave out, and its first place is kept
  *     (`Journal.originOf`). So a name that was made of a shard and a key never stands for two sessions;
  *  Y3 the last row of each new shard is the last row of all old shards, perhaps an empty one. So every later transition
@@ -25,24 +26,41 @@
  *     for each session.
  */
 import { LAYOUT_BATCH_BYTES, SCAN_NAMES, SCAN_ROWS } from '../../base/bounds.ts';
-import { shardOf } from '../../base/ids.ts';
+import { rootOf, shardOf } from '../../base/ids.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from '../engine.ts';
+import { EngineJournal } from '../engine-journal.ts';
+import type { Journal } from '../journal.ts';
 import { located } from '../log-reader.ts';
 import type { Erasure, Head, Position, SessionKey } from '../position.ts';
-import { movedAddress, withMovedMedia } from '../rows/media-text.ts';
+import { movedAddress, withMovedMedia, withoutMedia } from '../rows/media-text.ts';
 import { decodeRow, type HeldEntry, positionOf, type Row, rowTurns } from '../rows/row-codec.ts';
 import { blobAddress } from '../rows/stored-text.ts';
 
 /** Bytes that a session takes in a batch beside its name: its keys, and the entries of maps. */
 const NAME_BYTES = 200;
+/** The first entry of a fork has this text. */
+const FORK_MARK = '"forked"';
+
+/** What a move asks about sessions. The journal does not know what their entries mean. */
+export interface SessionReading {
+  /** A head's data with other addresses of blobs. */
+  moveHead(data: string, moved: (address: string) => string): string;
+  /** The session whose log the first entry of another continues; undefined if that has its own beginning. */
+  sharedWith(firstEntry: string): string | undefined;
+  /** The text of a session's beginning, which another session's log has; undefined if it is stored apart already. */
+  beginning(journal: Journal, name: string, key: SessionKey): string | undefined;
+  /** The session's head, made of its log if it has none. */
+  headOf(journal: Journal, name: string, key: SessionKey): Head;
+  /** The head with the address of the session's beginning. */
+  withBase(head: Head, base: string): Head;
+}
 
 /** The source and the target of a move. */
 export interface MoveParts {
   readonly from: readonly Engine[];
   /** New and empty. */
   readonly to: readonly Engine[];
-  /** A head's data with other addresses of blobs. */
-  readonly moveHead: (data: string, moved: (address: string) => string) => string;
+  readonly reading: SessionReading;
   /** Called after each batch with the bytes written so far. */
   readonly progress?: (bytes: number) => void;
 }
@@ -84,6 +102,8 @@ interface Session extends MovedSession {
   lastRow: number;
   /** True if the old shard's checkpoint does not cover its last entries. */
   isInTail: boolean;
+  /** True if another session in another new shard has its beginning. */
+  isCut: boolean;
 }
 
 /** The rows of an old shard that were fetched and not used yet. */
@@ -153,8 +173,8 @@ class Move implements MovedSessions {
     // The order of keys is about the order in which sessions were made, and interrupted sessions resume in it.
     found.sort((a, b) => a.key - b.key || a.shard - b.shard);
     for (const { shard, key, name, note } of found) {
-      const place = this.#placeOf(name, this.#parts.from[shard]?.originOf(key) ?? `${shard}-${key}`);
-      if (note === undefined) this.#name({ ...place, name, oldShard: shard, oldKey: key, lastRow: 0, isInTail: false });
+      const place = this.#placeOf(note === undefined ? name : this.#homeOf(shard, note), this.#parts.from[shard]?.originOf(key) ?? `${shard}-${key}`);
+      if (note === undefined) this.#name({ ...place, name, oldShard: shard, oldKey: key, lastRow: 0, isInTail: false, isCut: false });
       else this.#removed[shard]?.set(key, place);
       await this.#writeIfLarge();
     }
@@ -171,6 +191,13 @@ class Move implements MovedSessions {
     return { shard, key, origin };
   }
 
+  /** The name that decides the shard of a removed session: a session that still needs its results, if there is one. */
+  #homeOf(shard: number, { name, heirs }: Erasure): string {
+    const engine = this.#parts.from[shard];
+    const names = heirs.flatMap((heir) => engine?.nameOf(heir) ?? engine?.erasures().get(heir)?.name ?? []);
+    return names[0] ?? name;
+  }
+
   #name(session: Session): void {
     const { oldShard, oldKey, shard, key, name } = session;
     this.#sessions[oldShard]?.set(oldKey, session);
@@ -180,11 +207,14 @@ class Move implements MovedSessions {
     this.#grow(batch, name.length * 2);
   }
 
-  /** None of the session's entries is copied, so its note leads to no row. Its forks are in the same tree. */
+  /** None of the session's entries is copied, so its note leads to no row. */
   #noteRemoved(shard: number, key: SessionKey, note: Erasure): void {
     const place = this.find(shard, key);
     if (place === undefined) return;
-    const heirs = note.heirs.flatMap((heir) => this.find(shard, heir)?.key ?? []);
+    const heirs = note.heirs.flatMap((heir) => {
+      const found = this.find(shard, heir);
+      return found?.shard === place.shard ? found.key : [];
+    });
     this.#batchOf(place.shard).erasures.set(place.key, { name: note.name, row: 0, heirs });
   }
 
@@ -227,6 +257,7 @@ class Move implements MovedSessions {
       // The session was removed, and its entries are not erased yet.
       if (session === undefined) continue;
       const position = positionOf(number, entry.turn);
+      if (session.lastRow === 0) session.isCut = this.#isCut(session, entry.data);
       if (position > checkpointed && !session.isInTail) this.#isLate(session, engine, position);
       session.lastRow = number;
       const row = made.get(session.shard) ?? { number, turns: 0, bytes: 0, entries: [] };
@@ -237,6 +268,12 @@ class Move implements MovedSessions {
       row.turns = Math.max(row.turns, turns);
       row.bytes += dataBytes;
     }
+  }
+
+  #isCut({ name, shard }: Session, firstEntry: string): boolean {
+    // Few sessions are forks, and most forks have the root of their parent.
+    const origin = firstEntry.includes(FORK_MARK) ? this.#parts.reading.sharedWith(firstEntry) : undefined;
+    return origin !== undefined && rootOf(origin) !== rootOf(name) && shardOf(origin, this.#parts.to.length) !== shard;
   }
 
   /** Called for the first entry of a session after its old shard's checkpoint (Y4). */
@@ -285,17 +322,37 @@ class Move implements MovedSessions {
       blobs.set(address, this.#copyBlob(engine, address, session));
       await this.#writeIfLarge();
     }
-    const head = engine.head(oldKey);
+    const beginning = session.isCut ? located(engine, () => this.#beginning(engine, session)) : undefined;
+    const head = beginning?.head ?? engine.head(oldKey);
     if (head === undefined) return;
     const data = located(engine, () =>
-      this.#parts.moveHead(head.data, (address) => {
+      this.#parts.reading.moveHead(head.data, (address) => {
         const moved = blobs.get(address) ?? this.#copyBlob(engine, address, session);
         blobs.set(address, moved);
         return moved;
       }),
     );
-    this.#putHead(session, { ...head, key, data, runnable: head.runnable || isInTail });
+    const moved = { ...head, key, data, runnable: head.runnable || isInTail };
+    this.#putHead(session, beginning === undefined ? moved : this.#parts.reading.withBase(moved, beginning.base));
     await this.#writeIfLarge();
+  }
+
+  /** Stores the beginning of a session apart; undefined if it is. */
+  #beginning(engine: Engine, session: Session): { readonly base: string; readonly head: Head } | undefined {
+    const { reading } = this.#parts;
+    const { name, oldKey, shard, key } = session;
+    const journal = new EngineJournal(engine, { schedule: () => undefined });
+    const text = reading.beginning(journal, name, oldKey);
+    if (text === undefined) return undefined;
+    const batch = this.#batchOf(shard);
+    const stored = withoutMedia(text, key, (address, bytes) => {
+      batch.media.set(address, bytes);
+      this.#grow(batch, bytes.length);
+    });
+    const base = blobAddress(stored, key);
+    batch.blobs.set(base, stored);
+    this.#grow(batch, stored.length);
+    return { base, head: reading.headOf(journal, name, oldKey) };
   }
 
   #putHead({ shard, key }: Session, head: Head): void {

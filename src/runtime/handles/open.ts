@@ -8,7 +8,7 @@ import { openManifest } from '../../journal/store/birth.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
 import { type StoreManifest } from '../../journal/store/manifest.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
-import { movedHead } from '../reading/head.ts';
+import { MOVED_SESSIONS } from '../reading/moved-sessions.ts';
 import { createLogger } from '../host/default-logger.ts';
 import { type ShardWorker, startWorker } from '../host/shard-threads.ts';
 import { type CheckedOptions, checkOptions, type OpenOptions } from '../protocol/options.ts';
@@ -127,7 +127,7 @@ async function withShards(directory: string, manifest: StoreManifest, checked: C
   const { sessions, bytes, ms } = await changeLayout({
     directory,
     ...change,
-    moveHead: movedHead,
+    reading: MOVED_SESSIONS,
     moveCursor: (text, moved) => movedCursor(text, shards, moved),
     report: (copied) => logger?.info({ ...change, bytes: copied }, `${directory}: ${megabytes(copied)} copied`),
   });

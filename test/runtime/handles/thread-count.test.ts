@@ -2,14 +2,13 @@
  * The number of session threads changes when a store is opened (G43): nothing that the store has is lost, and what its
  * clients hold stays valid. Real threads, real directories.
  */
-import { readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rename, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { agent, type Runtime, restore, tool } from '../../../src/index.ts';
 import { readStore } from '../../../src/cli/places/stored-sessions.ts';
 import { openSalvage } from '../../../src/journal/check/salvage-store.ts';
-import { PageFile } from '../../../src/journal/lmdb/pages.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { imageBlock, png } from '../../support/images.ts';
 import { long } from '../../support/pure-tools.ts';
@@ -231,17 +230,18 @@ test('a change that cannot be made is refused, and the store stays as it is', as
     code: 'config',
     message: expect.stringMatching(/"governor.concurrency".*session threads, 3/),
   });
-  // The folder of the new shards cannot be made.
-  await writeFile(join(directory, 'layout'), '');
+  // An unfinished change is undone.
+  await mkdir(join(directory, 'layout'));
+  await writeFile(join(directory, 'layout', 'shard-0'), 'unfinished');
   runtime = await kit.open({ directory, ...options(0) });
   expect(await allFacts(runtime)).toEqual(before);
   expect(runtime.info().shards).toBe(1);
   await runtime.close();
+  // A shard that cannot be read.
   const path = join(directory, 'shard-0', 'data.mdb');
-  const file = new PageFile(path);
-  const { lastPage, pageBytes } = file.meta();
-  file.close();
-  expect(lastPage * pageBytes).toBeGreaterThan(0);
+  await truncate(path, 8_192);
+  expect((await failure(kit.open({ directory, ...options(3) }))).code).toBe('store_corrupt');
+  expect((await readdir(directory)).filter((name) => /^(shard|layout)/.test(name))).toEqual(['shard-0']);
 });
 
 test('a store whose new shards are not in place is read by nothing but a runtime, which puts them there', async () => {
@@ -250,12 +250,13 @@ test('a store whose new shards are not in place is read by nothing but a runtime
   await fill(runtime);
   const before = await allFacts(runtime);
   await runtime.close();
+  await mkdir(join(directory, 'layout'));
+  await rename(join(directory, 'shard-1'), join(directory, 'layout', 'shard-1'));
   await writeFile(join(directory, 'manifest.json'), '{"format":2,"shards":2}\n');
   await expect(readStore(directory, (sessions) => sessions.list())).rejects.toMatchObject({
     code: 'config',
     message: expect.stringMatching(/open the store with a runtime once/),
   });
-  await rm(join(directory, 'search'), { recursive: true, force: true });
   runtime = await kit.open({ directory, ...options(0) });
   expect(await allFacts(runtime)).toEqual(before);
 });
