@@ -7,6 +7,7 @@ import { enricherBugs } from './enricher-bugs.ts';
 import { erasureBugs } from './erasure-bugs.ts';
 import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
 import { historyBugs } from './history-bugs.ts';
+import { layoutBugs } from './layout-bugs.ts';
 import { modelBugs } from './model-bugs.ts';
 import type { PlantedBug } from './planted-bug.ts';
 import { questionBugs } from './question-bugs.ts';
@@ -20,6 +21,7 @@ import { webhookBugs } from './webhook-bugs.ts';
 export const plantedBugs: readonly PlantedBug[] = [
   ...storeBugs,
   ...erasureBugs,
+  ...layoutBugs,
   ...sessionBugs,
   ...eventAndPoolBugs,
   ...historyBugs,

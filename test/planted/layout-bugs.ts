@@ -1,0 +1,48 @@
+/** Planted bugs of a change of the number of shards: sessions, cursors and names that are lost on the way. */
+import type { PlantedBug } from './planted-bug.ts';
+
+/** See the head of the file. */
+export const layoutBugs: readonly PlantedBug[] = [
+  {
+    name: 'layout-work-of-the-tail-forgotten',
+    what: 'a session that worked when its process died is not read after a move (I35)',
+    file: 'src/journal/layout/move-sessions.ts',
+    find: 'runnable: head.runnable || isInTail }',
+    replace: 'runnable: head.runnable }',
+  },
+  {
+    name: 'layout-shards-of-unequal-length',
+    what: 'the log of a new shard ends before the log of the longest old one (I35)',
+    file: 'src/journal/layout/move-sessions.ts',
+    find: 'if (last < this.#lastRow) batch.rows.push(',
+    replace: 'if (last < 0) batch.rows.push(',
+  },
+  {
+    name: 'layout-keys-begin-again',
+    what: 'the keys of moved sessions begin at 1, so that two sessions have one name of results (I35)',
+    file: 'src/journal/layout/move-sessions.ts',
+    find: 'const firstKey = Math.max(1, ...states.map(({ nextKey }) => nextKey));',
+    replace: 'const firstKey = 1;',
+  },
+  {
+    name: 'layout-cursor-of-the-fastest-shard',
+    what: 'after a move a webhook begins where its fastest shard was (I25)',
+    file: 'src/runtime/webhooks/cursor.ts',
+    find: '() => Math.min(...former)',
+    replace: '() => Math.max(...former)',
+  },
+  {
+    name: 'layout-delivery-with-another-id',
+    what: 'a notice that is repeated after a move has another id (I25)',
+    file: 'src/runtime/webhooks/delivery.ts',
+    find: '(origin ?? `${shard}-${key}`)',
+    replace: '(origin === undefined ? `${shard}-${key}` : `${shard}-${key}`)',
+  },
+  {
+    name: 'layout-fork-without-its-beginning',
+    what: 'a fork that leaves the shard of its parent keeps pointing at the log there (I13)',
+    file: 'src/journal/layout/move-sessions.ts',
+    find: 'if (session.lastRow === 0) session.isCut = ',
+    replace: 'if (session.lastRow < 0) session.isCut = ',
+  },
+];
