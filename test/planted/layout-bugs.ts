@@ -34,9 +34,9 @@ export const layoutBugs: readonly PlantedBug[] = [
   {
     name: 'layout-delivery-with-another-id',
     what: 'a notice that is repeated after a move has another id (I25)',
-    file: 'src/runtime/webhooks/delivery.ts',
-    find: '(origin ?? `${shard}-${key}`)',
-    replace: '(origin === undefined ? `${shard}-${key}` : `${shard}-${key}`)',
+    file: 'src/runtime/webhooks/sender.ts',
+    find: '{ source, shard, key, origin }, notice',
+    replace: '{ source, shard, key, origin: key < 0 ? origin : undefined }, notice',
   },
   {
     name: 'layout-fork-without-its-beginning',

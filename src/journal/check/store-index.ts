@@ -119,8 +119,7 @@ export class StoreIndex {
       for (const key of keys) if (!this.keys.has(key)) yield `a ${what} belongs to no session (key ${key})`;
     }
     for (const key of this.origins.keys()) {
-      if (!this.keys.has(key) && !this.erasures.has(key))
-        yield `a name of results belongs to no session (key ${key})`;
+      if (!this.keys.has(key) && !this.erasures.has(key)) yield `a name of results belongs to no session (key ${key})`;
     }
     for (const [key, { row }] of this.erasures) {
       if (this.keys.has(key)) yield `a session is noted as removed, and is there (key ${key})`;

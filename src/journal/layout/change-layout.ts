@@ -31,7 +31,7 @@ import {
   shardDirectory,
   shardNumbers,
 } from '../store/manifest.ts';
-import { type MoveParts, type MovedSessions, moveSessions } from './move-sessions.ts';
+import { type MovedSessions, type MoveParts, moveSessions } from './move-sessions.ts';
 
 const LAYOUT_FOLDER = 'layout';
 const SEARCH_FOLDER = 'search';

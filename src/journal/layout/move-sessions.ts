@@ -1,6 +1,6 @@
 /**
- * Copies the sessions of a store into another number of shards. The new shards are empty engines, and nobody else uses
- * them or the old ones meanwhile. No path of the store is touched here; see `change-layout.ts`.
+ * Copies the sessions of a store into another number of shards. The new shards are empty engines, and no other code
+ * uses them or the old ones meanwhile. No path of the store is touched here; see `change-layout.ts`.
  *
  * Rows keep their numbers, and transitions their numbers in the row. So a row of a new shard has the entries of all rows
  * with that number, and positions stay as they are: in heads, in states, in the cursors of webhooks, in back pointers.
@@ -41,7 +41,7 @@ const NAME_BYTES = 200;
 /** The first entry of a fork has this text. */
 const FORK_MARK = '"forked"';
 
-/** What a move asks about sessions. The journal does not know what their entries mean. */
+/** Questions of a move about sessions. The journal does not know what their entries mean. */
 export interface SessionReading {
   /** A head's data with other addresses of blobs. */
   moveHead(data: string, moved: (address: string) => string): string;
@@ -165,7 +165,12 @@ class Move implements MovedSessions {
   // ---- names and keys -----------------------------------------------------------------------------------------------
 
   async #giveKeys(): Promise<void> {
-    const found: { readonly shard: number; readonly key: SessionKey; readonly name: string; readonly note?: Erasure }[] = [];
+    const found: {
+      readonly shard: number;
+      readonly key: SessionKey;
+      readonly name: string;
+      readonly note?: Erasure;
+    }[] = [];
     for (const [shard, engine] of this.#parts.from.entries()) {
       for (const [name, key] of allNames(engine)) found.push({ shard, key, name });
       for (const [key, note] of engine.erasures()) found.push({ shard, key, name: note.name, note });
@@ -173,8 +178,12 @@ class Move implements MovedSessions {
     // The order of keys is about the order in which sessions were made, and interrupted sessions resume in it.
     found.sort((a, b) => a.key - b.key || a.shard - b.shard);
     for (const { shard, key, name, note } of found) {
-      const place = this.#placeOf(note === undefined ? name : this.#homeOf(shard, note), this.#parts.from[shard]?.originOf(key) ?? `${shard}-${key}`);
-      if (note === undefined) this.#name({ ...place, name, oldShard: shard, oldKey: key, lastRow: 0, isInTail: false, isCut: false });
+      const place = this.#placeOf(
+        note === undefined ? name : this.#homeOf(shard, note),
+        this.#parts.from[shard]?.originOf(key) ?? `${shard}-${key}`,
+      );
+      if (note === undefined)
+        this.#name({ ...place, name, oldShard: shard, oldKey: key, lastRow: 0, isInTail: false, isCut: false });
       else this.#removed[shard]?.set(key, place);
       await this.#writeIfLarge();
     }

@@ -8,7 +8,11 @@
  */
 export const STORE_FORMAT = 5;
 /** The tables that stores of earlier formats lack, each with the first format that has it. */
-export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.freeze({ media: 3, erasures: 4, origins: 5 });
+export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.freeze({
+  media: 3,
+  erasures: 4,
+  origins: 5,
+});
 
 /** The file of an environment. */
 export const DATA_FILE = 'data.mdb';

@@ -1,8 +1,8 @@
 /** Answers the methods `notices.…`, from the log: the notices that a follower on the host missed or could not hold. */
 import { NOTICE_SCAN_SESSIONS, NOTICES_PAGE_BYTES_MAX, NOTICES_PAGE_MAX } from '../../base/bounds.ts';
 import { StoreCorruptError } from '../../base/errors.ts';
-import { charactersOfContent } from '../../events/reading/event-buffer.ts';
 import { shardOf } from '../../base/ids.ts';
+import { charactersOfContent } from '../../events/reading/event-buffer.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import { isWanted, type Notice } from '../../session/rules/notices.ts';
 import type { NoticePageRequest, NoticeScan, NoticeScanRequest } from '../protocol/notices.ts';

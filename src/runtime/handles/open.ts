@@ -6,12 +6,12 @@ import { defined } from '../../base/defined.ts';
 import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import { openManifest } from '../../journal/store/birth.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
-import { type StoreManifest } from '../../journal/store/manifest.ts';
+import type { StoreManifest } from '../../journal/store/manifest.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
-import { MOVED_SESSIONS } from '../reading/moved-sessions.ts';
 import { createLogger } from '../host/default-logger.ts';
 import { type ShardWorker, startWorker } from '../host/shard-threads.ts';
 import { type CheckedOptions, checkOptions, type OpenOptions } from '../protocol/options.ts';
+import { MOVED_SESSIONS } from '../reading/moved-sessions.ts';
 import { keepAnnounced } from './announced-servers.ts';
 import { assembleWithModels, checkShares, MEMORY, type Place } from './assemble.ts';
 import { handOver, type Runtime } from './runtime.ts';
@@ -84,10 +84,7 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
  * Acquires the directory: takes the lock first, then reads the manifest. A store with another number of shards than the
  * option says is changed (A6).
  */
-async function openPlace(
-  directory: string,
-  checked: CheckedOptions,
-): Promise<Place> {
+async function openPlace(directory: string, checked: CheckedOptions): Promise<Place> {
   const { threads, takeoverMs } = checked;
   const sessionThreads = threads.sessions;
   const shards = Math.max(1, sessionThreads);

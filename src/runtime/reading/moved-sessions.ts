@@ -9,8 +9,14 @@ import { decodeHead, movedHead } from './head.ts';
 import { headOf, withBase } from './session-head.ts';
 import { readActor } from './session-reader.ts';
 
-/** What a move asks about sessions. */
-export const MOVED_SESSIONS: SessionReading = { moveHead: movedHead, sharedWith, beginning, headOf: wholeHead, withBase };
+/** The answers to the questions of a move. */
+export const MOVED_SESSIONS: SessionReading = {
+  moveHead: movedHead,
+  sharedWith,
+  beginning,
+  headOf: wholeHead,
+  withBase,
+};
 
 /** The session whose log the first entry of another continues; undefined if that has its own beginning. */
 function sharedWith(firstEntry: string): string | undefined {

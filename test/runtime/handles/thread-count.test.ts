@@ -6,14 +6,14 @@ import { mkdir, readdir, rename, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { agent, type Runtime, restore, tool } from '../../../src/index.ts';
 import { readStore } from '../../../src/cli/places/stored-sessions.ts';
+import { agent, type Runtime, restore, tool } from '../../../src/index.ts';
 import { openSalvage } from '../../../src/journal/check/salvage-store.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
+import { startChild } from '../../support/children.ts';
 import { imageBlock, png } from '../../support/images.ts';
 import { long } from '../../support/pure-tools.ts';
 import { eventually, failure, history, runtimeKit, type TestOptions } from '../../support/runtime-kit.ts';
-import { startChild } from '../../support/children.ts';
 import { storedTexts } from '../../support/stored-texts.ts';
 import { webhookReceiver } from '../../support/webhook-receiver.ts';
 
