@@ -21,7 +21,7 @@ import {
   ROW_BYTES_MAX,
   ROW_TURNS_MAX,
 } from '../base/bounds.ts';
-import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
+import { CancelledError, InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
 import type { Journal, JournalStatistics, TailPage } from './journal.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';
@@ -394,7 +394,7 @@ export class EngineJournal implements Journal {
   }
 
   #checkOpen(): void {
-    if (this.#closing !== undefined) throw new TroupeError('internal', 'the journal is closed');
+    if (this.#closing !== undefined) throw new CancelledError('the store is closed');
   }
 
   /**

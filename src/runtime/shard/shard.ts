@@ -117,6 +117,7 @@ export class Shard {
     const interrupted = new InterruptedSessions({
       journal,
       soon,
+      clock,
       checkpointer,
       isClosing: () => this.life.isClosing,
       isDegraded: () => outage.error !== undefined,
