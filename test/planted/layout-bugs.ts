@@ -7,15 +7,16 @@ export const layoutBugs: readonly PlantedBug[] = [
     name: 'layout-work-of-the-tail-forgotten',
     what: 'a session that worked when its process died is not read after a move (I35)',
     file: 'src/journal/layout/move-sessions.ts',
-    find: 'runnable: head.runnable || isInTail }',
-    replace: 'runnable: head.runnable }',
+    find: 'Math.min(known, position - 1)',
+    replace: 'known',
   },
   {
-    name: 'layout-shards-of-unequal-length',
-    what: 'the log of a new shard ends before the log of the longest old one (I35)',
+    name: 'layout-row-of-one-shard-alone',
+    what: 'a row of a new shard has the entries of one old shard, and not of the others with that number (I35)',
     file: 'src/journal/layout/move-sessions.ts',
-    find: 'if (last < this.#lastRow) batch.rows.push(',
-    replace: 'if (last < 0) batch.rows.push(',
+    find: 'made.get(session.shard) ?? {',
+    replace:
+      '(made.get(session.shard)?.entries.some(({ turn }) => turn > entry.turn) === true ? undefined : made.get(session.shard)) ?? {',
   },
   {
     name: 'layout-keys-begin-again',

@@ -16,9 +16,9 @@
  *     another shard gets a copy of its beginning;
  *  Y2 each session gets a new key, above all keys that any old shard gave out, and its first place is kept
  *     (`Journal.originOf`). So a name that was made of a shard and a key never stands for two sessions;
- *  Y3 the last row of each new shard is the last row of all old shards, perhaps an empty one. So every later transition
- *     has a higher position than every earlier one, also than those of other shards. A cursor of before, which has a
- *     position for each old shard, stays right;
+ *  Y3 the checkpoint of each new shard names the last row of all old shards, so rows are numbered from there. Every later
+ *     transition has a higher position than every earlier one, also than those of other shards. A cursor of before, which
+ *     has a position for each old shard, stays right;
  *  Y4 the checkpoint of a new shard covers no session whose head is older than its old shard's log. A session that has a
  *     head is marked as runnable instead, so that the next open reads it. Otherwise the checkpoint ends before its first
  *     entry;
@@ -245,7 +245,6 @@ class Move implements MovedSessions {
       this.#putRows(made);
       await this.#writeIfLarge();
     }
-    this.#putLastRows();
   }
 
   #fill(queue: RowQueue): void {
@@ -299,15 +298,6 @@ class Move implements MovedSessions {
       const batch = this.#batchOf(shard);
       batch.rows.push(row);
       this.#grow(batch, row.bytes);
-    }
-  }
-
-  /** Enforces Y3. */
-  #putLastRows(): void {
-    if (this.#lastRow === 0) return;
-    for (const [shard, batch] of this.#batches.entries()) {
-      const last = batch.rows.at(-1)?.number ?? this.#parts.to[shard]?.state().lastRow ?? 0;
-      if (last < this.#lastRow) batch.rows.push({ number: this.#lastRow, turns: 1, bytes: 0, entries: [] });
     }
   }
 
