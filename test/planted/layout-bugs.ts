@@ -26,20 +26,6 @@ export const layoutBugs: readonly PlantedBug[] = [
     replace: 'const firstKey = 1;',
   },
   {
-    name: 'layout-cursor-of-the-fastest-shard',
-    what: 'after a move a webhook begins where its fastest shard was (I25)',
-    file: 'src/runtime/webhooks/cursor.ts',
-    find: '() => Math.min(...former)',
-    replace: '() => Math.max(...former)',
-  },
-  {
-    name: 'layout-delivery-with-another-id',
-    what: 'a notice that is repeated after a move has another id (I25)',
-    file: 'src/runtime/webhooks/sender.ts',
-    find: '{ source, shard, key, origin }, notice',
-    replace: '{ source, shard, key, origin: key < 0 ? origin : undefined }, notice',
-  },
-  {
     name: 'layout-fork-without-its-beginning',
     what: 'a fork that leaves the shard of its parent keeps pointing at the log there (I13)',
     file: 'src/journal/layout/move-sessions.ts',
