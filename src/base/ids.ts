@@ -152,7 +152,7 @@ export function rootOf(id: SessionId): string {
   return colon === -1 ? id : id.slice(0, colon);
 }
 
-/** The shard of a tree: a function of the root's id and of the shard count the data directory was made with (A6). */
+/** The shard of a tree: a function of the root's id and of the number of shards (A6). */
 export function shardOf(id: SessionId, shards: number): number {
   if (shards === 1) return 0;
   const digest = createHash('sha256').update(rootOf(id)).digest();

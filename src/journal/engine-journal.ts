@@ -60,6 +60,7 @@ export class EngineJournal implements Journal {
   readonly stored: StoredLog;
   readonly drafts: StoredDrafts;
   readonly starts: LogStarts;
+  readonly originOf: (key: SessionKey) => string | undefined;
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
   readonly #engine: Engine;
   readonly #source: LogSource;
@@ -84,6 +85,7 @@ export class EngineJournal implements Journal {
 
   constructor(engine: Engine, options: EngineJournalOptions) {
     this.#engine = engine;
+    this.originOf = (key) => engine.originOf(key);
     this.#source = {
       engine,
       unwrittenRow: (number) => this.#unwritten.get(number),

@@ -39,6 +39,8 @@ export interface WriteBatch {
   readonly drafts: Map<SessionKey, string | undefined>;
   /** Bytes by address, see `rows/media-text.ts`. */
   readonly media: Map<string, Buffer | undefined>;
+  /** See `Journal.originOf`. */
+  readonly origins: Map<SessionKey, string | undefined>;
   nextKey: SessionKey | undefined;
   checkpoint: { readonly upTo: Position; readonly indexedRow: number } | undefined;
   /** UTF-8 bytes of the whole batch, roughly. */
@@ -59,6 +61,7 @@ export function createBatch(): WriteBatch {
     blobs: new Map(),
     drafts: new Map(),
     media: new Map(),
+    origins: new Map(),
     nextKey: undefined,
     checkpoint: undefined,
     bytes: 0,
@@ -77,6 +80,7 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
     batch.blobs.size === 0 &&
     batch.drafts.size === 0 &&
     batch.media.size === 0 &&
+    batch.origins.size === 0 &&
     batch.checkpoint === undefined
   );
 }
@@ -123,6 +127,8 @@ export interface Engine {
   draft(key: SessionKey): string | undefined;
   /** The sessions that have a draft. */
   draftKeys(): readonly SessionKey[];
+  /** See `Journal.originOf`. */
+  originOf(key: SessionKey): string | undefined;
   /** The removed sessions of which something may still be stored. */
   erasures(): ReadonlyMap<SessionKey, Erasure>;
   /** The beginning of a session's log; undefined if nothing of it was removed. */

@@ -133,6 +133,12 @@ export interface Journal {
    * can be done before a flush, or at all.
    */
   eraseSome(): boolean;
+  /**
+   * For a session that was made while the store had another number of shards: its shard and key then, such as `0-17`.
+   * No other session ever has or had this place. Files of results and ids of deliveries have it. It is known until
+   * `erased` forgets the session.
+   */
+  originOf(key: SessionKey): string | undefined;
   /** Those of them that are in no row any more, and have no heir. */
   erasable(): readonly SessionKey[];
   /** Forgets removed sessions that are in no row any more. Called when nothing else of them is stored either. */

@@ -81,6 +81,7 @@ export class LogErasure {
       if (this.#notes.get(key)?.row !== 0) continue;
       this.#notes.delete(key);
       batch.erasures.set(key, undefined);
+      if (this.#parts.engine.originOf(key) !== undefined) batch.origins.set(key, undefined);
     }
   }
 

@@ -30,6 +30,7 @@ export class MemoryStore {
   readonly drafts: Map<SessionKey, string> = new Map();
   readonly erasures: Map<SessionKey, Erasure> = new Map();
   readonly starts: Map<SessionKey, LogStart> = new Map();
+  readonly origins: Map<SessionKey, string> = new Map();
   state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0, rewrites: 0 };
   /** Numbers of the stored rows, ascending. */
   rowNumbers: number[] = [];
@@ -84,10 +85,14 @@ export function createMemoryStore(): MemoryStore {
  * over the same store, transitions that this one has not flushed are lost, as in a crash.
  */
 export function openMemoryJournal(options: MemoryJournalOptions = {}): Journal {
-  const engine = new MemoryEngine(options.store ?? createMemoryStore(), options);
-  return new EngineJournal(engine, {
+  return new EngineJournal(openMemoryEngine(options), {
     schedule: options.schedule ?? ((run) => void setImmediate(run)),
   });
+}
+
+/** Opens the engine of a journal in memory, without the journal. */
+export function openMemoryEngine(options: MemoryJournalOptions = {}): Engine {
+  return new MemoryEngine(options.store ?? createMemoryStore(), options);
 }
 
 class MemoryEngine implements Engine {
@@ -217,6 +222,10 @@ class MemoryEngine implements Engine {
     return [...this.#store.drafts.keys()];
   }
 
+  originOf(key: SessionKey): string | undefined {
+    return this.#store.origins.get(key);
+  }
+
   erasures(): ReadonlyMap<SessionKey, Erasure> {
     return this.#store.erasures;
   }
@@ -258,6 +267,7 @@ class MemoryEngine implements Engine {
     for (const [address, bytes] of batch.media) setMedium(store.media, address, bytes);
     setAll(store.erasures, batch.erasures);
     setAll(store.starts, batch.starts);
+    setAll(store.origins, batch.origins);
     setAll(store.rows, batch.rewrittenRows);
     const isRemoved = [...batch.rewrittenRows.values()].includes(undefined);
     if (isRemoved) store.rowNumbers = store.rowNumbers.filter((number) => store.rows.has(number));

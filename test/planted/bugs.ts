@@ -8,6 +8,7 @@ import { enricherBugs } from './enricher-bugs.ts';
 import { erasureBugs } from './erasure-bugs.ts';
 import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
 import { historyBugs } from './history-bugs.ts';
+import { layoutBugs } from './layout-bugs.ts';
 import { modelBugs } from './model-bugs.ts';
 import type { PlantedBug } from './planted-bug.ts';
 import { questionBugs } from './question-bugs.ts';
@@ -23,6 +24,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...storeBugs,
   ...erasureBugs,
   ...draftBugs,
+  ...layoutBugs,
   ...sessionBugs,
   ...eventAndPoolBugs,
   ...historyBugs,

@@ -168,6 +168,13 @@ export const COMPACT_AT_OPEN_BYTES_MAX: number = 64 * 1024 * 1024;
 export const BACKUP_RECORD_BYTES_MAX: number = 64 * 1024;
 /** Result files of a backup that are copied at once: as many as the thread pool has threads. */
 export const BACKUP_FILES_AT_ONCE = 4;
+/**
+ * Bytes of one write while sessions are copied into another number of shards: enough for a commit to be worth its cost,
+ * and little memory.
+ */
+export const LAYOUT_BATCH_BYTES: number = 8 * 1024 * 1024;
+/** Milliseconds between two log lines about a store that is copied into another number of shards. */
+export const LAYOUT_REPORT_MS = 5_000;
 
 // ---- the search index and its searches ----------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import type { Journal } from '../../journal/journal.ts';
 import { openJournal } from '../../journal/open-journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
-import { readManifest, shardDirectory } from '../../journal/store/manifest.ts';
+import { readSettledManifest, shardDirectory } from '../../journal/store/manifest.ts';
 import { byLetter } from '../../runtime/protocol/letters.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import { olderFirst } from '../../runtime/protocol/waiting-order.ts';
@@ -75,7 +75,7 @@ export async function readStore<T>(directory: string, read: (sessions: StoredSes
   const lock = await acquireStoreLock(directory);
   const journals: Journal[] = [];
   try {
-    const manifest = await readManifest(directory);
+    const manifest = await readSettledManifest(directory);
     for (let shard = 0; shard < (manifest?.shards ?? 0); shard += 1) {
       journals.push(await openJournal({ directory: shardDirectory(directory, shard), durability: 'flush' }));
     }

@@ -20,7 +20,7 @@ import { withMedia } from '../rows/media-text.ts';
 import { decodeRow, positionOf, type RowEntry, rowOf, rowSessions, sliceRow } from '../rows/row-codec.ts';
 import { unpackRow, unpackTable } from '../rows/row-packing.ts';
 import { refuseIfOwned } from '../store/lock.ts';
-import { readManifest, type StoreManifest, shardDirectory } from '../store/manifest.ts';
+import { readSettledManifest, type StoreManifest, shardDirectory } from '../store/manifest.ts';
 import { gatherIndex, type SalvageIndex } from './salvage-index.ts';
 
 /** A fault in the store, with its location if that is known. */
@@ -203,7 +203,7 @@ export async function openSalvage(directory: string): Promise<SalvageStore> {
 
 async function manifestOf(directory: string, findings: Finding[]): Promise<StoreManifest | undefined> {
   try {
-    return await readManifest(directory);
+    return await readSettledManifest(directory);
   } catch (error) {
     if (!(error instanceof StoreCorruptError)) throw error;
     const { path, reason } = error.data;

@@ -53,6 +53,7 @@ export class StoreIndex {
   readonly drafts: Set<number> = new Set();
   readonly erasures: Map<number, Erasure> = new Map();
   readonly starts: Map<number, LogStart> = new Map();
+  readonly origins: Map<number, string> = new Map();
   /** Entries whose seal or form is wrong. */
   readonly damaged: PageDamage[] = [];
   /** The format record, sealed or not; undefined when there was none. */
@@ -81,6 +82,7 @@ export class StoreIndex {
     addMissing(this.blobs, other.blobs);
     addMissing(this.media, other.media);
     addMissing(this.starts, other.starts);
+    addMissing(this.origins, other.origins);
   }
 
   /** A blob's text as it is stored; undefined when the address has none, or the text does not match the address. */
@@ -124,6 +126,9 @@ export class StoreIndex {
       ['draft', this.drafts],
     ] as const) {
       for (const key of keys) if (!this.keys.has(key)) yield `a ${what} belongs to no session (key ${key})`;
+    }
+    for (const key of this.origins.keys()) {
+      if (!this.keys.has(key) && !this.erasures.has(key)) yield `a name of results belongs to no session (key ${key})`;
     }
     for (const [key, { base }] of this.starts) {
       if (!this.keys.has(key)) yield `a beginning belongs to no session (key ${key})`;
@@ -172,6 +177,9 @@ export class StoreIndex {
         return;
       case 'starts':
         this.starts.set(keyNumber(node), parseStart(sealed(file, name, keyNumber(node), node)));
+        return;
+      case 'origins':
+        this.origins.set(keyNumber(node), sealed(file, name, keyNumber(node), node));
         return;
       case 'runnable':
         sealed(file, name, keyNumber(node), node);

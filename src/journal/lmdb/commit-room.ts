@@ -192,6 +192,10 @@ export class CommitRoom {
       if (bytes === undefined) tally('media').remove();
       else tally('media').put(address.length + KEY_BYTES, bytes.length);
     }
+    for (const origin of batch.origins.values()) {
+      if (origin === undefined) tally('origins').remove();
+      else tally('origins').put(KEY_BYTES, origin.length + SEALED_BYTES);
+    }
     if (batch.nextKey !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
     if (batch.checkpoint !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
     if (rewritten.length > 0) tally('meta').put(KEY_BYTES, SEALED_BYTES);

@@ -209,6 +209,10 @@ class LmdbEngine implements Engine {
     return this.#reading(() => Array.from(this.#environment.drafts.getKeys(), Number));
   }
 
+  originOf(key: SessionKey): string | undefined {
+    return this.#reading(() => unsealed('origins', key, this.#environment.origins.get(key)));
+  }
+
   erasures(): ReadonlyMap<SessionKey, Erasure> {
     return this.#reading(() => {
       const found = new Map<SessionKey, Erasure>();
@@ -361,7 +365,8 @@ class LmdbEngine implements Engine {
    * of single puts can be ignored.
    */
   #put(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): void {
-    const { log, names, keys, heads, lastRows, runnable, blobs, media, drafts, erasures, starts, meta } = this.#environment;
+    const { log, names, keys, heads, lastRows, runnable, blobs, media, drafts, erasures, starts, origins, meta } =
+      this.#environment;
     for (const { number, bytes } of rewritten) {
       if (bytes === undefined) void log.remove(number);
       else void log.put(number, bytes);
@@ -410,6 +415,10 @@ class LmdbEngine implements Engine {
     for (const [key, start] of batch.starts) {
       if (start === undefined) void starts.remove(key);
       else void starts.put(key, sealText('starts', key, startText(start)));
+    }
+    for (const [key, origin] of batch.origins) {
+      if (origin === undefined) void origins.remove(key);
+      else void origins.put(key, sealText('origins', key, origin));
     }
     if (rewritten.length > 0) {
       void meta.put('rewrites', sealText('meta', 'rewrites', String(this.#state.rewrites + 1)), 0);

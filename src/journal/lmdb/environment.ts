@@ -87,6 +87,8 @@ export interface LmdbEnvironment {
   readonly erasures: Database<string, number>;
   /** Key of a session whose log was removed in part -> the position and the base with which its log begins. */
   readonly starts: Database<string, number>;
+  /** Key of a session -> the name of its results from another layout. */
+  readonly origins: Database<string, number>;
   /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`, `rewrites`; sealed, like all text. */
   readonly meta: Database<string, string>;
 }
@@ -232,6 +234,7 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
     drafts: root.openDB<string, number>('drafts', NUMBERED_TEXT_TABLE),
     erasures: root.openDB<string, number>('erasures', NUMBERED_TEXT_TABLE),
     starts: root.openDB<string, number>('starts', NUMBERED_TEXT_TABLE),
+    origins: root.openDB<string, number>('origins', NUMBERED_TEXT_TABLE),
     meta: root.openDB<string, string>('meta', { ...TEXT_TABLE, useVersions: true }),
   };
 }

@@ -5,7 +5,8 @@
  * store is opened for writing. From version 2 rows and blobs may be packed. From version 3 media have their own table.
  * From version 4 the rows of removed sessions are erased, as the table `erasures` says. From version 5 the older part of
  * a session's log may be removed, as the table `starts` says; drafts have a table, and logs have `lost` records; a
- * decision may name its author, which publishes one more event.
+ * decision may name its author, which publishes one more event; sessions may have been moved from another layout, and
+ * the table `origins` has the names of their results.
  */
 export const STORE_FORMAT = 5;
 /** The tables that stores of earlier formats lack, each with the first format that has it. */
@@ -14,6 +15,7 @@ export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.
   erasures: 4,
   drafts: 5,
   starts: 5,
+  origins: 5,
 });
 
 /** The file of an environment. */
@@ -34,6 +36,7 @@ export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
   drafts: 0x08,
   erasures: 0x08,
   starts: 0x08,
+  origins: 0x08,
   meta: 0x100,
 });
 
@@ -50,6 +53,7 @@ export type TableName =
   | 'drafts'
   | 'erasures'
   | 'starts'
+  | 'origins'
   | 'meta';
 
 /** True for the name of one of our tables. */

@@ -1,21 +1,29 @@
 /**
- * `manifest.json` of a data directory: the facts needed before a shard of the directory is opened. It is written once,
- * when the directory is made. The number of shards never changes, because it determines the shard of each tree.
+ * `manifest.json` of a data directory: the facts needed before a shard of the directory is opened. It is written when
+ * the directory is made, and when its sessions move to another number of shards (`layout/change-layout.ts`): the number
+ * determines the shard of each tree.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SHARDS_MAX } from '../../base/bounds.ts';
-import { StoreCorruptError, StoreVersionError } from '../../base/errors.ts';
+import { ConfigError, StoreCorruptError, StoreVersionError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
 import { CORRUPT_HINT } from '../lmdb/errors.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
 import { putFile, syncDirectory } from './durable-file.ts';
 
-/** Version of the data directory's layout; a higher one is not opened. */
+/** Version of a settled data directory. */
 export const MANIFEST_FORMAT = 1;
+/**
+ * Version of a data directory whose new shards are whole, but not in place yet. A build that does not know how to put
+ * them there refuses it.
+ */
+export const MOVING_FORMAT = 2;
+/** A higher version is not opened. */
+const FORMAT_MAX = MOVING_FORMAT;
 
 const MANIFEST_FILE = 'manifest.json';
 /** The file that stands in for the manifest until the store is created; see `store/birth.ts`. */
@@ -25,13 +33,13 @@ const SHARD_PREFIX = 'shard-';
 
 /** The contents of the manifest. */
 export interface StoreManifest {
-  readonly format: number;
-  /** Number of shards the directory was made with. */
+  /** `MOVING_FORMAT`: the shards must be put in place before any of them is opened. */
+  readonly format: typeof MANIFEST_FORMAT | typeof MOVING_FORMAT;
   readonly shards: number;
 }
 
 const manifestSchema = z.object({
-  format: z.literal(MANIFEST_FORMAT),
+  format: z.union([z.literal(MANIFEST_FORMAT), z.literal(MOVING_FORMAT)]),
   shards: z.number().int().min(1).max(SHARDS_MAX),
 });
 
@@ -42,8 +50,9 @@ export function shardDirectory(directory: string, shard: number): string {
 
 /**
  * The manifest of a data directory. `undefined` for a new directory: there is neither a manifest nor a shard, or the
- * creation of the store has not ended. Rejects with `StoreCorruptError` (the manifest is unreadable, or does not match
- * the shards that exist) and `StoreVersionError` (newer). Writes nothing.
+ * creation of the store has not ended. The shards of a manifest with `MOVING_FORMAT` are not checked. Rejects with
+ * `StoreCorruptError` (the manifest is unreadable, or does not match the shards that exist) and `StoreVersionError`
+ * (newer). Writes nothing.
  */
 export async function readManifest(directory: string): Promise<StoreManifest | undefined> {
   const path = join(directory, MANIFEST_FILE);
@@ -55,6 +64,7 @@ export async function readManifest(directory: string): Promise<StoreManifest | u
     }
     return undefined;
   }
+  if (manifest.format === MOVING_FORMAT) return manifest;
   for (let shard = 0; shard < manifest.shards; shard += 1) {
     if (!(await exists(join(shardDirectory(directory, shard), DATA_FILE)))) {
       throw corrupt(
@@ -67,6 +77,20 @@ export async function readManifest(directory: string): Promise<StoreManifest | u
   if (extra !== undefined)
     throw corrupt(path, `the manifest names ${manifest.shards} shards, but ${SHARD_PREFIX}${extra} exists`);
   return manifest;
+}
+
+/**
+ * The manifest of a store whose shards are in place. Rejects like `readManifest`, and with `ConfigError` for a store
+ * that must be opened by a runtime first.
+ */
+export async function readSettledManifest(directory: string): Promise<StoreManifest | undefined> {
+  const manifest = await readManifest(directory);
+  if (manifest?.format !== MOVING_FORMAT) return manifest;
+  throw new ConfigError(
+    `the number of session threads of ${directory} was being changed when its process ended: open the store with ` +
+      'a runtime once, which finishes the change',
+    { data: { path: directory } },
+  );
 }
 
 /**
@@ -99,6 +123,11 @@ export async function writeManifest(directory: string, shards: number): Promise<
   return manifest;
 }
 
+/** Replaces the manifest of a store, in one step. */
+export async function replaceManifest(directory: string, manifest: StoreManifest): Promise<void> {
+  await put(join(directory, MANIFEST_FILE), manifestSchema.parse(manifest));
+}
+
 function put(path: string, manifest: StoreManifest): Promise<void> {
   return putFile(path, `${JSON.stringify(manifest)}\n`, `.${randomUUID()}.new`);
 }
@@ -115,10 +144,10 @@ async function readFileOf(path: string): Promise<StoreManifest | undefined> {
   }
   const value = parseJson(path, text);
   const format = isRecord(value) ? value['format'] : undefined;
-  if (typeof format === 'number' && format > MANIFEST_FORMAT) {
+  if (typeof format === 'number' && format > FORMAT_MAX) {
     throw new StoreVersionError(
-      `${path} has format ${format}; this version reads up to ${MANIFEST_FORMAT}. Nothing was written`,
-      { data: { path, found: format, supported: MANIFEST_FORMAT } },
+      `${path} has format ${format}; this version reads up to ${FORMAT_MAX}. Nothing was written`,
+      { data: { path, found: format, supported: FORMAT_MAX } },
     );
   }
   const parsed = manifestSchema.safeParse(value);
@@ -135,7 +164,7 @@ function parseJson(path: string, text: string): unknown {
 }
 
 /** The numbers of the shards whose directories exist. */
-async function shardNumbers(directory: string): Promise<readonly number[]> {
+export async function shardNumbers(directory: string): Promise<readonly number[]> {
   let names: readonly string[];
   try {
     names = await readdir(directory);

@@ -174,7 +174,7 @@ function resultStoreOf(
     isSynced: directory !== undefined && durability !== 'os',
     ownerOf: (session) => {
       const key = journal.keyOf(session);
-      return key === undefined ? undefined : resultOwner(index, key);
+      return key === undefined ? undefined : resultOwner(journal, index, key);
     },
     ...defined({ disk }),
   });

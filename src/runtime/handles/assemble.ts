@@ -337,6 +337,13 @@ function shardProviders(
   }));
 }
 
+/** Throws `ConfigError` if a provider's limits are too small for this number of session threads. */
+export function checkShares({ providers }: CheckedOptions, count: number): void {
+  for (const { governor, governorOption } of providers) {
+    if (governor !== undefined) shareOfLimits(governor, 0, count, governorOption);
+  }
+}
+
 function providerPlan(provider: ModelProvider | ProviderData): ProviderPlan {
   return isModelProvider(provider) ? { kind: 'host', name: provider.name } : { kind: 'data', data: provider };
 }

@@ -7,12 +7,14 @@ import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import { openManifest } from '../../journal/store/birth.ts';
 import { compactAtOpen } from '../../journal/store/compaction.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
+import type { StoreManifest } from '../../journal/store/manifest.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
 import { createLogger } from '../host/default-logger.ts';
 import { type ShardWorker, startWorker } from '../host/shard-threads.ts';
 import { type CheckedOptions, checkOptions, type OpenOptions } from '../protocol/options.ts';
+import { MOVED_SESSIONS } from '../reading/moved-sessions.ts';
 import { keepAnnounced } from './announced-servers.ts';
-import { assembleWithModels, MEMORY, type Place } from './assemble.ts';
+import { assembleWithModels, checkShares, MEMORY, type Place } from './assemble.ts';
 import { handOver, type Runtime } from './runtime.ts';
 
 /**
@@ -80,14 +82,12 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
 }
 
 /**
- * Acquires the directory: takes the lock first, then reads the manifest. Once a store exists, its shard count overrides
- * the option (A6).
+ * Acquires the directory: takes the lock first, then reads the manifest. A store with another number of shards than the
+ * option says is changed (A6).
  */
 async function openPlace(directory: string, checked: CheckedOptions): Promise<Place> {
-  const {
-    threads: { sessions: sessionThreads },
-    takeoverMs,
-  } = checked;
+  const { threads, takeoverMs } = checked;
+  const sessionThreads = threads.sessions;
   const shards = Math.max(1, sessionThreads);
   if (directory === MEMORY) {
     const resultStore = await mkdtemp(join(tmpdir(), 'troupe-'));
@@ -97,7 +97,7 @@ async function openPlace(directory: string, checked: CheckedOptions): Promise<Pl
   const lock = await acquireStoreLock(root, defined({ takeoverMs }));
   if (sessionThreads === 0) loadShard();
   try {
-    const manifest = await openManifest(root, shards);
+    const manifest = await withShards(root, await openManifest(root, shards), checked);
     // A process that takes the store over must be ready soon.
     if (takeoverMs === undefined) await compacted(root, manifest.shards, checked);
     return {
@@ -122,6 +122,35 @@ async function compacted(root: string, shards: number, { logger }: CheckedOption
   } catch (error) {
     logger?.warn({ err: error }, `the files of the store ${root} were not compacted: ${asError(error).message}`);
   }
+}
+
+/** Changes the number of shards of the store, if the options ask for another one. */
+async function withShards(directory: string, manifest: StoreManifest, checked: CheckedOptions): Promise<StoreManifest> {
+  const { shards, logger } = checked;
+  if (shards === undefined || shards === manifest.shards) return manifest;
+  // An option that would be refused afterwards is refused before the store is changed.
+  checkShares(checked, shards);
+  const { changeLayout } = await import('../../journal/layout/change-layout.ts');
+  const { movedCursor } = await import('../webhooks/cursor.ts');
+  const change = { from: manifest.shards, to: shards };
+  logger?.info(change, `${directory}: the number of session threads changes from ${change.from} to ${change.to}`);
+  const { sessions, bytes, ms } = await changeLayout({
+    directory,
+    ...change,
+    reading: MOVED_SESSIONS,
+    moveCursor: (text, moved) => movedCursor(text, shards, moved),
+    report: (copied) => logger?.info({ ...change, bytes: copied }, `${directory}: ${megabytes(copied)} copied`),
+  });
+  logger?.info(
+    { ...change, sessions, bytes, ms: Math.round(ms) },
+    `${directory}: ${sessions} sessions were moved to ${shards} session threads, ${megabytes(bytes)} in ` +
+      `${(ms / 1_000).toFixed(1)} s`,
+  );
+  return { ...manifest, shards };
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1_048_576).toFixed(1)} MB`;
 }
 
 /**

@@ -33,7 +33,11 @@ import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema
 
 /** Threads of a runtime. */
 export interface ThreadOptions {
-  /** Number of session threads. 0: sessions run on the host thread. Default 1. */
+  /**
+   * Number of session threads. A store that was made with another number is changed to this one when it is opened.
+   * 0: sessions run on the host thread, and the store stays as it is. Default: the number of the store, or 1 for a new
+   * store.
+   */
   readonly sessions?: number;
   /** Model threads of each session thread; 0: model calls run on the session thread. Default 1. */
   readonly models?: number;
@@ -159,6 +163,8 @@ export interface CheckedOptions {
   /** The agent of sessions that name none: the only agent of the option `agents`; empty if there are several. */
   readonly onlyAgent: string;
   readonly threads: Required<ThreadOptions>;
+  /** The number of shards that the store must have; undefined: the number that it has. */
+  readonly shards: number | undefined;
   readonly durability: Durability;
   /** Milliseconds in which another owner of the directory may finish its half-steps; missing: nothing is taken over. */
   readonly takeoverMs?: number;
@@ -330,6 +336,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
       models: threads.models ?? (isTest ? 0 : 1),
       tools: threads.tools ?? availableParallelism(),
     },
+    shards: threads.sessions === 0 ? undefined : threads.sessions,
     durability: given.durability ?? 'flush',
     ...defined({ takeoverMs: takeoverMsOf(given.takeover) }),
     settings: parseSettings(given.settings),

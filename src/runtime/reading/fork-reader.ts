@@ -31,7 +31,7 @@ export interface LogSource extends BeginningSource, Pick<Journal, 'keyOf' | 'rea
 export function plantFork(source: LogSource, key: SessionKey, state: SessionState, first: TransitionRecords): number {
   const [record] = first.records;
   if (record?.type !== 'forked' || record.seed !== undefined) return 0;
-  const { seed, turns } = readSeed(source, { id: state.id, key, origin: record.origin }, state.keepsAll);
+  const { seed, turns } = seedOf(source, { id: state.id, key, origin: record.origin }, state.keepsAll);
   plantSeed(state, seed);
   return turns;
 }
@@ -40,7 +40,7 @@ export function plantFork(source: LogSource, key: SessionKey, state: SessionStat
  * The beginning of a fork. `keepsAll`: its value in the state that will get the beginning. Throws an Error when neither
  * place has it.
  */
-function readSeed(
+export function seedOf(
   source: LogSource,
   fork: { readonly id: string; readonly key: SessionKey; readonly origin: ForkOrigin },
   keepsAll = false,

@@ -85,6 +85,16 @@ function earlierStatus(state: SessionStateName, blocked: true | undefined): Sess
   return state === 'idle' ? 'idle' : 'running';
 }
 
+/** The text of a head with other addresses of what is stored apart. Throws like `decodeHead`. */
+export function movedHead(text: string, moved: (address: string) => string): string {
+  const { snapshot, base, ...head } = decodeHead(text);
+  return encodeHead({
+    ...head,
+    ...(snapshot === undefined ? {} : { snapshot: { ...snapshot, address: moved(snapshot.address) } }),
+    ...(base === undefined ? {} : { base: moved(base) }),
+  });
+}
+
 /** True for the head of a session that an authentication failure blocks. */
 export function isHeadBlocked(text: string): boolean {
   return decodeHead(text).blocked === true;

@@ -11,16 +11,14 @@
  *  K4 a snapshot is removed only by the write of a head of its session that names another snapshot, or none.
  */
 
-import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
+import type { SessionActor } from '../../../actors/session-actor.ts';
 import { CHECKPOINT_INTERVAL_MS, type ShardBounds } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
-import { defined } from '../../base/defined.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Head, SessionKey } from '../../journal/position.ts';
-import { neededVersion } from '../../session/rules/epoch.ts';
-import { firstDeparture } from '../../session/rules/eviction.ts';
 import { snapshotState } from '../../session/state/snapshot.ts';
-import { decodeHead, encodeHead, summaryOf } from '../reading/head.ts';
+import { decodeHead, encodeHead } from '../reading/head.ts';
+import { headOf, withBase } from '../reading/session-head.ts';
 
 /** See the head of the file. */
 export class Checkpointer {
@@ -223,23 +221,4 @@ export class Checkpointer {
     actor.snapshot = { address, position: actor.position };
     actor.turnsSinceSnapshot = 0;
   }
-}
-
-function withBase(head: Head, base: string): Head {
-  return { ...head, data: encodeHead({ ...decodeHead(head.data), base }) };
-}
-
-function headOf(actor: SessionActor): Head {
-  return {
-    key: actor.key,
-    position: actor.position,
-    runnable: isRunnable(actor.state),
-    data: encodeHead({
-      summary: summaryOf(actor.state),
-      ...(actor.snapshot === undefined ? {} : { snapshot: actor.snapshot }),
-      ...(actor.base === undefined ? {} : { base: actor.base }),
-      ...defined({ needs: neededVersion(actor.state), departed: firstDeparture(actor.state) }),
-      ...(actor.state.blocked === undefined ? {} : { blocked: true as const }),
-    }),
-  };
 }

@@ -66,7 +66,10 @@ export class Shard {
       (id, isNew) => work.watched(id, isNew),
       this.notices,
       parts.publishesNotices === true
-        ? (state, announced) => noticeOf(state, announced, this.approvalsMs(state))
+        ? ({ key, state }, announced) => {
+            const notice = noticeOf(state, announced, this.approvalsMs(state));
+            return notice === undefined ? undefined : { key, origin: parts.journal.originOf(key), notice };
+          }
         : undefined,
     );
     const timers = new SessionTimers({

@@ -54,6 +54,7 @@
  *      `families/retention.ts` and `store-reading.ts`);
  *  I34 a lost answer is the beginning of what one call streamed, with the tokens that the model counted, and is recorded
  *      once; no draft outlives the answer of its half-step or its session (checked by `families/drafts.ts`);
+ *  I35 a change of the number of shards keeps each session as it was (checked by `layouts/layout-changes.ts`);
  *  I37 a view of a tenant shows every session of that tenant and nothing of another one, and deletes none of another one
  *      (checked by `tenants/tenant-actions.ts`).
  */

@@ -16,6 +16,7 @@ import type { LifeParts } from './families/life-actions.ts';
 import { SimulatedRetention } from './families/retention.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
+import { LayoutChanges } from './layouts/layout-changes.ts';
 import { Ledger, type ToolStart, type Violation } from './ledger.ts';
 import { DeadLetterStories, type LetterActions } from './letters/dead-letters.ts';
 import { modelsRandom, NORTH, SOUTH } from './models/agent-models.ts';
@@ -113,6 +114,8 @@ class Simulation {
   /** The draws of the budgets, if the run has them. */
   readonly #budgets: SeededRandom | undefined;
   readonly #takeovers: SeededRandom;
+  /** The changes of the number of shards, if the run has them. */
+  readonly #layouts: LayoutChanges | undefined;
   /** The dead letters, if the run has them. */
   readonly #letters: DeadLetterStories | undefined;
   /** The draws of the requests to children that have ended, if the run has them. */
@@ -190,6 +193,7 @@ class Simulation {
       crashed: (process, why) => this.#crash(process, why),
     });
     this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm), this.#retention !== undefined);
+    this.#layouts = LayoutChanges.draw(options.seed, { ...shared, machine: this.#machine, reader: this.#reader });
     this.#versions = SimulatedVersions.draw(options.seed, { ...shared, areFaultsOn: () => this.#faults.isOn });
     const { limits, changesAgents, durability } = this.#swarm;
     const isKept = (path: string): boolean => this.#machine.results.isDurable(path);
@@ -218,6 +222,7 @@ class Simulation {
     this.#note(`faults: ${enabled.join(' ') || 'none'}; ${JSON.stringify(this.#swarm)}`);
     let isSettled = false;
     for (let life = 1; life <= this.#swarm.lives; life += 1) {
+      if (life > 1) await this.#layouts?.change();
       isSettled = await this.#live(life === this.#swarm.lives && this.#swarm.endsInPlace);
       if (isSettled) break;
       const { stories } = await this.#check();
@@ -226,6 +231,7 @@ class Simulation {
       await this.#letters?.leave(this.#machine.stores, stories, this.#world.clockOf(this.#harness).now());
     }
     this.#faults.off();
+    if (!isSettled) await this.#layouts?.change();
     if (!isSettled) await this.#settle();
     const reading = await this.#check();
     if (this.#ledger.violations.length === 0) this.#invariants.checkFinished(reading.stories);
@@ -234,7 +240,9 @@ class Simulation {
     if (this.#ledger.violations.length === 0) checkErased(this.#erasures());
     if (this.#ledger.violations.length === 0) this.#retention?.checkRemoved(this.#erasures(), reading.stories);
     if (this.#ledger.violations.length === 0) this.#letters?.checkListed(this.#ledger, reading.stories);
-    if (this.#ledger.violations.length === 0) await this.#reopen(reading.stories);
+    if (this.#ledger.violations.length > 0) return;
+    await this.#layouts?.change();
+    await this.#reopen(reading.stories);
   }
 
   /**
@@ -379,24 +387,22 @@ class Simulation {
     this.#life = process;
     this.#note(`life ${this.#lives}`);
     const swarm = this.#swarm;
+    const sessions = swarm.hasSessionThreads ? this.#machine.stores.length : 0;
     const opening = this.#machine.open(process, {
       agents: this.#agentsOf(process),
       ...this.#providersOf(process),
-      threads: { sessions: swarm.hasSessionThreads ? swarm.shards : 0, models: swarm.models, tools: swarm.toolThreads },
+      threads: { sessions, models: swarm.models, tools: swarm.toolThreads },
       durability: swarm.durability,
       limits: swarm.limits,
       settings: swarm.settings,
       ...defined({ enrichers: swarm.enrichers, retention: this.#retention?.option }),
       logger: this.#watch.logger(),
     });
-    const opened = process.untilDeath(
-      opening.catch((error: unknown) => {
-        if (process.isAlive) this.#openFailed(error);
-        process.kill();
-        return undefined;
-      }),
-    );
-    return { process, opened };
+    const failed = (error: unknown): undefined => {
+      if (process.isAlive) this.#openFailed(error);
+      process.kill();
+    };
+    return { process, opened: process.untilDeath(opening.catch(failed)) };
   }
 
   #agentsOf(process: SimulatedProcess): readonly Agent[] {

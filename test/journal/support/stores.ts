@@ -92,6 +92,7 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     blobsOf: (key) => engine.blobsOf(key),
     draft: (key) => engine.draft(key),
     draftKeys: () => engine.draftKeys(),
+    originOf: (key) => engine.originOf(key),
     erasures: () => engine.erasures(),
     startOf: (key) => engine.startOf(key),
     async write(batch) {

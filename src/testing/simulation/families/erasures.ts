@@ -15,7 +15,7 @@ import { checkCuts, type SimulatedRetention } from './retention.ts';
 /** Maximum number of times that `untilErased` looks at the stores, and the virtual milliseconds between two looks. */
 const LOOKS_MAX = 600;
 const LOOK_MS = 100;
-const OWNER = /tool_result_(\d+)-(\d+)_/;
+const OWNER = /tool_result_(\d+-\d+)_/;
 
 /** The parts of the simulation that the checks read. */
 export interface ErasureParts {
@@ -53,12 +53,18 @@ export function checkErased({ stores, results, ledger }: ErasureParts): void {
       if (!isNeeded(store, key)) ledger.violate('stuck', `shard ${shard}: session ${key} is not erased (I30)`);
     }
   }
+  const needed = new Set(stores.flatMap(ownersIn));
   for (const path of results.paths()) {
-    const [, shard, key] = OWNER.exec(path) ?? [];
-    const store = stores[Number(shard)];
-    if (store === undefined || store.names.has(Number(key)) || isNeeded(store, Number(key))) continue;
+    const [, owner] = OWNER.exec(path) ?? [];
+    if (owner === undefined || needed.has(owner)) continue;
     ledger.violate('stuck', `${path} belongs to a deleted session (I30)`);
   }
+}
+
+/** The names in the files of results that living sessions have or share. */
+function ownersIn(store: MemoryStore, shard: number): readonly string[] {
+  const keys = [...store.names.keys(), ...[...store.erasures.keys()].filter((key) => isNeeded(store, key))];
+  return keys.map((key) => store.origins.get(key) ?? `${shard}-${key}`);
 }
 
 function isErased(store: MemoryStore): boolean {
