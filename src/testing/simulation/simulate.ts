@@ -8,17 +8,15 @@ import type { Agent } from '../../runtime/protocol/agent.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
-import { BudgetChanges, budgetRandom } from './families/budgets.ts';
 import { checkDrafts } from './families/drafts.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
-import { FollowUps, followUpRandom } from './families/follow-ups.ts';
 import type { LifeParts } from './families/life-actions.ts';
 import { SimulatedRetention } from './families/retention.ts';
+import { SideActions } from './families/side-actions.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { LayoutChanges } from './layouts/layout-changes.ts';
 import { Ledger, type ToolStart, type Violation } from './ledger.ts';
-import { DeadLetterStories, type LetterActions } from './letters/dead-letters.ts';
 import { modelsRandom, NORTH, SOUTH } from './models/agent-models.ts';
 import { OtherVendor } from './models/other-vendor.ts';
 import { ProviderTroubles } from './models/provider-troubles.ts';
@@ -30,7 +28,6 @@ import { SimulatedReceiver } from './simulated-receiver.ts';
 import { SimulatedTools } from './simulated-tools.ts';
 import { type Reading, StoreReader, type Stories } from './store-reading.ts';
 import { CHILDREN_AT_WORK_MAX, drawSwarm, type Swarm, swarmAgents, swarmRendering, withModels } from './swarm.ts';
-import { TenantActions, tenantRandom } from './tenants/tenant-actions.ts';
 import { SimulatedVersions } from './versions/agent-versions.ts';
 import { SimulatedProcess, World } from './world.ts';
 
@@ -111,17 +108,10 @@ class Simulation {
   readonly #troubles: ProviderTroubles | undefined;
   /** The receiver of webhooks, if the run has them. */
   readonly #receiver: SimulatedReceiver | undefined;
-  /** The draws of the budgets, if the run has them. */
-  readonly #budgets: SeededRandom | undefined;
+  readonly #sides: SideActions;
   readonly #takeovers: SeededRandom;
   /** The changes of the number of shards, if the run has them. */
   readonly #layouts: LayoutChanges | undefined;
-  /** The dead letters, if the run has them. */
-  readonly #letters: DeadLetterStories | undefined;
-  /** The draws of the requests to children that have ended, if the run has them. */
-  readonly #followUps: SeededRandom | undefined;
-  /** The draws of the tenants and their readers, if the run has them. */
-  readonly #tenants: SeededRandom | undefined;
   /** The removal of old history, if the run has it. */
   readonly #retention: SimulatedRetention | undefined;
   /** The versions of the agents, if they have some. */
@@ -139,11 +129,8 @@ class Simulation {
   constructor(options: SimulationOptions) {
     this.#options = options;
     this.#random = new SeededRandom(options.seed);
-    this.#budgets = budgetRandom(options.seed);
+    this.#sides = new SideActions(options.seed);
     this.#takeovers = new SeededRandom((options.seed ^ TAKEOVER_STREAM) >>> 0);
-    this.#letters = DeadLetterStories.draw(options.seed);
-    this.#followUps = followUpRandom(options.seed);
-    this.#tenants = tenantRandom(options.seed);
     this.#retention = SimulatedRetention.draw(options.seed);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
@@ -228,7 +215,7 @@ class Simulation {
       const { stories } = await this.#check();
       if (this.#ledger.violations.length > 0) return;
       await this.#retention?.pass(this.#erasures(), life === this.#swarm.lives);
-      await this.#letters?.leave(this.#machine.stores, stories, this.#world.clockOf(this.#harness).now());
+      await this.#sides.letters?.leave(this.#machine.stores, stories, this.#world.clockOf(this.#harness).now());
     }
     this.#faults.off();
     if (!isSettled) await this.#layouts?.change();
@@ -239,7 +226,7 @@ class Simulation {
     if (this.#ledger.violations.length === 0) this.#receiver?.check(reading.stories);
     if (this.#ledger.violations.length === 0) checkErased(this.#erasures());
     if (this.#ledger.violations.length === 0) this.#retention?.checkRemoved(this.#erasures(), reading.stories);
-    if (this.#ledger.violations.length === 0) this.#letters?.checkListed(this.#ledger, reading.stories);
+    if (this.#ledger.violations.length === 0) this.#sides.letters?.checkListed(this.#ledger, reading.stories);
     if (this.#ledger.violations.length > 0) return;
     await this.#layouts?.change();
     await this.#reopen(reading.stories);
@@ -256,13 +243,7 @@ class Simulation {
     const embedder = this.#embed(process, runtime);
     embedder.start();
     void this.#versions?.retry(process, runtime);
-    const beside = [
-      this.#changeBudgets(process, runtime),
-      this.#actOnLetters(process, runtime),
-      this.#askAgain(process, runtime),
-      this.#actAsTenants(process, runtime),
-    ];
-    for (const actions of beside) void actions?.run();
+    const leaveSides = this.#sides.begin(this.#partsOf(process, runtime));
     if (this.#faults.strikes('clock.jump', 0.4)) {
       this.#world.schedule(process, this.#random.number() * this.#swarm.lifeMs, () => {
         this.#note('the clock jumps');
@@ -274,7 +255,7 @@ class Simulation {
     if (endsInPlace) {
       this.#note('no more faults');
       this.#faults.off();
-      for (const actions of beside) actions?.leave();
+      leaveSides();
       await process.untilDeath(embedder.finish());
       return process.isAlive && this.#settleIn(process, runtime, embedder);
     }
@@ -286,7 +267,7 @@ class Simulation {
     const isTakenOver = this.#options.faults === undefined && this.#takeovers.chance(TAKEOVER_SHARE);
     // While another process takes the store over, the embedder still sends: messages are accepted up to the close.
     if (!isTakenOver) embedder.leave();
-    for (const actions of beside) actions?.leave();
+    leaveSides();
     this.#faults.strikes('process.close', 1);
     this.#note(isTakenOver ? 'taken over' : 'close');
     this.#world.countMessages(this.#options.heldAtClose);
@@ -321,11 +302,11 @@ class Simulation {
     embedder: Embedder,
   ): Promise<boolean> {
     let isSettled = false;
-    const lifted = this.#changeBudgets(process, runtime)?.lift() ?? Promise.resolve();
-    const settled = lifted
+    const parts = this.#partsOf(process, runtime);
+    const settled = this.#sides
+      .lift(parts)
       .then(() => embedder.settle())
-      .then(() => this.#actOnLetters(process, runtime)?.settle())
-      .then(() => this.#actAsTenants(process, runtime)?.settle())
+      .then(() => this.#sides.settle(parts))
       .then(
         () => {
           isSettled = true;
@@ -443,24 +424,6 @@ class Simulation {
     });
   }
 
-  #changeBudgets(process: SimulatedProcess, runtime: Runtime): BudgetChanges | undefined {
-    if (this.#budgets === undefined) return undefined;
-    return new BudgetChanges(this.#partsOf(process, runtime), this.#budgets.fork());
-  }
-
-  #askAgain(process: SimulatedProcess, runtime: Runtime): FollowUps | undefined {
-    if (this.#followUps === undefined) return undefined;
-    return new FollowUps(this.#partsOf(process, runtime), this.#followUps.fork());
-  }
-
-  #actAsTenants(process: SimulatedProcess, runtime: Runtime): TenantActions | undefined {
-    return this.#tenants && new TenantActions(this.#partsOf(process, runtime), this.#tenants.fork());
-  }
-
-  #actOnLetters(process: SimulatedProcess, runtime: Runtime): LetterActions | undefined {
-    return this.#letters?.actions(this.#partsOf(process, runtime));
-  }
-
   #partsOf(process: SimulatedProcess, runtime: Runtime): LifeParts {
     const [world, ledger, swarm] = [this.#world, this.#ledger, this.#swarm];
     return { process, runtime, world, ledger, swarm, life: this.#lives, trace: (text) => this.#note(text) };
@@ -471,7 +434,7 @@ class Simulation {
     this.#invariants.check(reading);
     checkErasures(this.#erasures());
     checkDrafts(this.#machine.stores, this.#ledger, reading.stories);
-    this.#letters?.check(this.#ledger, reading.stories);
+    this.#sides.letters?.check(this.#ledger, reading.stories);
     return reading;
   }
 
