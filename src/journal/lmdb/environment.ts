@@ -32,7 +32,7 @@ import { syncDirectory } from '../store/durable-file.ts';
 import { DataFile } from './data-file.ts';
 import { commitCause, corruptError, openError, writeError } from './errors.ts';
 import { checkLmdbFile } from './file.ts';
-import { DATA_FILE, LOCK_FILE, STORE_FORMAT } from './tables.ts';
+import { DATA_FILE, LOCK_FILE, STORE_FORMAT, TABLE_FLAGS } from './tables.ts';
 
 // lmdb and its packages are one file each in CommonJS, and a dozen ES modules: these take twelve milliseconds longer.
 const lmdb = loadLibrary('lmdb') as typeof lmdbLibrary;
@@ -42,7 +42,8 @@ export const NO_COMMIT: typeof lmdbLibrary.ABORT = lmdb.ABORT;
 
 /** A new environment is created here and then moved into place. */
 const BIRTH_DIRECTORY = 'creating';
-const DATABASES_MAX = 12;
+/** The tables, and lmdb's own. */
+const DATABASES_MAX = Object.keys(TABLE_FLAGS).length + 1;
 
 /** The options for opening an LMDB journal. */
 export interface LmdbOptions {
