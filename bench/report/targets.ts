@@ -44,9 +44,9 @@ export function targetsOn({ cores, syncMs }: TargetConditions): readonly Target[
     ...refusals(),
     waitingTools(),
     ...weight(),
-    ...storeAtWork(),
     ...simulator(),
     ...limits(),
+    ...storeAtWork(),
   ];
 }
 
@@ -454,7 +454,7 @@ function weight(): readonly Target[] {
 function storeAtWork(): readonly Target[] {
   return OURS.flatMap((system): readonly Target[] => [
     {
-      id: 'hand-over',
+      id: 'I2',
       target: `hand-over ${system}: nobody accepts <= 1,000 ms (p99)`,
       most: 1_000,
       unit: 'ms',
@@ -462,7 +462,7 @@ function storeAtWork(): readonly Target[] {
       figure: { place: { workload: 'hand-over', system }, name: 'p99' },
     },
     {
-      id: 'backup',
+      id: 'I3',
       target: `backup ${system}: W2 beside it >= 0.8 x W2 alone`,
       least: 0.8,
       unit: 'x',
