@@ -37,9 +37,9 @@ export class CallDraft {
   }
 }
 
-/** The part of a call that was given up which no draft has yet. */
+/** The part of a given-up call that no draft has yet. If the call was answered, only its tokens are returned. */
 export function lostWith(completion: ModelCompletion): StreamDraft | undefined {
   if ('error' in completion) return completion.lost;
-  // The answer came in the same moment as the cancellation.
+  // The answer and the cancellation crossed.
   return { pieces: [], usage: completion.response.usage };
 }

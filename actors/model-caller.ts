@@ -4,8 +4,9 @@
  *
  * Owns: which calls are in flight. Does not own: the states, the threads.
  *  C1 at most one call is in flight for a session; a completion of any other call is dropped (A5);
- *  C2 a call that ends without an answer, after its answer had begun, is reported as lost once: with its failure, or
- *     when a call that was given up has ended. A call of a session that left memory is not: its stored draft is.
+ *  C2 a call that ends without an answer, after its answer had begun, is reported as lost once. A failed call is
+ *     reported with its failure, and a call that was given up is reported when it has ended. If its session has left
+ *     memory, the call is not reported here: its stored draft is recorded as lost later.
  */
 import type { LossReason } from '../src/base/answer-draft.ts';
 import { defined } from '../src/base/defined.ts';
@@ -33,15 +34,15 @@ import type { SessionActor } from './session-actor.ts';
 /** The services that the caller needs from its host. */
 export interface ModelCallerHost {
   submit(sessionId: string, ...inputs: readonly Input[]): void;
-  /** True once no input is taken any more. Only a stored draft then says what a call had streamed. */
+  /** True once no input is taken any more. From then on only stored drafts keep the text that calls had streamed. */
   isOver(): boolean;
-  /** A call has streamed more. `draft`: all of its text so far. */
+  /** Called when a call has streamed more. `draft`: its whole text so far. */
   drafted(call: DraftedCall, draft: DraftText): void;
-  /** The inputs that are submitted next end the call, so its draft is obsolete with them. */
+  /** Called when a call has ended. The inputs that are submitted next say how, and their records replace its draft. */
   ended(call: DraftedCall): void;
-  /** The session left memory, and its call is not awaited any more. */
+  /** Called when the session has left memory, so that its call is not awaited any more. */
   abandoned(call: DraftedCall): void;
-  /** A call that was given up has ended. Takes the inputs that say what it had streamed. */
+  /** Called when a call that was given up has ended. `lost`: the input with the text that it had streamed. */
   givenUp(call: DraftedCall, lost: Input): void;
   /** True if a subscriber follows the deltas of this session. */
   wantsDeltas(sessionId: string): boolean;
@@ -193,7 +194,10 @@ export class ModelCaller {
     this.#pool.forget(sessionId);
   }
 
-  /** Called when the store takes writes again: the stored drafts say what the calls that were given up had streamed. */
+  /**
+   * Called when the store takes writes again. The calls that were given up are forgotten, because their stored drafts
+   * have what they had streamed.
+   */
   forgetGivenUp(): void {
     for (const { id } of this.#givenUp) this.#byId.delete(id);
     this.#givenUp.clear();
@@ -262,7 +266,7 @@ function fallbackOf({ facts: { models } }: SessionAgent): Pick<ModelCall, 'fallb
   return models?.hasOtherProvider === true ? { fallbackAfterMs: models.fallbackAfterMs } : {};
 }
 
-/** The input that says what a call had streamed; undefined if that is nothing. `rest`: what its drafts do not have. */
+/** The input with the text that a call had streamed; undefined without any. `rest`: the part that no draft has yet. */
 function lostInput(
   out: CallOut,
   rest: StreamDraft | undefined,

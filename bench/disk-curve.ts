@@ -1,12 +1,13 @@
 /**
- * The disk that a store needs while sessions are made and deleted again and again, and what their erasure costs. `node
- * --import ./test/loader/register.mjs bench/disk-curve.ts [--rounds 100] [--sessions 1000] [--turns 3]`. Prints one JSON
- * object.
+ * Measures the disk that a store needs while sessions are repeatedly made and deleted, and the cost of the deletions.
+ * Prints one JSON object. Sessions run on this thread. Processor time is that of the whole process.
  *
- * `curve`: bytes of the store's files after each round, when everything deleted is erased. `worst`: the largest of them
- * as a multiple of the first. `longestMs`: how long the session thread stood still at most while it only erased.
- * `erasureShare`: processor time of the erasure as a share of the whole. Sessions run on this thread, so both are its
- * figures.
+ *     node --import ./test/loader/register.mjs bench/disk-curve.ts [--rounds 100] [--sessions 1000] [--turns 3]
+ *
+ * - `curve`: bytes of the store's files after each round, once all deleted sessions are erased.
+ * - `worst`: the largest value of `curve` as a multiple of the first.
+ * - `longestMs`: the longest pause of the event loop after all deletions of a round, while the thread only erased.
+ * - `erasureShare`: processor time of deletion and erasure as a share of the whole.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
@@ -73,7 +74,7 @@ async function inTurn(ids: readonly string[], work: (id: string) => Promise<unkn
   for (let at = 0; at < ids.length; at += AT_ONCE) await Promise.all(ids.slice(at, at + AT_ONCE).map(work));
 }
 
-/** Processor time of this process during some work. */
+/** Processor time of this process during `work`, in ms. */
 async function cpuMs(work: () => Promise<void>): Promise<number> {
   const before = process.cpuUsage();
   await work();

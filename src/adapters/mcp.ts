@@ -35,8 +35,8 @@ const key = z.string().optional().describe('Idempotency key: the same key and co
 const wait = z.boolean().optional().describe('False: return once it is durable, without the answer. Default true');
 
 /**
- * Creates an MCP server for `runtime`: a runtime, or the view of one tenant. Closing the server leaves the runtime open. If a client cancels a call, the
- * session still answers, but nothing waits for the answer.
+ * Creates an MCP server for `runtime`: a runtime, or the view of one tenant. Closing the server leaves the runtime
+ * open. If a client cancels a call, the session still answers, but nothing waits for the answer.
  */
 export function mcpServer(runtime: SessionsView, options: McpOptions = {}): McpServer {
   const { name = 'troupe', allows = () => true, answerTimeoutMs = MCP_ANSWER_MS_DEFAULT } = options;

@@ -1,16 +1,16 @@
 /** Streamed text of a model call that has no answer. Plain data. */
 
 /**
- * Why a model call has no answer. `restart`: its process or its session thread ended. `cancelled`: an interrupt or a
- * change of the session gave the call up. `failed`: the model's stream broke off, or its answer was refused.
+ * Why a model call has no answer. `restart`: its process or its session thread ended. `cancelled`: the call was given
+ * up after an interrupt or a change of the session. `failed`: the model's stream broke off, or its answer was refused.
  */
 export const LOSS_REASONS = ['restart', 'cancelled', 'failed'] as const;
 /** One of `LOSS_REASONS`. */
 export type LossReason = (typeof LOSS_REASONS)[number];
 
 /**
- * The text that a model call has streamed, while it has no answer. It is for people: it is no message, and no model
- * receives it.
+ * The text that a model call has streamed, as long as the call has no answer. It is for people. It is not a message,
+ * and no model receives it.
  */
 export interface AnswerDraft {
   /** The turn of the call. */
@@ -20,6 +20,6 @@ export interface AnswerDraft {
   readonly thinking?: string;
   /** True if the model streamed more than is kept. The beginning is kept. */
   readonly truncated?: true;
-  /** Why the call has no answer; missing while it runs. */
+  /** Why the call has no answer; missing while the call runs. */
   readonly lost?: LossReason;
 }

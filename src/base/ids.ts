@@ -10,17 +10,17 @@ export type SessionId = string;
 
 /** The most characters a session id may have. */
 export const SESSION_ID_CHARACTERS_MAX = 128;
-/** A tenant's name cannot contain a colon, because the root of a tree is named by everything before the first colon. */
+/** A tenant's name cannot contain a colon, because the part of an id before the first colon is the root of its tree. */
 const TENANT = '[A-Za-z0-9][A-Za-z0-9._-]{0,63}';
 const TENANT_NAME = new RegExp(`^${TENANT}$`);
-/** The form of a session id, as the end of a regular expression. */
+/** The form of a session id, as the last part of a regular expression: it ends with `$`. */
 export const SESSION_ID_FORM: string = `(?=.{1,${SESSION_ID_CHARACTERS_MAX}}$)(?:${TENANT}~)?[A-Za-z0-9][A-Za-z0-9._:-]*$`;
 const SESSION_ID = new RegExp(`^${SESSION_ID_FORM}`);
 /** A version cannot contain `@`, because a key has the version behind an `@`. */
 const AGENT_VERSION = /^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$/;
 const AGENT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const TOOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/;
-/** Ends a tenant's name in a session id. */
+/** The character after the tenant's name in a session id. */
 const TENANT_END = '~';
 const CALL_ID = /^[a-zA-Z0-9_-]+$/;
 const NICKNAME = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
@@ -37,7 +37,7 @@ export function checkSessionId(id: unknown): SessionId {
   return id;
 }
 
-/** True for a name a tenant may have. */
+/** True if a tenant may have this name. */
 export function isTenantName(name: string): boolean {
   return TENANT_NAME.test(name);
 }
@@ -48,7 +48,7 @@ export function checkTenantName(name: unknown): string {
   throw new InvalidNameError(`the name of a tenant must match ${TENANT_NAME.source}, got ${describeValue(name)}`);
 }
 
-/** The tenant of a session; undefined: it has none. A function of the id, so it never changes and needs no look-up. */
+/** The tenant of a session; undefined: none. It follows from the id, so it never changes and needs no look-up. */
 export function tenantOf(id: SessionId): string | undefined {
   const end = id.indexOf(TENANT_END);
   return end === -1 ? undefined : id.slice(0, end);
@@ -60,8 +60,8 @@ export function tenantPrefix(tenant: string): string {
 }
 
 /**
- * The id that a caller of this tenant means: an id without a tenant is one of the caller's. Undefined: the session is of
- * another tenant. A caller without a tenant (undefined) means every id as it is.
+ * The id that a caller of this tenant means. An id without a tenant is completed with the caller's tenant. Undefined:
+ * the session belongs to another tenant. For a caller without a tenant (undefined), each id stays as it is.
  */
 export function idWithin(tenant: string | undefined, id: SessionId): SessionId | undefined {
   if (tenant === undefined) return id;
@@ -71,8 +71,8 @@ export function idWithin(tenant: string | undefined, id: SessionId): SessionId |
 }
 
 /**
- * The id that a filter of a caller means. An id of another tenant stays as it is, since no session of the caller's tenant
- * fits it. Throws `InvalidNameError`.
+ * The id that a caller means in a filter. An id of another tenant stays as it is: the filter then finds no session of
+ * the caller's tenant. Throws `InvalidNameError`.
  */
 export function filterId(tenant: string | undefined, id: unknown): SessionId {
   const given = checkSessionId(id);

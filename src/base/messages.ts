@@ -173,7 +173,7 @@ export interface Usage {
   readonly iterations?: readonly UsageIteration[];
   /** The tokens of each model, by the name that the agent gives the model. Only for agents with several models. */
   readonly models?: Readonly<Record<string, ModelTokens>>;
-  /** The part of these tokens that was used for lost answers: calls that ended after their answer had begun. */
+  /** The part of these tokens that was used for lost answers, whose calls ended before the answer was complete. */
   readonly lost?: ModelTokens;
 }
 
@@ -209,7 +209,7 @@ export function addUsage(a: Usage, b: Usage): Usage {
   return sum;
 }
 
-/** The usage of a lost answer. */
+/** The usage of a lost answer, with all its tokens also in `lost`. */
 export function lostUsage(usage: Usage): Usage {
   return { ...usage, lost: { input_tokens: inputTokensOf(usage), output_tokens: usage.output_tokens } };
 }

@@ -46,7 +46,7 @@ export class TextBuffer {
     return this.slice(0, this.length);
   }
 
-  /** The text from one unit up to another, a new string. */
+  /** The UTF-16 units from `start` up to, but without, `end`: a new string. */
   slice(start: number, end: number): string {
     return this.#isWide
       ? this.#bytes.toString('utf16le', 2 * start, 2 * end)

@@ -7,13 +7,15 @@ import { ConfigError } from '../index.ts';
 import type { TokenOptions } from '../server/index.ts';
 import { UsageError } from './command.ts';
 
-/** Rights of the group and of others. */
+/** The mode bits that give rights to the group and to others. */
 const OTHERS = 0o077;
 
 /**
- * The list of tokens in a file of JSON; `serve` checks the entries. `directory`: where a relative path starts. Rejects with
- * `UsageError` for a file that cannot be read, and with `ConfigError` for a file that others than its owner may read or
- * write, that is too large, or that holds no list. No error shows what the file holds.
+ * Reads the list of tokens in a JSON file. `serve` checks the entries. `directory`: the base of a relative path. No
+ * error shows the contents of the file.
+ *
+ * Rejects with `UsageError` for a file that cannot be opened. Rejects with `ConfigError` for a file that is too
+ * large, that is not a JSON list, or to which users other than its owner have any right.
  */
 export async function readTokensFile(path: string, directory: string): Promise<readonly TokenOptions[]> {
   const found = parsed(await read(resolve(directory, path), path), path);
@@ -26,7 +28,7 @@ async function read(place: string, path: string): Promise<string> {
     throw new UsageError(`--tokens ${path}: ${asError(error).message}`, { cause: error });
   });
   try {
-    // The rights of the opened file: a path may lead to another file a moment later.
+    // The open file is checked, not the path: the path may lead to another file a moment later.
     const { mode, size } = await file.stat();
     if (process.platform !== 'win32' && (mode & OTHERS) !== 0) {
       const rights = (mode & 0o777).toString(8).padStart(4, '0');

@@ -201,7 +201,7 @@ export class RemoteSession<Answer = string> {
   async waiting(options: RequestOptions = {}): Promise<readonly QueuedCall[]> {
     const query = { session: this.id, limit: PAGE_ITEMS };
     const { waiting } = await this.#connection.get<{ waiting: readonly QueuedCall[] }>('waiting', query, options);
-    // With the token of a tenant, an id without the tenant's name is the same session.
+    // The token of a tenant may name a session without the tenant's name. The server returns the id with that name.
     return waiting.filter(({ session }) => session === this.id || session.endsWith(`~${this.id}`));
   }
 

@@ -145,8 +145,9 @@ export type EventBody =
       readonly input: unknown;
     }
   /**
-   * A call that waited was decided, or a question was answered (`allow`) or declined. Only if the decision names its
-   * author (`by`); `tool.started` or the result of the call follows in any case.
+   * A call that waited was decided, or a question was answered (`allow` is true) or declined. This event is published
+   * only if the decision names its author (`by`). With or without it, `tool.started` or the result of the call
+   * follows.
    */
   | {
       readonly type: 'approval.decided';
@@ -219,8 +220,9 @@ export type EventBody =
       readonly bytes?: number;
     }
   /**
-   * A model call ended after its answer had begun, and without an answer. `attempt`: from 1. `text` and `thinking`: what
-   * it streamed; a part, and no message. `truncated`: it streamed more. `usage`: the tokens that the provider reported.
+   * A model call ended without an answer, after its answer had begun. `attempt`: from 1. `text` and `thinking`: the
+   * streamed part of the answer, which is not a message. `truncated`: the call streamed more text than the event has.
+   * `usage`: the tokens that the provider reported.
    */
   | {
       readonly type: 'llm.lost';

@@ -221,7 +221,10 @@ export class EngineJournal implements Journal {
     yield* readSession(this.#source, key, this.#lastRows.of(key), after, this.starts.rowBefore(key));
   }
 
-  /** Ends at the last entry that was appended before the first request. Throws `StoreCorruptError` from the iteration. */
+  /**
+   * Ends at the last entry that was appended before the first entry was requested. Throws `StoreCorruptError` from the
+   * iteration.
+   */
   *tail(after: Position): Iterable<StoredEntry> {
     this.#checkOpen();
     yield* readTail(this.#source, after, this.end() + 1);

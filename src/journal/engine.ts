@@ -129,7 +129,7 @@ export interface Engine {
   draftKeys(): readonly SessionKey[];
   /** See `Journal.originOf`. */
   originOf(key: SessionKey): string | undefined;
-  /** The removed sessions of which something may still be stored. */
+  /** The removed sessions, and removed parts of logs, of which something may still be stored. */
   erasures(): ReadonlyMap<SessionKey, Erasure>;
   /** The beginning of a session's log; undefined if nothing of it was removed. */
   startOf(key: SessionKey): LogStart | undefined;

@@ -121,27 +121,30 @@ export interface Journal {
     readonly limit?: number;
   }): readonly (readonly [string, SessionKey])[];
   /**
-   * Removes sessions: names, heads, blobs, media and drafts at once, and their entries for readers. Notes that the rows still
-   * have the entries' bytes (`erasures`). Atomic, durable with the next flush. `heirs`: for each key, the sessions that
-   * need what is stored of it outside the journal for as long as they exist.
+   * Removes sessions: names, heads, blobs, media and drafts at once, and their entries for readers. Notes that the
+   * rows still have the entries' bytes (`erasures`). Atomic, durable with the next flush. `heirs`: for each key, the
+   * sessions that need what is stored of it outside the journal for as long as they exist.
    */
   remove(keys: readonly SessionKey[], heirs?: ReadonlyMap<SessionKey, readonly SessionKey[]>): void;
-  /** The removed sessions of which something may still be stored, after a crash as well. */
+  /**
+   * The removed sessions, and removed parts of logs, of which something may still be stored. They survive a crash.
+   */
   erasures(): ReadonlyMap<SessionKey, Erasure>;
   /**
-   * Takes the entries of removed sessions out of a bounded number of rows, durable with the next flush. False: nothing
-   * can be done before a flush, or at all.
+   * Takes entries of removed sessions and removed parts out of a bounded number of rows, durable with the next flush.
+   * False: nothing can be done before a flush, or at all.
    */
   eraseSome(): boolean;
   /**
-   * For a session that was made while the store had another number of shards: its shard and key then, such as `0-17`.
-   * No other session ever has or had this place. Files of results and ids of deliveries have it. It is known until
-   * `erased` forgets the session.
+   * The origin of a session that was made while the store had another number of shards: the session's shard and key
+   * of that time, such as `0-17`. Undefined for any other session. An origin is unique among all sessions of the
+   * store, past and future. The files of the session's results and the ids of its deliveries contain it. It is kept
+   * until `erased` forgets the session.
    */
   originOf(key: SessionKey): string | undefined;
-  /** Those of them that are in no row any more, and have no heir. */
+  /** The keys in `erasures` that are in no row any more, and have no heir. */
   erasable(): readonly SessionKey[];
-  /** Forgets removed sessions that are in no row any more. Called when nothing else of them is stored either. */
+  /** Forgets entries of `erasures` that are in no row any more. Called when nothing else of them is stored either. */
   erased(keys: Iterable<SessionKey>): void;
 
   /**
@@ -153,7 +156,7 @@ export interface Journal {
   putBlob(text: string, owner?: SessionKey): string;
   blob(address: string): string | undefined;
 
-  /** A text for each session that is replaced again and again, beside the log. */
+  /** For each session at most one text beside the log, which is replaced repeatedly. */
   readonly drafts: Drafts;
 
   /** The beginnings of the logs of sessions. */

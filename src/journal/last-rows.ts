@@ -1,8 +1,8 @@
 /**
  * The last row of each session.
  *
- * Owns: the last rows of sessions that were written since the last checkpoint. Does not own: those before, which the
- * engine has.
+ * Owns: the last rows of the sessions that were written since the last checkpoint. Does not own: the last rows of all
+ * other sessions, which the engine has.
  */
 import { TroupeError } from '../base/errors.ts';
 import type { Engine } from './engine.ts';
@@ -13,7 +13,7 @@ import type { SessionKey } from './position.ts';
 export class LastRows {
   readonly #engine: Engine;
   readonly #isThere: (key: SessionKey) => boolean;
-  /** `undefined` until they are read from the engine. */
+  /** The rows that this object owns. `undefined` until they are read from the engine. */
   #touched: Map<SessionKey, LastRow> | undefined;
 
   /** `isThere`: true for a session that was not removed. */
@@ -22,7 +22,7 @@ export class LastRows {
     this.#isThere = isThere;
   }
 
-  /** The sessions that were written since the last checkpoint. */
+  /** The last rows of the sessions that were written since the last checkpoint. */
   touched(): Map<SessionKey, LastRow> {
     this.#touched ??= scanLastRows(this.#engine, this.#engine.state().indexedRow);
     return this.#touched;
@@ -51,12 +51,12 @@ export class LastRows {
     this.touched().delete(key);
   }
 
-  /** Called when the engine has these rows: an idle session costs no memory here. */
+  /** Called when the engine has these rows. They are forgotten here, so an idle session costs no memory. */
   stored(rows: ReadonlyMap<SessionKey, number | undefined>): void {
     for (const [key, row] of rows) if (this.#touched?.get(key)?.row === row) this.#touched?.delete(key);
   }
 
-  /** Called when rows were refused: the last rows are read from the engine again. */
+  /** Called when rows were refused. The next use reads the last rows from the engine again. */
   forget(): void {
     this.#touched = undefined;
   }

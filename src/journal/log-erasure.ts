@@ -1,8 +1,9 @@
 /**
- * Takes the entries of removed sessions out of the rows of the log, a bounded slice at a time.
+ * Takes the entries of removed sessions, and of removed parts of logs, out of the rows of the log, a bounded slice at
+ * a time.
  *
- * Owns: for each removed session, the newest row that still has entries of it. Does not own: the rows, which are in the
- * engine, and the batches of the gate.
+ * Owns: for each removed session or part, the newest row that still has entries of it. Does not own: the rows, which
+ * are in the engine, and the batches of the gate.
  *
  * Invariants:
  *  X1 the removal of a session and the note of its newest row are in one batch. So after a crash the store has either
@@ -12,8 +13,8 @@
  *  X3 a rewritten row, and the notes that lead to the rows before it, are in one batch. So a crash repeats a slice or
  *     continues after it, and no row is forgotten;
  *  X4 the last row of the log is never removed, only emptied: it says which numbers were given out;
- *  X5 the removed part of a log (`log-starts.ts`) is erased like a removed session. A later note of the session passes
- *     over the rows that were erased before.
+ *  X5 the removed part of a log (`log-starts.ts`) is erased like a removed session. A later note of the same session
+ *     replaces the note of that part. It skips the rows already erased for that part, and leads to the others.
  */
 import { ERASE_SLICE_BYTES_MAX, ERASE_SLICE_ROWS_MAX } from '../base/bounds.ts';
 import { lowerBound } from '../base/lower-bound.ts';
@@ -55,12 +56,15 @@ export class LogErasure {
     this.#rows = [...this.#sessions.keys()].sort((a, b) => a - b);
   }
 
-  /** The removed sessions, and parts of logs, of which something may still be stored. */
+  /** The removed sessions, and removed parts of logs, of which something may still be stored. */
   get notes(): ReadonlyMap<SessionKey, Erasure> {
     return this.#notes;
   }
 
-  /** Notes that a session was removed, in the batch that removes it (X1). `row`: the session's newest row, 0 for none. */
+  /**
+   * Notes that a session, or the older part of its log, was removed, in the batch that removes it (X1).
+   * `erasure.row`: the newest row with entries that were removed, 0 for none.
+   */
   begin(key: SessionKey, erasure: Erasure, batch: WriteBatch): void {
     this.#note(key, erasure, batch);
   }
@@ -150,7 +154,10 @@ export class LogErasure {
   }
 }
 
-/** The note after the rewrite of its row. The rows of parts that were removed before are passed over (X5). */
+/**
+ * The note after its row was rewritten. `previousRow`: the next older row of the session. If that row is in a part
+ * that was removed earlier, the note continues with the rows of that part that are not erased yet (X5).
+ */
 function behind({ earlier = [], ...note }: Erasure, previousRow: number): Erasure {
   let row = previousRow;
   let passed = 0;

@@ -1,7 +1,7 @@
 /**
  * Reads the log: for one session by its back pointers, for all sessions in order. Rows come from the engine or, while
  * they are not durable, from memory. A reader may pause between two entries for any time: it holds no cursor of the
- * database, and a row changes only where removed sessions are erased.
+ * database, and a row changes only where removed sessions or removed parts of logs are erased.
  */
 import { READ_HELD_CHARACTERS_MAX, SCAN_ROWS } from '../base/bounds.ts';
 import { StoreCorruptError } from '../base/errors.ts';
@@ -46,8 +46,8 @@ export interface LastRow {
 
 /**
  * The entries of one session after `after`, oldest first; `lastRow` is the newest row with entries of the session, 0
- * for none. Rows up to `rowBefore` are not read: the log begins behind them. Throws `StoreCorruptError` from the iteration
- * when a row is missing or damaged.
+ * for none. Rows up to `rowBefore` are not read, because the log begins after them. Throws `StoreCorruptError` from
+ * the iteration when a row is missing or damaged.
  */
 export function* readSession(
   source: LogSource,

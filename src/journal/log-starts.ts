@@ -1,15 +1,15 @@
 /**
- * The beginnings of the logs of sessions. A log begins with its first entry, or with a base: a blob that stands for the older
- * part, which was removed.
+ * The beginnings of the logs of sessions. A log begins with its first entry or, if its older part was removed, with a
+ * base. A base is a blob that stands for the removed part.
  *
  * Owns: the beginnings that are not durable yet, through the gate. Does not own: the rows, which `log-erasure.ts` erases,
- * and the contents of a base, which its readers know.
+ * and the contents of a base, which only its readers know.
  *
  * Invariants:
- *  P1 a base, the end of the removed part, and the note that leads to its rows are in one batch. So after a crash the
- *     session has its whole log, or the base and the rest;
- *  P2 a removed part ends at the end of a row. So the rows of a session are removed whole, or kept whole;
- *  P3 no reader passes the beginning of a log: the rows before it may be erased, or not yet.
+ *  P1 the base, the end of the removed part, and the note that leads to that part's rows are in one batch. So after a
+ *     crash the session has its whole log, or the base and the rest of the log;
+ *  P2 a removed part ends at the end of a row. So a row has no entries of one session on both sides of that end;
+ *  P3 no reader goes back beyond the beginning of a log, because the rows before it may be erased.
  */
 import type { Engine, WriteBatch } from './engine.ts';
 import type { CommitGate } from './lmdb/commit-gate.ts';
@@ -42,16 +42,16 @@ export class LogStarts {
     return pending === undefined ? engine.startOf(key) : pending.start;
   }
 
-  /** The last row that readers of a session leave out; 0: none. */
+  /** The last row before a session's log begins, which readers leave out; 0: none. */
   rowBefore(key: SessionKey): number {
     const start = this.of(key);
     return start === undefined ? 0 : rowOf(start.position);
   }
 
   /**
-   * Removes the part of a session's log up to `position`, and puts `base` in its place: the address of a blob of this
-   * session. `position` is that of the session's last entry in its row, which is durable. Atomic, durable with the next
-   * flush.
+   * Removes the part of a session's log up to `position`, and puts a base in its place. Atomic, durable with the next
+   * flush. `base`: the address of the base, a blob that belongs to this session. The row of `position` must be
+   * durable, and no later entry of the session may be in it.
    */
   cut(key: SessionKey, position: Position, base: string): void {
     const { gate, erasure, nameOf } = this.#parts;
@@ -66,7 +66,7 @@ export class LogStarts {
     erasure.begin(key, { name, row, heirs: [], keeps: true, ...earlier }, batch);
   }
 
-  /** Called when a session is removed. Returns what the note about its rows must know. */
+  /** Called when a session is removed. Returns the parts that were removed earlier, for the note about its rows. */
   remove(key: SessionKey, batch: WriteBatch): EarlierPart {
     const earlier = this.#earlier(key);
     if (earlier.earlier !== undefined) batch.starts.set(key, undefined);

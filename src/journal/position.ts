@@ -36,18 +36,19 @@ export interface LogStart {
   readonly base: string;
 }
 
-/** A removed session, or the removed part of a log, of which something may still be stored. */
+/** The note of a removed session, or of the removed part of a log, of which something may still be stored. */
 export interface Erasure {
   readonly name: string;
-  /** The newest row that still has entries of the session; 0: none has. */
+  /** The newest row that still has removed entries of the session; 0: none has. */
   readonly row: number;
   /** The session's forks. While one of them exists, what is stored outside the journal (results) is not erased. */
   readonly heirs: readonly SessionKey[];
   /** True if the session is still there: only the older part of its log was removed. */
   readonly keeps?: true;
   /**
-   * The ends of the parts that were removed before, newest first. Rows up to `row` have no entry of the session, except
-   * `left` and the rows that lead from there; 0: none.
+   * The parts that were removed earlier, newest first. `row`: the last row of the part. `left`: the newest row of the
+   * part that is not erased yet, 0 for none. Up to `row`, only `left` and the rows that its back pointers lead to
+   * still have entries of the session.
    */
   readonly earlier?: readonly { readonly row: number; readonly left: number }[];
 }

@@ -1,12 +1,12 @@
 /**
- * The drafts of a journal: for each session at most one text that replaces its earlier text and leaves no trace in the
- * log. The journal does not know its meaning.
+ * The drafts of a journal: for each session at most one text. A new draft replaces the earlier one, and none is in
+ * the log. The journal does not know their meaning.
  *
  * Owns: nothing. Drafts that are not durable yet are in the batches of the gate, the others in the engine.
  *
  * Invariants:
- *  T1 `put` joins the open batch, the same one as the next transition, so a draft is replaced or removed together with
- *     the transition that made it obsolete. It never closes a batch and starts no flush;
+ *  T1 `put` writes into the open batch. The next transition is in the same batch. So a draft is replaced or removed
+ *     together with the transition that made it obsolete. `put` never closes a batch and starts no flush;
  *  T2 a session's draft is removed with the session, in the same batch.
  */
 import type { Engine, WriteBatch } from './engine.ts';
@@ -16,7 +16,7 @@ import { storedJson } from './rows/stored-text.ts';
 
 /** The drafts of the sessions; see the head of the file. */
 export interface Drafts {
-  /** Replaces the draft of a session; `undefined` removes it. `json`: a text of JSON. Durable with the next flush. */
+  /** Replaces the draft of a session; `undefined` removes it. `json`: a JSON text. Durable with the next flush. */
   put(key: SessionKey, json: string | undefined): void;
   /** The draft of a session; undefined if it has none. */
   get(key: SessionKey): string | undefined;
@@ -46,7 +46,7 @@ export class StoredDrafts implements Drafts {
     }
     const { text, bytes } = storedJson(json);
     batch.drafts.set(key, text);
-    // The next transition closes a batch that is full now.
+    // If the batch is full now, the next transition closes it (T1).
     batch.bytes += bytes;
   }
 

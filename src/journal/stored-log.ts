@@ -5,7 +5,8 @@
  * Owns: one large value that is being handed over. Does not own: the store.
  *
  * Invariants:
- *  D1 only what is durable is handed over. A durable row changes only where removed sessions are erased;
+ *  D1 only what is durable is handed over. A durable row changes only where removed sessions or removed parts of logs
+ *     are erased;
  *  D2 a piece has at most `SEARCH_PAGE_ROWS` rows and `SEARCH_PAGE_BYTES` bytes. It holds whole rows, or a part of one
  *     row that is larger than a piece.
  */

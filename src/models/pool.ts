@@ -70,11 +70,14 @@ export type ModelCompletion =
 
 /** The text and tokens of a call since its previous draft. */
 export interface StreamDraft {
-  /** Neighbours of one type are joined. All drafts of a call have at most `DRAFT_CHARACTERS_MAX` together. */
+  /**
+   * In stream order. Neighbours of one type are joined, except before pieces that only the completion reports. All
+   * drafts of a call together have at most `DRAFT_CHARACTERS_MAX`.
+   */
   readonly pieces: readonly ModelDelta[];
-  /** True if the call streamed text that no draft has. */
+  /** True in the first draft after the call streamed text that no draft contains. */
   readonly isCut?: true;
-  /** The tokens that the provider has counted so far; missing if that has not changed. */
+  /** The tokens that the provider has counted so far; missing if it has reported none since the previous draft. */
   readonly usage?: Usage;
 }
 
@@ -85,7 +88,7 @@ export interface StreamedDelta extends ModelDelta {
    * `fromStart`, the next delta has the text so far. Missing: the earlier text was reported as deltas.
    */
   readonly before?: readonly ModelDelta[];
-  /** The next part of the call's draft. Reported every `DRAFT_INTERVAL_MS`, whether deltas are wanted or not. */
+  /** The text and tokens since the previous draft, every `DRAFT_INTERVAL_MS`, whether deltas are wanted or not. */
   readonly draft?: StreamDraft;
 }
 

@@ -204,8 +204,8 @@ export interface GenerateContext {
    */
   readonly onDelta: (delta: ModelDelta) => void;
   /**
-   * Reports the tokens that the vendor has counted for this answer so far; a later report replaces an earlier one. They
-   * count for the session if the call ends without an answer. Missing if the caller does not want to know.
+   * Reports the tokens that the vendor has counted for this answer so far; a later report replaces an earlier one. If
+   * the call ends without an answer, these tokens count for the session. Missing if the caller does not need them.
    */
   readonly onUsage?: (usage: Usage) => void;
   /** The session's id, for logs and for scripted providers. */

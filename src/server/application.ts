@@ -2,9 +2,10 @@
  * The HTTP interface as one function from a request to its answer.
  *
  *  Z1  Every failure is an answer: a request never rejects.
- *  Z2  The guard checks the sender before routing, and the token and its role before the query and the body are read.
+ *  Z2  The sender is checked before routing. The token, its tenant and its roles are checked before the query and the
+ *      body are read.
  *  Z3  Clients must take every answer as its declared type (`nosniff`). Only files of the observer page may be cached.
- *  Z4  A caller of one tenant reaches the view of that tenant, and never the runtime itself.
+ *  Z4  A caller of one tenant reaches only the view of that tenant, never the runtime itself.
  */
 import { Hono } from 'hono';
 import { SERVER_PAGES_UNDER_WAY_MAX } from '../base/bounds.ts';
@@ -102,10 +103,10 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
   };
 }
 
-/** The reach of a caller: the whole runtime, or the sessions of its tenant. */
+/** The part of the server that a caller reaches: the whole runtime, or the sessions of its tenant. */
 type Reached = Pick<Call, 'caller' | 'server' | 'whole'>;
 
-/** The reach of each caller. The views of the tenants are made once. */
+/** Returns the part that each caller reaches. The view of a tenant is made once. */
 function callersOf(runtime: Runtime, server: ServerParts): (caller: Caller) => Reached {
   const servers = new Map<string, ServerParts>();
   return (caller) => {
@@ -143,7 +144,10 @@ function routerOf(reachedBy: (caller: Caller) => Reached, guard: Guard, failed: 
   return router;
 }
 
-/** The caller of a request to this route. Throws `HttpProblem`: 401 without a token, 403 without the role. */
+/**
+ * The caller of a request to this route. Throws `HttpProblem`: 401 without a valid token. 403 without the role, and
+ * for a caller of one tenant if the route is about the whole runtime.
+ */
 function admit(guard: Guard, request: Request, { door, role, isOfRuntime }: Route): Caller {
   const caller = guard.checkToken(request, door, new URL(request.url).searchParams.get('token'));
   if (role === 'none') return caller;

@@ -5,8 +5,9 @@
  *      browser sends that foreign name.
  *  G2  If a request has an `Origin`, its host is the requested host. Browsers send it with every request that changes
  *      state.
- *  G3  If there are tokens, every route requires one of them except those with an open door. The time of a comparison
- *      depends on no token: the given one is compared with all of them, each in constant time. None is ever shown.
+ *  G3  If there are tokens, every route requires one of them, except routes with an open door. The given token is
+ *      compared with all of them, each in constant time. So the time of a check says nothing about any token. No
+ *      token is ever shown.
  *  G4  A loopback name as `Host` proves nothing, because any client may send one. Without a token it is accepted only
  *      from a peer known to be on this machine.
  */
@@ -19,7 +20,7 @@ import { HttpProblem } from './problem.ts';
 import { ANYONE, type Caller } from './roles.ts';
 
 /**
- * The check before a route: `token` requires the token, `stream` also accepts it in the query, `open` requires none.
+ * The check before a route: `token` requires a token, `stream` also accepts it in the query, `open` requires none.
  */
 export type Door = 'token' | 'stream' | 'open';
 
@@ -59,7 +60,7 @@ export class Guard {
     });
   }
 
-  /** Compares with every token, also after one has fitted. */
+  /** Compares with every token, even after a match (G3). */
   #callerOf(given: Buffer): Caller | undefined {
     let found: Caller | undefined;
     for (const { digest: known, caller } of this.#tokens) if (timingSafeEqual(given, known)) found = caller;

@@ -11,15 +11,18 @@ import { ANYONE, type Caller, checkCaller, type TokenOptions } from './roles.ts'
 /** Options of `handler`. */
 export interface HandlerOptions {
   /**
-   * The token that every request must have, except those for `/healthz`, `/readyz` and the observer page. Default:
-   * none. It has every role, for all tenants.
+   * A token with every role, for all tenants. Default: none. If there is this token or one in `tokens`, every request
+   * must have one of them, except requests for `/healthz`, `/readyz` and the observer page.
    */
   readonly token?: string;
-  /** Further tokens, each with its role, and with its tenant if it is for one alone; at most 1,000. Default: none. */
+  /**
+   * Further tokens, at most 1,000. Each has its roles. A token with a tenant reaches only the sessions of that
+   * tenant. Default: none.
+   */
   readonly tokens?: readonly TokenOptions[];
   /**
    * Names of the service, with or without a port (`'agents.example.com'`). A request with any other `Host` is refused,
-   * because another site's name may resolve to this server (DNS rebinding). With a `token`, loopback names are accepted
+   * because another site's name may resolve to this server (DNS rebinding). With a token, loopback names are accepted
    * as well. Without one they are accepted only if `hosts` is empty, and only for requests known to come from this
    * machine. That is a request that `serve` or `nodeListener` received over a loopback connection and that no proxy
    * forwarded.
@@ -55,7 +58,7 @@ export interface ServeOptions extends HandlerOptions {
 
 /** Handler options with defaults filled in. */
 export interface CheckedHandlerOptions {
-  /** Empty: no token is needed. No token is there twice. */
+  /** All tokens, without duplicates. Empty: no token is needed. */
   readonly tokens: readonly { readonly token: string; readonly caller: Caller }[];
   readonly hosts: readonly string[];
   /** True if any IP address is accepted as `Host`. That is safe, because DNS rebinding needs a name. */
@@ -83,7 +86,7 @@ const TOKEN = /^[\x21-\x7e]{1,1024}$/;
 const isFunction = (value: unknown): boolean => typeof value === 'function';
 
 const handlerMembers = {
-  // Checked by `tokensOf`, whose errors show no token.
+  // `tokensOf` checks the tokens themselves: its errors show none of them.
   token: z.string().optional(),
   tokens: z.array(z.unknown()).max(SERVER_TOKENS_MAX).optional(),
   hosts: z.array(z.string().min(1)).optional(),
@@ -146,7 +149,7 @@ function tokensOf(options: unknown, name: string): CheckedHandlerOptions['tokens
   }
   const known = new Set<string>();
   for (const [index, { token: each }] of found.entries()) {
-    // Otherwise it would depend on the order which of two callers a request has.
+    // With the same token twice, the order of the list would decide which caller a request has.
     if (known.has(each)) throw tokenProblem(`${name}.tokens`, `number ${index} has the token of an earlier one`);
     known.add(each);
   }
@@ -166,7 +169,7 @@ function tokenProblem(key: string, text: string): ConfigError {
 function withoutTokens(options: unknown): unknown {
   if (!isObject(options)) return options ?? {};
   const { token: _token, tokens, ...rest } = options as { readonly token?: unknown; readonly tokens?: unknown };
-  // The number of tokens is checked; their contents are not shown.
+  // The entries become `null`: the schema checks only their number.
   return Array.isArray(tokens) ? { ...rest, tokens: tokens.map(() => null) } : rest;
 }
 

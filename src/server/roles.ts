@@ -1,6 +1,6 @@
 /**
- * The roles of tokens, and the callers that they stand for. A route names the role that it needs; a caller has one or
- * several roles, and `admin` has all of them.
+ * The roles of tokens, and the callers that the tokens stand for. A route names the role that it needs. A caller has
+ * one or several roles. The role `admin` includes all others.
  */
 import { z } from 'zod';
 import { ConfigError } from '../base/errors.ts';
@@ -10,9 +10,9 @@ import { HttpProblem } from './problem.ts';
 const ROLES = ['reader', 'writer', 'approver', 'admin'] as const;
 
 /**
- * The use of a token. `reader`: to read. `writer`: also to send, spawn, interrupt and change sessions.
- * `approver`: to read, and to decide calls and answer questions. `admin`: everything, also to delete, to handle dead
- * letters, to set budgets, and to make backups.
+ * The requests that a token allows. `reader`: to read. `writer`: to read, and to send, spawn, interrupt and change
+ * sessions. `approver`: to read, and to decide calls and answer questions. `admin`: all requests. Only `admin` may
+ * delete sessions, resend and drop dead letters, set budgets, and make backups.
  */
 export type Role = (typeof ROLES)[number];
 
@@ -20,9 +20,12 @@ export type Role = (typeof ROLES)[number];
 export interface TokenOptions {
   /** 1 to 1024 visible ASCII characters. */
   readonly token: string;
-  /** A name for errors; default: the number of the token in the list. The token itself is never shown. */
+  /**
+   * The name of the token's holder in errors, and as the author (`by`) of its decisions. Default: `token <n>`, with
+   * the token's number in the list. The token itself is never shown.
+   */
   readonly name?: string;
-  /** The tenant whose sessions the token reaches. Default: all sessions, and the routes of the whole runtime. */
+  /** The only tenant whose sessions the token reaches. Default: it reaches all sessions, and the whole runtime. */
   readonly tenant?: string;
   readonly role: Role | readonly Role[];
 }
@@ -34,7 +37,7 @@ export interface Caller {
   readonly roles: ReadonlySet<Role>;
 }
 
-/** The roles that include each role. */
+/** For each role, the roles that include it. */
 const INCLUDED_IN: Readonly<Record<Role, readonly Role[]>> = {
   reader: ROLES,
   writer: ['writer', 'admin'],
@@ -42,7 +45,7 @@ const INCLUDED_IN: Readonly<Record<Role, readonly Role[]>> = {
   admin: ['admin'],
 };
 
-/** The author of a caller's decisions; undefined for a caller without a name. */
+/** The author of a caller's decisions; undefined for `ANYONE`, which names no person or program. */
 export function authorOf(caller: Caller): string | undefined {
   return caller === ANYONE ? undefined : caller.name;
 }
@@ -74,7 +77,7 @@ export function checkCaller(given: unknown, key: string, index: number): Caller 
   return { name, tenant, roles: new Set(roles) };
 }
 
-/** Throws `HttpProblem` (`role_missing`, 403) if the caller has not the role that a route needs. */
+/** Throws `HttpProblem` (`role_missing`, 403) if the caller does not have the role that a route needs. */
 export function checkRole({ name, roles }: Caller, needed: Role): void {
   if (INCLUDED_IN[needed].some((each) => roles.has(each))) return;
   const has = [...roles].join(', ');

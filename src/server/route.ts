@@ -63,7 +63,7 @@ export interface Route {
   readonly door: Door;
   /** The role that the caller needs; `none` where no token is needed. */
   readonly role: Role | 'none';
-  /** True if the route is about the whole runtime, so that a token of one tenant is refused. */
+  /** True if the route is about the whole runtime. Where it needs a token, a token of one tenant is refused. */
   readonly isOfRuntime: boolean;
   /** True if the route starts work or holds a stream, so that a closing server refuses it. */
   readonly isNewWork: boolean;
@@ -77,7 +77,7 @@ export interface Route {
 
 /** A route as it is written: `handle` receives the checked query and body. */
 export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 'role' | 'summary' | 'answers'> {
-  /** `stream`: the token may be in the query. Default: only in a header. */
+  /** `stream`: the token may also be in the query. Default: only in a header. */
   readonly door?: 'stream';
   /** Whether the route starts work. Default: false, but true for a stream. */
   readonly isNewWork?: boolean;
@@ -91,7 +91,9 @@ export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 
   readonly handleLarge?: (call: Call & { readonly query: Query; readonly json: Uint8Array }) => Promise<Response>;
 }
 
-/** A route about the whole runtime. A token of one tenant is refused, so `whole` never reaches its caller. */
+/**
+ * A route about the whole runtime. A token of one tenant is refused before `handle`, so `whole` is always present.
+ */
 export function runtimeRoute<Query, Body = undefined>({
   handle,
   ...spec

@@ -1,4 +1,4 @@
-/** Planted bugs of the erasure of deleted sessions (I30). */
+/** Planted bugs of the erasure of deleted sessions (I30) and of the removal of old history (I33). */
 import type { PlantedBug } from './planted-bug.ts';
 
 const ERASURE = 'src/journal/log-erasure.ts';

@@ -1,4 +1,4 @@
-/** Planted bugs of a change of the number of shards: sessions, cursors and names that are lost on the way. */
+/** Planted bugs of a change of the number of shards (I35, I13): unread sessions, split rows, repeated keys, lost forks. */
 import type { PlantedBug } from './planted-bug.ts';
 
 /** See the head of the file. */

@@ -1,6 +1,6 @@
 /**
- * A store with sessions of two tenants and of none. Each session of `globex` has the word of the canary in every kind of
- * value that a reader can ask for. Neither its ids nor its texts may reach a reader of `acme`.
+ * A store with sessions of two tenants, and sessions without a tenant. The sessions of `globex` have a canary in every
+ * kind of value that a reader can ask for. Neither their ids nor their texts may reach a reader of `acme`.
  */
 import { expect } from 'vitest';
 import { agent, type Runtime, tool } from '../../src/index.ts';
@@ -9,7 +9,7 @@ import { search_messages, view_messages } from '../../src/tools/built-in/index.t
 import { leaveEntries, unfit } from '../support/dead-letters.ts';
 import { eventually, type RuntimeKit, type TestOptions } from '../support/runtime-kit.ts';
 
-/** In every text of the other tenant. */
+/** A word in every text of the other tenant. */
 export const CANARY = 'cormorant';
 export const OTHER = 'globex';
 

@@ -1,7 +1,7 @@
 /**
  * Goal: G45 over HTTP. With the token of a tenant, no route shows anything of another one, and a session of another one is
- * answered as one that does not exist. Each route is for the roles that its document names, and for no other. Method: all
- * routes of the OpenAPI document are walked.
+ * answered as one that does not exist. Each route admits the roles that include the role in its document, and no other.
+ * Method: all routes of the OpenAPI document are walked.
  */
 import { afterEach, expect, test } from 'vitest';
 import { createClient } from '../../src/client/index.ts';
@@ -121,7 +121,7 @@ test('G45: no route shows a session of another tenant, and none shows that it ex
   expect(await runtime.sessions.get(`${OTHER}~chat`)).toEqual(before);
 });
 
-test('each route is for the roles that have its role, and for no other', async () => {
+test('each route admits the roles that include its own, and no other', async () => {
   const { url } = await kit.serve({}, { tokens: TOKENS });
   const routes = await routesOf(url);
   const allowed: Readonly<Record<Role, readonly Role[]>> = {

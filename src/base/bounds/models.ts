@@ -53,13 +53,14 @@ export const MODEL_CALL_MS_MAX = 600_000;
  */
 export const MIRRORED_CONTEXTS_MAX = 10_000;
 /**
- * Milliseconds between two drafts of a running call, and before its first one. A crash loses that much text at most, and
- * a stream costs one small write in that time. Answers that take less time have no draft.
+ * Milliseconds between two drafts of a running call. One timer serves all calls, so the first draft of a call comes
+ * after one to two intervals. A crash loses the text since the last draft. A stream costs one small write in each
+ * interval. Answers that take less than one interval have no draft.
  */
 export const DRAFT_INTERVAL_MS = 1_000;
 /**
- * UTF-16 units of streamed text and thoughts that a draft keeps, from the beginning: 8,000 tokens, more than most answers
- * have. The whole draft is written each time, so a longer one would make long streams costly.
+ * UTF-16 units of streamed text and thoughts that a draft keeps, from the beginning: about 8,000 tokens, more than most
+ * answers have. Each write contains the whole draft, so a larger bound would make long streams costly.
  */
 export const DRAFT_CHARACTERS_MAX = 32_768;
 /** UTF-16 units of text that one call may gather for its next delta. Beyond this bound the delta is sent early. */

@@ -105,8 +105,8 @@ export const TASK_HISTORY_MAX = 1_000;
  */
 export const HIDDEN_MESSAGES_MAX = 10_000;
 /**
- * Times that a session remembers at which messages left its window. With more, a removal of old history would come more
- * exactly when it is due.
+ * Number of times at which messages left the window that a session remembers. With more of them, old history would be
+ * removed closer to the moment at which that is due.
  */
 export const DEPARTURES_MAX = 16;
 /**

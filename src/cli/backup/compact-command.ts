@@ -1,4 +1,4 @@
-/** `troupe compact`: makes the files of a data directory small. */
+/** `troupe compact`: replaces the files of a data directory by compact copies. */
 import { resolve } from 'node:path';
 import { compact } from '../../index.ts';
 import { type Arguments, type Command, EXIT } from '../command.ts';

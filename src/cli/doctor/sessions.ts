@@ -22,7 +22,7 @@ export interface FoldedSession {
   readonly turns: number;
   /** UTF-8 bytes of the session's log entries. */
   readonly bytes: number;
-  /** Epoch ms of the session's first and last transition; 0 if there is none. */
+  /** Epoch ms of the first and the last transition in the session's log; 0 if there is none. */
   readonly oldest: number;
   readonly newest: number;
   readonly hasSnapshot: boolean;
@@ -51,7 +51,7 @@ function fold(shard: SalvageShard, id: string, key: number): FoldedSession {
     Object.assign(state, begun.state);
     for (const message of everyMessage(state)) messages.set(message.seq, publicMessage(message));
     for (const { data, position } of shard.entries(key)) {
-      // The rows of a removed part may not be erased yet.
+      // The rows of the log's removed part may still be there.
       if (position <= begun.position) continue;
       const turn = decodeTransition(data);
       if (turns === 0 && begun.position === 0) {

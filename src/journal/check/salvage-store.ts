@@ -78,7 +78,7 @@ export class SalvageShard {
    * The entries of a session, oldest first, up to the first damage. The damage is thrown as `StoreCorruptError` (V1).
    */
   *entries(key: SessionKey): Iterable<StoredEntry> {
-    // The rows of a removed part may be erased already, or not yet.
+    // Rows up to `first` belong to the removed part of the log. Some of them may still be there.
     const first = rowOf(this.contents.index.starts.get(key)?.position ?? 0);
     let before = first;
     for (const { row, previousRow } of this.#links.get(key) ?? []) {

@@ -14,9 +14,9 @@ import { decodeBlob, isBlobOf } from '../rows/stored-text.ts';
 const VERSION_BYTES = 8;
 const HEAD_LINE = /^1 (\d+) ([01])$/;
 const ADDRESS = /^(?:\d{1,10}\/)?[0-9a-f]{64}$/;
-/** One part that was removed before, in such a note. */
+/** One of the earlier parts in a note about a removed session or part. */
 const EARLIER = /after (\d+) (\d+) /g;
-/** A note about a removed session or part: see `erasureText`. */
+/** The whole note, see `erasureText`. */
 const ERASURE = /^(part )?((?:after \d{1,16} \d{1,16} )*)(\d{1,16}) ((?:\d{1,10},?)*) ([\x21-\x7e]+)$/;
 /**
  * The first nibble of a key of the table `log`, as lmdb writes it. The bits of a double follow it, without trailing
@@ -217,7 +217,7 @@ export function parseCheckpoint(text: string): { readonly upTo: number; readonly
   return upTo === undefined ? undefined : { upTo: Number(upTo), indexedRow: Number(indexedRow) };
 }
 
-/** The text under the seal of a note about a removed session, or the removed part of a log. */
+/** The text under the seal of a note about a removed session or about the removed part of a log. */
 export function erasureText({ row, heirs, name, keeps, earlier }: Erasure): string {
   const parts = (earlier ?? []).map((part) => `after ${part.row} ${part.left} `).join('');
   return `${keeps === true ? 'part ' : ''}${parts}${row} ${heirs.join(',')} ${name}`;

@@ -1,17 +1,20 @@
 /**
  * Changes the number of shards of a store that no runtime has open. The caller holds the directory's lock.
  *
- * Owns: the folder `layout` of the data directory, and the shards while they are put in place. Does not own: the move of
- * the sessions, which is in `move-sessions.ts`, and the results of tools, which stay where they are.
+ * Owns: the folder `layout` of the data directory. While the new files are put in place, it also owns the shards, the
+ * cursors of webhooks and the search index. Does not own: the copy of the sessions, which `move-sessions.ts` makes,
+ * and the results of tools, which stay in place.
  *
  * Invariants:
- *  Z1 the new shards are made in `layout`, beside the old ones, which are not changed. A crash or an error before the
- *     manifest names the new number leaves the store as it was; the next open removes the folder;
+ *  Z1 the new shards are made in `layout`, beside the old ones. The contents of the old shards do not change, except
+ *     for the fence and the format. If a crash or an error comes before the manifest names the new number, the store
+ *     stays as it was. The next open removes the folder;
  *  Z2 the manifest names the new number, with `MOVING_FORMAT`, only when every new file and its name are on the device.
- *     That one step makes the new shards the store;
- *  Z3 after that step each new shard replaces the old one, and a shard that is in place is not in `layout` any more. So a
- *     crash at any moment leaves a rest that the next open finishes;
- *  Z4 the search index goes with the old shards, since its numbers are theirs. The first search builds it again.
+ *     From that step on, the new shards are the store;
+ *  Z3 after that step each new shard replaces the old one. A shard that is in place is not in `layout` any more. So
+ *     after a crash at any moment, the next open can finish the change;
+ *  Z4 the search index is removed with the old shards, because it contains their row numbers and keys. The first
+ *     search builds it again.
  */
 import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -45,7 +48,7 @@ export interface LayoutChange {
   readonly reading: MoveParts['reading'];
   /** The text of a webhook's cursor in the new layout. */
   readonly moveCursor: (text: string, moved: MovedSessions) => string;
-  /** Called every `LAYOUT_REPORT_MS` while sessions are copied, with the bytes so far. */
+  /** Called with the bytes copied so far, at most once in `LAYOUT_REPORT_MS`. */
   readonly report?: (bytes: number) => void;
 }
 
@@ -58,8 +61,9 @@ export interface LayoutReport {
 
 /**
  * Moves the sessions of a store to another number of shards. Rejects with `StoreCorruptError` when a shard cannot be
- * read, and with the errors of `openError` when the new shards cannot be written. After a rejection the store is as it
- * was, unless its manifest has `MOVING_FORMAT`; then the next open continues.
+ * read, and with the errors of `openError` when the new shards cannot be written. Once they are written, rejects with
+ * the error of the system. After a rejection the store is as it was, unless its manifest has `MOVING_FORMAT`. In that
+ * case the next open continues.
  */
 export async function changeLayout(change: LayoutChange): Promise<LayoutReport> {
   const { directory, to } = change;
@@ -82,8 +86,8 @@ export async function changeLayout(change: LayoutChange): Promise<LayoutReport> 
 }
 
 /**
- * Brings a store to rest whose change was interrupted: removes what an unfinished change left, or finishes it. Resolves
- * to the manifest. Rejects with the error of the system.
+ * Undoes or finishes an interrupted change: removes the unfinished new shards, or puts the finished ones in place.
+ * Resolves to the manifest. Rejects with the error of the system.
  */
 export async function settleLayout(directory: string, manifest: StoreManifest): Promise<StoreManifest> {
   if (manifest.format !== MOVING_FORMAT) {
@@ -94,7 +98,7 @@ export async function settleLayout(directory: string, manifest: StoreManifest): 
   return { format: MANIFEST_FORMAT, shards: manifest.shards };
 }
 
-/** Puts the new shards in place (Z3). */
+/** Puts the new shards in place (Z3), and removes the search index (Z4). */
 async function finishLayout(directory: string, shards: number): Promise<void> {
   const made = join(directory, LAYOUT_FOLDER);
   const waiting = await namesIn(made);
@@ -121,13 +125,13 @@ async function moveInto(made: string, change: LayoutChange): Promise<MovedSessio
     const olds: Engine[] = [];
     const news: Engine[] = [];
     for (let shard = 0; shard < from; shard += 1) {
-      // Opening takes the fence: a former owner that still runs cannot write behind the copy.
+      // Opening takes the fence, so a former owner that still runs cannot write to the shard during the copy.
       const engine = await openLmdbEngine({ directory: shardDirectory(directory, shard), durability: 'flush' });
       olds.push(engine);
       engines.push(engine);
     }
     for (let shard = 0; shard < to; shard += 1) {
-      // Nothing of it counts before all of it is on the device, so single commits need not wait for the device.
+      // The new shards are synced as a whole afterwards (Z2), so single commits need not wait for the device.
       const engine = await openLmdbEngine({ directory: shardDirectory(made, shard), durability: 'os' });
       news.push(engine);
       engines.push(engine);

@@ -1,28 +1,28 @@
 /**
- * Copies the sessions of a store into another number of shards. The new shards are empty engines, and no other code
- * uses them or the old ones meanwhile. No path of the store is touched here; see `change-layout.ts`.
+ * Copies the sessions of a store into another number of shards. The new shards are empty engines. No other code uses
+ * the old or the new engines meanwhile. This module uses no path of the store; `change-layout.ts` does.
  *
- * Rows keep their numbers, and transitions their numbers in the row. So a row of a new shard has the entries of all rows
- * with that number, and positions stay as they are: in heads, in states, in the cursors of webhooks, in back pointers.
- * Transitions of two session trees may then have one position. They belong to different sessions, so each session still
- * reads its own.
+ * A row keeps its number, and a transition keeps its number in the row. So a row of a new shard has the entries of
+ * all old rows with that number. Positions in heads, states, cursors of webhooks and back pointers stay valid.
+ * Transitions of two session trees may get the same position. They belong to different sessions, and a session reads
+ * only its own.
  *
  * Owns: the keys and rows that sessions have in the new shards. Does not own: the engines.
  *
  * Invariants:
  *  Y1 each session, with its whole tree, is in the shard that `shardOf` names for the new number of shards. It has the
- *     same entries at the same positions, and the same head, draft, blobs and media. What is left of a removed session is its
- *     note for the eraser alone, in the shard of a session that still needs its results. A fork whose parent gets into
- *     another shard gets a copy of its beginning;
- *  Y2 each session gets a new key, above all keys that any old shard gave out, and its first place is kept
- *     (`Journal.originOf`). So a name that was made of a shard and a key never stands for two sessions;
- *  Y3 the checkpoint of each new shard names the last row of all old shards, so rows are numbered from there. Every later
- *     transition has a higher position than every earlier one, also than those of other shards. A cursor of before, which
- *     has a position for each old shard, stays right;
- *  Y4 the checkpoint of a new shard covers no session whose head is older than its old shard's log. A session that has a
- *     head is marked as runnable instead, so that the next open reads it. Otherwise the checkpoint ends before its first
- *     entry;
- *  Y5 memory is bounded: rows of `SCAN_ROWS` for each old shard, batches of `LAYOUT_BATCH_BYTES`, and about 200 bytes
+ *     same entries at the same positions, and the same head, draft, blobs and media. A fork whose parent gets another
+ *     shard gets a copy of its beginning. Of a removed session only the note for the eraser is copied. It is in the
+ *     shard of a session that still needs the removed session's results;
+ *  Y2 each session gets a new key, higher than every key that an old shard gave out. The shard and the key that it
+ *     had first are kept (`Journal.originOf`). So a name made of a shard and a key never stands for two sessions;
+ *  Y3 the checkpoint of each new shard names the highest row number of all old shards, and numbering continues there.
+ *     So every later transition has a higher position than every earlier one, in any shard. A cursor with a position
+ *     for each old shard stays valid;
+ *  Y4 a session may have entries after the checkpoint of its old shard. If it has a head, it is marked as runnable,
+ *     so that the next open reads those entries. If it has no head, the checkpoint of its new shard ends before the
+ *     first of them;
+ *  Y5 memory is bounded: `SCAN_ROWS` rows for each old shard, batches of `LAYOUT_BATCH_BYTES`, and about 200 bytes
  *     for each session.
  */
 import { LAYOUT_BATCH_BYTES, SCAN_NAMES, SCAN_ROWS } from '../../base/bounds.ts';
@@ -36,22 +36,25 @@ import { movedAddress, withMovedMedia, withoutMedia } from '../rows/media-text.t
 import { decodeRow, type HeldEntry, positionOf, type Row, rowTurns } from '../rows/row-codec.ts';
 import { blobAddress } from '../rows/stored-text.ts';
 
-/** Bytes that a session takes in a batch beside its name: its keys, and the entries of maps. */
+/** Bytes that a session takes in a batch besides its name: its keys, and the entries of maps. */
 const NAME_BYTES = 200;
-/** The first entry of a fork has this text. */
+/** The first entry of every fork contains this text. */
 const FORK_MARK = '"forked"';
 
-/** Questions of a move about sessions. The journal does not know what their entries mean. */
+/** Interprets sessions for a move. The journal does not know what their entries mean. */
 export interface SessionReading {
-  /** A head's data with other addresses of blobs. */
+  /** A head's data, with each address of a blob replaced by the result of `moved`. */
   moveHead(data: string, moved: (address: string) => string): string;
-  /** The session whose log the first entry of another continues; undefined if that has its own beginning. */
+  /**
+   * The session that has the beginning of a fork in its log. `firstEntry`: the fork's first entry. Undefined if that
+   * entry holds the beginning itself, or the session is not a fork.
+   */
   sharedWith(firstEntry: string): string | undefined;
-  /** The text of a session's beginning, which another session's log has; undefined if it is stored apart already. */
+  /** The text of a fork's beginning, read from its parent's log; undefined if it is stored separately already. */
   beginning(journal: Journal, name: string, key: SessionKey): string | undefined;
-  /** The session's head, made of its log if it has none. */
+  /** The session's head; made from its log if it has none. */
   headOf(journal: Journal, name: string, key: SessionKey): Head;
-  /** The head with the address of the session's beginning. */
+  /** The head with the address of the fork's beginning added. */
   withBase(head: Head, base: string): Head;
 }
 
@@ -61,7 +64,7 @@ export interface MoveParts {
   /** New and empty. */
   readonly to: readonly Engine[];
   readonly reading: SessionReading;
-  /** Called after each batch with the bytes written so far. */
+  /** Called after each write with the bytes written so far. */
   readonly progress?: (bytes: number) => void;
 }
 
@@ -77,16 +80,16 @@ export interface MovedSession {
 export interface MovedSessions {
   /** The new place of a session by its old shard and key; undefined if there is no such session. */
   find(shard: number, key: SessionKey): MovedSession | undefined;
-  /** The last position of each old shard. */
+  /** For each old shard, the last position in its last row. */
   readonly ends: readonly Position[];
   readonly sessions: number;
-  /** Bytes of the copied entries, blobs and media. */
+  /** Bytes of everything that was copied, roughly. */
   readonly bytes: number;
 }
 
 /**
- * Copies everything; see the head of the file. Resolves when all of it was written. Rejects with the errors of the
- * engines: `StoreCorruptError` when something cannot be read, `StoreFullError`.
+ * Copies all sessions; see the head of the file. Resolves when the engines have written everything. Rejects with the
+ * errors of the engines: `StoreCorruptError` for an entry, blob or medium that cannot be read, `StoreFullError`.
  */
 export async function moveSessions(parts: MoveParts): Promise<MovedSessions> {
   const move = new Move(parts);
@@ -104,11 +107,11 @@ interface Session extends MovedSession {
   lastRow: number;
   /** True if the old shard's checkpoint does not cover its last entries. */
   isInTail: boolean;
-  /** True if another session in another new shard has its beginning. */
+  /** True for a fork if its beginning is in the log of a session that gets another new shard. */
   isCut: boolean;
 }
 
-/** The rows of an old shard that were fetched and not used yet. */
+/** The rows of an old shard that were fetched but not copied yet. */
 interface RowQueue {
   readonly shard: number;
   rows: readonly { readonly number: number; readonly bytes: Buffer }[];
@@ -119,7 +122,7 @@ class Move implements MovedSessions {
   readonly ends: readonly Position[];
   readonly #parts: MoveParts;
   readonly #sessions: readonly Map<SessionKey, Session>[];
-  /** The removed sessions that are not erased yet. */
+  /** The removed sessions whose notes are still there. */
   readonly #removed: readonly Map<SessionKey, MovedSession>[];
   readonly #batches: WriteBatch[];
   /** For each new shard, the last position that its checkpoint may name (Y4). */
@@ -180,7 +183,8 @@ class Move implements MovedSessions {
         if (note.keeps !== true) found.push({ shard, key, name: note.name, note });
       }
     }
-    // The order of keys is about the order in which sessions were made, and interrupted sessions resume in it.
+    // Keys rise roughly in the order in which sessions were made. Interrupted sessions resume in the order of their
+    // keys.
     found.sort((a, b) => a.key - b.key || a.shard - b.shard);
     for (const { shard, key, name, note } of found) {
       const place = this.#placeOf(
@@ -214,7 +218,10 @@ class Move implements MovedSessions {
     return { shard, key, origin };
   }
 
-  /** The name that decides the shard of a removed session: a session that still needs its results, if there is one. */
+  /**
+   * The name that decides the shard of a removed session. It is the name of a session that still needs its results.
+   * If there is none, it is the removed session's own name.
+   */
   #homeOf(shard: number, { name, heirs }: Erasure): string {
     const engine = this.#parts.from[shard];
     const names = heirs.flatMap((heir) => engine?.nameOf(heir) ?? engine?.erasures().get(heir)?.name ?? []);
@@ -230,7 +237,7 @@ class Move implements MovedSessions {
     this.#grow(batch, name.length * 2);
   }
 
-  /** None of the session's entries is copied, so its note leads to no row. */
+  /** Copies the note of a removed session. None of the session's entries is copied, so the note leads to no row. */
   #noteRemoved(shard: number, key: SessionKey, note: Erasure): void {
     const place = this.find(shard, key);
     if (place === undefined) return;
@@ -267,7 +274,7 @@ class Move implements MovedSessions {
     queue.next = (queue.rows.at(-1)?.number ?? queue.next) + 1;
   }
 
-  /** Adds the entries of an old row to the new rows of its number. */
+  /** Adds the entries of an old row to the new rows with the same number. */
   #copyRow(shard: number, number: number, bytes: Buffer, made: Map<number, Row>): void {
     const engine = this.#parts.from[shard];
     const sessions = this.#sessions[shard];
@@ -279,7 +286,7 @@ class Move implements MovedSessions {
       // The session was removed, and its entries are not erased yet.
       if (session === undefined) continue;
       const position = positionOf(number, entry.turn);
-      // This part of the log was removed, and is not erased yet.
+      // The entry is in the removed part of the log, which is not erased yet.
       if (position <= (session.start?.position ?? 0)) continue;
       if (session.lastRow === 0) session.isCut = this.#isCut(session, entry.data);
       if (position > checkpointed && !session.isInTail) this.#isLate(session, engine, position);
@@ -295,12 +302,12 @@ class Move implements MovedSessions {
   }
 
   #isCut({ name, shard }: Session, firstEntry: string): boolean {
-    // Few sessions are forks, and most forks have the root of their parent.
+    // The cheap checks come first. Few sessions are forks, and most forks have the same root as their parent.
     const origin = firstEntry.includes(FORK_MARK) ? this.#parts.reading.sharedWith(firstEntry) : undefined;
     return origin !== undefined && rootOf(origin) !== rootOf(name) && shardOf(origin, this.#parts.to.length) !== shard;
   }
 
-  /** Called for the first entry of a session after its old shard's checkpoint (Y4). */
+  /** Called for the first entry of a session after the checkpoint of its old shard (Y4). */
   #isLate(session: Session, engine: Engine, position: Position): void {
     session.isInTail = true;
     if (engine.head(session.oldKey) !== undefined) return;
@@ -363,7 +370,10 @@ class Move implements MovedSessions {
     this.#grow(batch, draft.length);
   }
 
-  /** Stores the beginning of a session apart; undefined if it is. */
+  /**
+   * Stores the beginning of a fork separately, and returns it with the fork's head; undefined if it is stored
+   * already.
+   */
   #beginning(engine: Engine, session: Session): { readonly base: string; readonly head: Head } | undefined {
     const { reading } = this.#parts;
     const { name, oldKey, shard, key } = session;
@@ -390,7 +400,7 @@ class Move implements MovedSessions {
   /** Copies a blob and returns its new address. A blob without an owner keeps its address. */
   #copyBlob(engine: Engine, address: string, { shard, key }: Session): string {
     const stored = engine.blob(address);
-    // A head may name a blob that is gone: its session is then read from the log.
+    // A head may name a blob that is missing. Its session is then read from the log.
     if (stored === undefined) return address;
     const isOwned = address.includes('/');
     const text = isOwned ? withMovedMedia(stored, (medium) => movedAddress(medium, key)) : stored;

@@ -16,7 +16,7 @@ import type { TableName } from './tables.ts';
 /** Bytes of a short key, and of a sealed number, name or mark; generous. */
 const KEY_BYTES = 24;
 const SEALED_BYTES = 96;
-/** Bytes of one earlier part in a note about removed rows, at most. */
+/** The most bytes of one earlier part in a note about a removed session or part. */
 const EARLIER_BYTES = 42;
 /** Pages that a table may gain before its shape is read again. They add at most two levels to its tree. */
 const SHAPE_PAGES_MAX = 256;

@@ -42,7 +42,7 @@ export const NO_COMMIT: typeof lmdbLibrary.ABORT = lmdb.ABORT;
 
 /** A new environment is created here and then moved into place. */
 const BIRTH_DIRECTORY = 'creating';
-/** The tables, and lmdb's own. */
+/** Our tables, and one that lmdb may make. */
 const DATABASES_MAX = Object.keys(TABLE_FLAGS).length + 1;
 
 /** The options for opening an LMDB journal. */
@@ -84,11 +84,11 @@ export interface LmdbEnvironment {
   readonly media: Database<Buffer, string>;
   /** Key of a session -> its draft (`stored-drafts.ts`). */
   readonly drafts: Database<string, number>;
-  /** Key of a removed session -> its newest row that is not erased yet, and its name. */
+  /** Key of a session that was removed, whole or in part -> its newest row that is not erased yet, and its name. */
   readonly erasures: Database<string, number>;
-  /** Key of a session whose log was removed in part -> the position and the base with which its log begins. */
+  /** Key of a session whose log was removed in part -> the end of that part, and the address of its base. */
   readonly starts: Database<string, number>;
-  /** Key of a session -> the name of its results from another layout. */
+  /** Key of a session that was moved from another layout -> its origin, see `Journal.originOf`. */
   readonly origins: Database<string, number>;
   /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`, `rewrites`; sealed, like all text. */
   readonly meta: Database<string, string>;
@@ -114,7 +114,7 @@ export async function openEnvironment(options: LmdbOptions): Promise<LmdbEnviron
   }
 }
 
-/** Opens an environment that exists, only to copy it: nothing of it is written. The caller closes it. */
+/** Opens an existing environment only to copy it. Its data file is not written. The caller closes it. */
 export function openForCopy(directory: string): RootDatabase<unknown, Key> {
   makeLockFile(join(directory, LOCK_FILE));
   return lmdb.open<unknown, Key>({ ...environmentOptions({ directory, durability: 'flush' }), readOnly: true });

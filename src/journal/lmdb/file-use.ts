@@ -1,18 +1,20 @@
-/** How much of an LMDB file is in use, read from the records of its tables. Reads a few pages, without LMDB. */
+/** Computes how much of an LMDB file is in use from the records of its tables. Reads a few pages, without LMDB. */
 import { PageFile, type PageMeta, type PageTree } from './pages.ts';
 
-/** The use of a file's bytes. */
+/** The bytes of a file, and how many of them are free. */
 export interface FileUse {
-  /** Bytes up to the last page. The file may be longer: room for commits is kept behind it. */
+  /**
+   * Bytes up to the end of the last page. The file may be longer, because it keeps room for commits after that page.
+   */
   readonly bytes: number;
-  /** Bytes of pages that no table has. */
+  /** Bytes of the pages that are in no tree. */
   readonly freeBytes: number;
 }
 
 /** Pages that are in no tree: the two meta pages. */
 const META_PAGES = 2;
 
-/** The use of a file that `checkLmdbFile` has accepted. Throws `PageDamage` and the system's error. */
+/** Reads a file that `checkLmdbFile` has accepted. Throws `PageDamage` and the system's error. */
 export function useOf(path: string): FileUse {
   const file = new PageFile(path, 'scattered');
   try {
@@ -27,7 +29,7 @@ export function useOf(path: string): FileUse {
   }
 }
 
-/** The records of the tables, which are all in one page. */
+/** The records of the tables. All of them fit in one page. */
 function tablesOf(file: PageFile, { main }: PageMeta): readonly PageTree[] {
   const page = main.root === undefined ? undefined : file.treePage(main.root, main);
   return page?.kind === 'leaf' ? page.nodes.flatMap(({ tree }) => tree ?? []) : [];

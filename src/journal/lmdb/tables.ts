@@ -3,10 +3,14 @@
 /**
  * Version of the whole environment. A store with a higher version is not opened. A lower version is raised when the
  * store is opened for writing. From version 2 rows and blobs may be packed. From version 3 media have their own table.
- * From version 4 the rows of removed sessions are erased, as the table `erasures` says. From version 5 the older part of
- * a session's log may be removed, as the table `starts` says; drafts have a table, and logs have `lost` records; a
- * decision may name its author, which publishes one more event; sessions may have been moved from another layout, and
- * the table `origins` has the names of their results.
+ * From version 4 the rows of removed sessions are erased, as the table `erasures` says.
+ *
+ * Version 5 adds:
+ * - the table `starts`: the older part of a session's log may be removed;
+ * - the table `drafts`;
+ * - the table `origins`: sessions may have been moved from another layout, and keep the names of their results;
+ * - `lost` records in logs;
+ * - decisions that name their author. They publish one more event.
  */
 export const STORE_FORMAT = 5;
 /** The tables that stores of earlier formats lack, each with the first format that has it. */

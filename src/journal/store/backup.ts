@@ -62,7 +62,10 @@ export interface BackupReport {
   readonly copiedResults: number;
 }
 
-/** The file name of a result, with the shard and the key of its session. Stores before format 4 name no session. */
+/**
+ * The file name of a result, with the shard and the key that its session had when it was made (`Journal.originOf`).
+ * Stores before format 4 name no session.
+ */
 export const RESULT_FILE: RegExp = /^tool_result_(?:(\d+)-(\d+)_)?[0-9a-f]+\.txt$/;
 /** The file name of a webhook's cursor. */
 export const CURSOR_FILE: RegExp = /^[0-9a-f]+\.json$/;

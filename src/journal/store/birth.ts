@@ -22,9 +22,10 @@ import {
 } from './manifest.ts';
 
 /**
- * The manifest of a data directory. A directory without one becomes a store with `shards` shards. The caller holds the
- * directory's lock. A change of the shards that was interrupted is undone or finished. Rejects like `readManifest`, with
- * the errors of `openError` when a store cannot be made, and with `ConfigError` for the directory of a backup.
+ * The manifest of a data directory. A directory without one becomes a store with `shards` shards. An interrupted
+ * change of the number of shards is undone or finished. The caller holds the directory's lock. Rejects like
+ * `readManifest`, with the errors of `openError` when a store cannot be made or a change cannot be finished, and with
+ * `ConfigError` for the directory of a backup.
  */
 export async function openManifest(directory: string, shards: number): Promise<StoreManifest> {
   const known = await readManifest(directory);
@@ -42,7 +43,9 @@ export async function openManifest(directory: string, shards: number): Promise<S
   }
 }
 
-/** The manifest of a store once an interrupted change of its shards is undone or finished, and its shards are checked. */
+/**
+ * Undoes or finishes an interrupted change of the number of shards, and then reads the manifest again to check it.
+ */
 async function settled(directory: string, known: StoreManifest): Promise<StoreManifest> {
   try {
     const manifest = await settleLayout(directory, known);

@@ -1,20 +1,21 @@
 /**
  * Makes the files of a store small again: each shard's file is replaced by a compact copy of itself.
  *
- * LMDB reuses the pages that commits free, but it never gives them back. So a file keeps the size of its largest moment,
- * and bytes of deleted sessions lie in free pages until other bytes replace them. The copy has neither.
+ * LMDB reuses the pages that commits free, but it never returns them to the file system. So a file keeps the largest
+ * size that it ever had, and its free pages hold bytes of deleted sessions until other bytes replace them. A compact
+ * copy has no free pages.
  *
- * It runs only while no process has the store open. A running shard maps its file, and other threads of the process read
- * it. To replace the file under them, the shard would have to stop all commits for the whole copy.
+ * Compaction runs only while no runtime uses the store. A running shard maps its file, and other threads of the
+ * process read it. To replace the file under them, the shard would have to stop all commits for the whole copy.
  *
  * Owns: the folder `compacting` of each shard. Does not own: the store's lock, which its caller holds.
  *
  * Invariants:
  *  Q1 the copy is complete, synced and checked before it takes the file's name, in one rename. So a crash at any moment
  *     leaves the old file or the new one, each with the same contents;
- *  Q2 what a crash left of a copy is removed before anything else happens;
- *  Q3 the file is replaced only while the caller holds the store's lock, and before its shard is opened: no commit can be
- *     lost with the old file.
+ *  Q2 an unfinished copy that a crash left is removed before anything else is done with the shard;
+ *  Q3 the file is replaced only while the caller holds the store's lock, and before its shard is opened. So no commit
+ *     can be lost with the old file.
  */
 import { mkdir, rename, rm, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -29,7 +30,7 @@ import { syncDirectory } from './durable-file.ts';
 import { acquireStoreLock } from './lock.ts';
 import { readManifest, shardDirectory } from './manifest.ts';
 
-/** A copy is made here and then moved into place. */
+/** The folder in which a copy is made before it is moved into place. */
 const UNFINISHED_FOLDER = 'compacting';
 
 /** The result of a compaction. */
@@ -43,10 +44,10 @@ export interface CompactionReport {
 }
 
 /**
- * Replaces the file of every shard of a data directory by a compact copy. No process may have the directory open; the
- * copies need as much free space as the largest shard has contents. Rejects with `ConfigError` (no store),
- * `StoreLockedError` (a process has it open), `StoreCorruptError`, and `StoreFullError`. After a rejection each shard has
- * its old file or its new one.
+ * Replaces the file of every shard of a data directory by a compact copy. No process may have the directory open. The
+ * copies are made one after the other, so the free space must hold the contents of the largest shard. Rejects with
+ * `ConfigError` (no store), `StoreLockedError` (a process has it open), `StoreCorruptError`, `StoreFullError`, and
+ * `StoreNotWritableError`. After a rejection each shard has its old file or its new one.
  */
 export async function compact(directory: string): Promise<CompactionReport> {
   if (typeof directory !== 'string' || directory.trim() === '') {
@@ -70,8 +71,9 @@ export async function compact(directory: string): Promise<CompactionReport> {
 }
 
 /**
- * Compacts those shards of a store that have many free pages and few others, so that an open stays quick. The caller
- * holds the lock of the directory. Resolves to the bytes of the replaced files, before and after. Rejects like `compact`.
+ * Compacts only the shards with many free pages and few other pages, so that an open stays quick. The caller holds
+ * the lock of the directory. Resolves to the bytes of the replaced files, before and after. Rejects with the errors
+ * of `openError`.
  */
 export function compactAtOpen(root: string, shards: number): Promise<Pick<CompactionReport, 'bytesBefore' | 'bytes'>> {
   return compactShards(root, shards, isWorthIt);

@@ -1,7 +1,7 @@
 /**
- * `manifest.json` of a data directory: the facts needed before a shard of the directory is opened. It is written when
- * the directory is made, and when its sessions move to another number of shards (`layout/change-layout.ts`): the number
- * determines the shard of each tree.
+ * `manifest.json` of a data directory: the facts needed before a shard of the directory is opened. The number of
+ * shards determines the shard of each tree. The file is written when the directory is made, and when its sessions
+ * move to another number of shards (`layout/change-layout.ts`).
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
@@ -15,14 +15,14 @@ import { CORRUPT_HINT } from '../lmdb/errors.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
 import { putFile, syncDirectory } from './durable-file.ts';
 
-/** Version of a settled data directory. */
+/** Version of a data directory whose shards are in place. */
 export const MANIFEST_FORMAT = 1;
 /**
- * Version of a data directory whose new shards are whole, but not in place yet. A build that does not know how to put
- * them there refuses it.
+ * Version of a data directory whose new shards are complete, but not in place yet. An older version of this package
+ * cannot put them in place, and refuses the directory.
  */
 export const MOVING_FORMAT = 2;
-/** A higher version is not opened. */
+/** The highest version that is opened. */
 const FORMAT_MAX = MOVING_FORMAT;
 
 const MANIFEST_FILE = 'manifest.json';
@@ -50,7 +50,7 @@ export function shardDirectory(directory: string, shard: number): string {
 
 /**
  * The manifest of a data directory. `undefined` for a new directory: there is neither a manifest nor a shard, or the
- * creation of the store has not ended. The shards of a manifest with `MOVING_FORMAT` are not checked. Rejects with
+ * creation of the store has not ended. If the manifest has `MOVING_FORMAT`, the shards are not checked. Rejects with
  * `StoreCorruptError` (the manifest is unreadable, or does not match the shards that exist) and `StoreVersionError`
  * (newer). Writes nothing.
  */
@@ -80,8 +80,8 @@ export async function readManifest(directory: string): Promise<StoreManifest | u
 }
 
 /**
- * The manifest of a store whose shards are in place. Rejects like `readManifest`, and with `ConfigError` for a store
- * that must be opened by a runtime first.
+ * The manifest of a store whose shards are in place. Rejects like `readManifest`. Rejects with `ConfigError` if the
+ * manifest has `MOVING_FORMAT`: a runtime must first open the store and finish the change.
  */
 export async function readSettledManifest(directory: string): Promise<StoreManifest | undefined> {
   const manifest = await readManifest(directory);
@@ -123,7 +123,7 @@ export async function writeManifest(directory: string, shards: number): Promise<
   return manifest;
 }
 
-/** Replaces the manifest of a store, in one step. */
+/** Replaces the manifest of a store in one step, by a rename. */
 export async function replaceManifest(directory: string, manifest: StoreManifest): Promise<void> {
   await put(join(directory, MANIFEST_FILE), manifestSchema.parse(manifest));
 }

@@ -20,9 +20,9 @@ export interface AnswerReading {
 }
 
 /**
- * Reads the answer of a call, and passes its deltas and tokens to `context`. Rejects with `ModelError` when the stream is
- * broken or ends too soon. Rejects with the platform's error when the connection fails. Never resolves with part of an
- * answer.
+ * Reads the answer of a call, and passes its deltas and token counts to `context`. Rejects with `ModelError` when the
+ * stream is broken or ends too soon. Rejects with the platform's error when the connection fails. Never resolves with
+ * part of an answer.
  */
 export async function readAnswer(
   response: Response,

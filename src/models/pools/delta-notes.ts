@@ -14,8 +14,9 @@ import type { ModelPoolListener, StreamDraft, StreamedDelta } from '../pool.ts';
 import type { ModelDelta } from '../provider.ts';
 
 /**
- * Four values for each delta: the id of its call, its type, its text, and its `before` (see `StreamedDelta`). A draft has
- * the type `draft`, and the draft is in the place of `before`. A flat list is cloned faster than objects.
+ * Four values for each delta: the id of its call, its type, its text, and its `before` (see `StreamedDelta`). For a
+ * delta with a draft, the type is `draft` and the fourth value is the draft. A flat list is cloned faster than
+ * objects.
  */
 export type DeltaNote = readonly unknown[];
 

@@ -14,8 +14,9 @@
  * - P6 A call keeps what it has streamed until it completes, whether its deltas are wanted or not.
  * - P7 A malformed delta fails its call and aborts the call's signal. `onDelta` itself never throws.
  * - P8 At most `CALLS_STARTED_MAX` calls are passed to the provider in one tick, so that answers are read between them.
- * - P9 A call that streams reports what is new for its draft every `DRAFT_INTERVAL_MS`; what is new at its failure is
- *   part of the completion. So all drafts of a call together are the beginning of its text, each piece once.
+ * - P9 Every `DRAFT_INTERVAL_MS` the pool reports a draft: the text and tokens of a call since its previous draft. If
+ *   the call fails, its completion has the last draft. So all drafts of a call together are the beginning of its
+ *   text, with each piece once.
  */
 import {
   CALLS_STARTED_MAX,
@@ -60,7 +61,7 @@ interface Running {
   readonly streamed: StreamedText;
   /** True once a piece has been added to `streamed`. Pieces that are still in `deltas` do not count. */
   hasStreamed: boolean;
-  /** The part of its text and tokens that its drafts have. */
+  /** The part of its text and tokens that its drafts contain. */
   readonly drafted: DraftedPart;
 }
 
@@ -90,7 +91,7 @@ class InPlacePool implements ModelPool {
   /** Calls that have unreported deltas. */
   readonly #talking = new Set<Running>();
   #deltaTimer: unknown;
-  /** The timer of the next drafts (P9). It begins with the first piece of a call. */
+  /** The timer of the next drafts (P9). The first piece or the first token count of a call starts it. */
   #draftTimer: unknown;
   #completions: ModelCompletion[] = [];
   #isReporting = false;
@@ -254,7 +255,7 @@ class InPlacePool implements ModelPool {
     this.#soon(this.#report);
   }
 
-  /** The tick of the completion reports the remaining deltas (P3), so no timer is left (P5). */
+  /** Clears both timers when no call runs (P5). The tick of the completion reports the remaining deltas (P3). */
   #clearTimers(): void {
     if (this.#deltaTimer !== undefined) this.#clock.clearTimer(this.#deltaTimer);
     if (this.#draftTimer !== undefined) this.#clock.clearTimer(this.#draftTimer);
@@ -269,7 +270,9 @@ class InPlacePool implements ModelPool {
     }, DRAFT_INTERVAL_MS);
   }
 
-  /** One timer serves all calls. A call that began a moment ago waits for the next time. */
+  /**
+   * Reports the drafts of all calls: one timer serves them all. A call younger than the interval waits for the next.
+   */
   #reportDrafts(): void {
     const now = this.#clock.monotonic();
     for (const running of [...this.#running.values()]) {

@@ -1,25 +1,25 @@
-/** The next part of a running call's draft. */
+/** Makes the next draft of a running call: its text and tokens since the previous draft. */
 import { DRAFT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import type { StreamDraft } from '../pool.ts';
 import type { ModelDelta } from '../provider.ts';
 import { readUsage } from '../usage.ts';
 import type { StreamedText } from './streamed-text.ts';
 
-/** The part of a call's text and tokens that its drafts have. */
+/** The part of a call's text and tokens that its drafts contain. */
 export interface DraftedPart {
-  /** UTF-16 units, from the beginning of the text. */
+  /** UTF-16 units of the call's text in its drafts, from the beginning of the text. */
   characters: number;
   /** True once a draft said that text is missing. */
   isCut: boolean;
   /** The tokens that the provider reported last, unchecked. */
   usage: unknown;
-  /** True if no draft has these tokens yet. */
+  /** True if no draft contains these tokens yet. */
   isUsageNew: boolean;
 }
 
 /**
- * The text and tokens of a call since its previous draft; undefined if nothing is new. Notes them as drafted. `more`:
- * pieces after those in `streamed`.
+ * The text and tokens of a call since its previous draft; undefined if nothing is new. Updates `drafted` to include
+ * them. `more`: pieces that come after those in `streamed`.
  */
 export function nextDraft(
   streamed: StreamedText,

@@ -49,7 +49,7 @@ export class StreamedText {
     return this.#runs.map(({ type, text }) => ({ type, text: text.toString() }));
   }
 
-  /** UTF-16 units of the text so far. */
+  /** UTF-16 units of the text so far; 0 if the text was dropped. */
   get characters(): number {
     return this.#characters;
   }
@@ -59,7 +59,7 @@ export class StreamedText {
     return this.#isDropped;
   }
 
-  /** The text from one unit up to another, neighbours of one type joined. */
+  /** The text from UTF-16 unit `start` up to, but not including, unit `end`. Neighbours of one type are joined. */
   piecesBetween(start: number, end: number): readonly ModelDelta[] {
     const found: ModelDelta[] = [];
     let before = 0;

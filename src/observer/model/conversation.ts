@@ -10,7 +10,7 @@
  *     ends.
  *  C4 A message removed by an edit is removed here. A message that another branch or a summary hides stays, marked as
  *     not shown to the model.
- *  C5 A lost answer is shown until its model answers again, streams again, or the next half-step begins.
+ *  C5 A lost answer is shown until the model answers or streams again, or until the next half-step begins.
  */
 import type { AnswerDraft, LossReason } from '../../base/answer-draft.ts';
 import type { Message, Pending } from '../../base/messages.ts';
@@ -107,7 +107,7 @@ export class Conversation {
     this.#version += 1;
   }
 
-  /** Shows the draft that the session has now. */
+  /** Shows the current draft of the session. */
   setDraft({ text, thinking = '', lost }: AnswerDraft): void {
     this.#streamed = lost === undefined ? { text, thinking } : { text, thinking, lost };
     this.#version += 1;
@@ -243,7 +243,7 @@ export class Conversation {
       case 'llm.retry':
       case 'turn.finished':
       case 'turn.failed':
-        // A lost answer stays: it is why the call is made again, or what the turn leaves behind.
+        // A lost answer stays visible. It explains the retry, or it is all that the turn leaves.
         this.#streamed = this.#streamed.lost === undefined ? NOTHING_STREAMED : this.#streamed;
         return true;
       default:

@@ -19,7 +19,7 @@ export type Mark =
   | 'ended'
   | 'failed';
 
-/** The remark about a part of an answer that was lost. The model is not shown such a part. */
+/** The remark about the streamed part of a lost answer. No model receives this part. */
 export const LOST_WORDS: Readonly<Record<LossReason, string>> = {
   restart: 'partial: cut off by a restart',
   cancelled: 'partial: interrupted',

@@ -113,7 +113,7 @@ export class ChosenSession {
       this.timeLine.setLiveAfter(detail.seq);
       await this.#readTail(viewport.at(-1)?.seq ?? 0);
       if (this.#isClosed) return;
-      // The stream begins with the whole text of an answer that is being written.
+      // Only a lost answer is shown from here. The event stream begins with the whole text of an answer in flight.
       if (detail.draft?.lost !== undefined) this.conversation.setDraft(detail.draft);
       this.#parts.onDetail(detail);
       this.version.value += 1;

@@ -324,7 +324,8 @@ export class Observer {
         // An outdated figure is worse than none.
         this.#metrics.clear();
         this.figures.value = undefined;
-        // A token of one tenant may not read the counters, so nothing else says that calls may wait.
+        // A token of one tenant may not read the counters. So their count cannot cause the first read of the waiting
+        // calls.
         if (this.waiting.page.value === undefined) this.waiting.changed();
       },
     );

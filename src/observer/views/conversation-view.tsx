@@ -111,7 +111,7 @@ const STREAMED: MessageView = {
   isPending: false,
 };
 
-/** The remark about an answer that has no message. */
+/** The remark about streamed text, which is not a message. */
 function flagOf({ lost }: StreamedAnswer): string {
   return lost === undefined ? 'being written' : LOST_WORDS[lost];
 }
@@ -156,7 +156,7 @@ function itemOf(message: Message, mode: ViewMode, isEvicted: boolean): JSX.Eleme
 function TalkItem(props: {
   readonly view: MessageView;
   readonly isEvicted?: boolean;
-  /** A remark about a message that is no message of the log. */
+  /** A remark about text that is not a message of the log. */
   readonly flag?: string;
   readonly onRecall?: (() => void) | undefined;
 }): JSX.Element {

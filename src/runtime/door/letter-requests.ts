@@ -94,8 +94,8 @@ function first(shard: Shard, { after, session, tenant }: Request): Named {
 }
 
 /**
- * The next sessions by id: of the tenant if there is one, and in a tree only the descendants of its root, whose ids begin
- * with the root's.
+ * The next sessions by id. With a tenant, only its sessions. In a tree, only the descendants of its root, whose ids
+ * begin with the root's id.
  */
 function namesBehind(shard: Shard, { session, tenant }: Request, after: string | undefined): Named {
   if (session !== undefined && !isOfTenant(tenant, session)) return [];

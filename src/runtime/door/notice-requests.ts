@@ -32,7 +32,7 @@ function scan(shard: Shard, { after, former = [], wish }: NoticeScanRequest): No
     if (session === undefined || isolated.errorOf(key, session) !== undefined) continue;
     const known = Math.max(after, ...former.map((positions) => positions[shardOf(session, positions.length)] ?? 0));
     try {
-      // Most sessions that were moved from another layout have nothing after it, and need not be folded.
+      // Most sessions that were moved from another layout have no entries after `known`, so they need not be folded.
       if (known > after && isEmpty(journal.read(key, known))) continue;
       let range: { readonly first: number; readonly last: number } | undefined;
       for (const { notice, position } of noticesOf(shard, session, key, (position) => position <= known)) {

@@ -80,7 +80,7 @@ function listById(shard: Shard, request: ListRequest): readonly SessionSummary[]
   }
 }
 
-/** The beginning of the ids that a list can have; undefined: any. */
+/** The prefix of all ids in a list; undefined: the ids may begin with anything. */
 function prefixOf({ parent, tenant }: ListRequest): string | undefined {
   if (typeof parent === 'string') return `${parent}:`;
   return tenant === undefined ? undefined : tenantPrefix(tenant);

@@ -245,7 +245,7 @@ function viewportOf(shard: Shard, actor: SessionActor): readonly LoggedMessage[]
   return viewport(actor.state.messages, budget);
 }
 
-/** `draft`: that of a call which the log does not mention. */
+/** `draft`: the draft of a call whose end is not in the log; without one, the state's draft of a lost answer. */
 function snapshotOf(state: SessionState, now: number, draft: AnswerDraft | undefined = state.draft): SessionSnapshot {
   // A retry whose time has come counts as an ordinary call.
   const isRetrying = (state.current?.retryAt ?? 0) > now;

@@ -85,8 +85,8 @@ export class DeadLetters {
 }
 
 /**
- * A page of the dead letters of these shards. `tenant`: only letters of this tenant's sessions. Throws `ConfigError` for bad options, `InvalidNameError` for a session
- * that is not an id, and the error of a shard.
+ * A page of the dead letters of these shards. `tenant`: only letters of this tenant's sessions. Throws `ConfigError`
+ * for bad options, `InvalidNameError` for a session that is not an id, and the error of a shard.
  */
 export async function deadLetterPage(
   shardsOf: (session: string | undefined) => readonly ShardCaller[],

@@ -99,8 +99,9 @@ export function sessionReading(session: string, given: EventOptions): SessionRea
 }
 
 /**
- * The options of `runtime.events`, checked. `tenant`: only events of this tenant's sessions. Throws `LimitError` for too many cursors, `ConfigError` for an invalid mode
- * or invalid cursors, `InvalidNameError` for an invalid session id of a cursor.
+ * The options of `runtime.events`, checked. `tenant`: only events of this tenant's sessions. Throws `LimitError` for
+ * too many cursors, `ConfigError` for an invalid mode or invalid cursors, `InvalidNameError` for an invalid session id
+ * of a cursor.
  */
 export function allReading(given: AllEventOptions, tenant?: string): AllReading {
   const { filter, mode, signal, after } = parseOption(allEventsSchema, 'events', given);

@@ -82,8 +82,8 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
 }
 
 /**
- * Acquires the directory: takes the lock first, then reads the manifest. A store with another number of shards than the
- * option says is changed (A6).
+ * Acquires the directory: takes the lock first, then reads the manifest. If the option asks for another number of
+ * shards than the store has, the store is changed (A6).
  */
 async function openPlace(directory: string, checked: CheckedOptions): Promise<Place> {
   const { threads, takeoverMs } = checked;
@@ -98,7 +98,7 @@ async function openPlace(directory: string, checked: CheckedOptions): Promise<Pl
   if (sessionThreads === 0) loadShard();
   try {
     const manifest = await withShards(root, await openManifest(root, shards), checked);
-    // A process that takes the store over must be ready soon.
+    // A process that takes the store over must be ready soon, so it compacts nothing.
     if (takeoverMs === undefined) await compacted(root, manifest.shards, checked);
     return {
       directory: root,
@@ -114,7 +114,7 @@ async function openPlace(directory: string, checked: CheckedOptions): Promise<Pl
   }
 }
 
-/** Compacts the files of the store. They may stay as they are, so a failure is only logged. */
+/** Compacts the files of the store. A failure is only logged, because the store works without a compaction. */
 async function compacted(root: string, shards: number, { logger }: CheckedOptions): Promise<void> {
   try {
     const { bytesBefore, bytes } = await compactAtOpen(root, shards);
@@ -128,7 +128,7 @@ async function compacted(root: string, shards: number, { logger }: CheckedOption
 async function withShards(directory: string, manifest: StoreManifest, checked: CheckedOptions): Promise<StoreManifest> {
   const { shards, logger } = checked;
   if (shards === undefined || shards === manifest.shards) return manifest;
-  // An option that would be refused afterwards is refused before the store is changed.
+  // Limits that are too small for the new number are refused before the store is changed.
   checkShares(checked, shards);
   const { changeLayout } = await import('../../journal/layout/change-layout.ts');
   const { movedCursor } = await import('../webhooks/cursor.ts');

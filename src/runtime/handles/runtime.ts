@@ -102,8 +102,8 @@ export class Runtime extends SessionsView {
   }
 
   /**
-   * The sessions of one tenant, with the same methods as the runtime. Nothing of another tenant is ever shown, and a
-   * session of another tenant is answered as one that does not exist. Throws `InvalidNameError`.
+   * The sessions of one tenant, with the methods that the runtime has for all sessions. They show nothing of another
+   * tenant, and treat a session of another tenant like one that does not exist. Throws `InvalidNameError`.
    */
   tenant(name: string): Tenant {
     return new Tenant(this.#parts, checkTenantName(name));

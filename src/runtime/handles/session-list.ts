@@ -69,8 +69,8 @@ const schema = z.strictObject({
 });
 
 /**
- * The sessions of these shards. `shardOf`: the shard of a session. `tenant`: only sessions of this tenant. Throws `ConfigError` for bad options, and the error
- * of a shard.
+ * The sessions of these shards. `shardOf`: the shard of a session. `tenant`: only sessions of this tenant. Throws
+ * `ConfigError` for bad options, and the error of a shard.
  */
 export async function listSessions(
   shards: readonly ShardCaller[],

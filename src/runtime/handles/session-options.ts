@@ -64,8 +64,8 @@ export interface ForkOptions {
    */
   readonly at?: number;
   /**
-   * The fork's id; default `<parent>:fork-<n>`. A fork on another thread gets a copy of the messages. It is of the same
-   * tenant as its parent.
+   * The fork's id; default `<parent>:fork-<n>`. A fork on another thread gets a copy of the messages. A fork belongs to
+   * the same tenant as its parent.
    */
   readonly id?: string;
 }
@@ -217,7 +217,7 @@ export function checkForkOptions(options: unknown, session: string): ForkOptions
   return { ...defined({ at }), ...(id === undefined ? {} : { id: forkId(session, id) }) };
 }
 
-/** The id of a fork, which is of the same tenant as its session. An id without a tenant is taken as one of that tenant. */
+/** The id of a fork. The fork belongs to the tenant of its session, which an id without a tenant is completed with. */
 function forkId(session: string, given: string): string {
   const tenant = tenantOf(session);
   const id = idWithin(tenant, checkSessionId(given));

@@ -1,9 +1,9 @@
 /**
- * The sessions of a data directory, as an embedder reaches them: all of them, or those of one tenant. Host thread.
+ * A view of the sessions of a data directory, for an embedder: of all sessions, or of those of one tenant. Host thread.
  *
  *  V1 A view of a tenant shows nothing of another tenant, and nothing of a session without a tenant. The tenant of a
  *     session is a part of its id, so each method decides from the id alone.
- *  V2 A session of another tenant is answered as one that does not exist, whether it exists or not.
+ *  V2 A request for a session of another tenant gets the answer for a session that does not exist, even if it exists.
  */
 
 import { z } from 'zod';
@@ -76,7 +76,10 @@ const KIN: SessionParts['kin'] = {
   family: (children, ended) => new Family(children, ended),
 };
 
-/** The id that a caller of this view means: an id without a tenant is one of the view's tenant. Throws `InvalidNameError`. */
+/**
+ * The id that a caller of this view means in a filter: an id without a tenant is completed with the view's tenant.
+ * Throws `InvalidNameError`.
+ */
 export let sessionIdIn: (view: SessionsView, id: string) => string;
 
 /** See the head of the file. */
@@ -86,7 +89,7 @@ export abstract class SessionsView {
   }
 
   readonly #parts: ViewParts;
-  /** Undefined: the view has all sessions. */
+  /** Undefined: the view shows all sessions. */
   readonly #tenant: string | undefined;
 
   constructor(parts: ViewParts, tenant?: string) {
@@ -100,8 +103,8 @@ export abstract class SessionsView {
    * session keeps its own, and a new session gets the only agent. If several are defined, the request that would create
    * the session rejects with `ConfigError`. A request to a session that was made with another agent than the one named
    * rejects with `ConfigError` (`agent_mismatch`). If the agent itself is given, answers are typed by its `output`; if
-   * its name is given, they are text. In a view of a tenant, an id without a tenant is one of that tenant, and an id of
-   * another tenant throws `TroupeError` (`unknown_session`).
+   * its name is given, they are text. In a view of a tenant, an id without a tenant is completed with that tenant, and
+   * an id of another tenant throws `TroupeError` (`unknown_session`).
    */
   session<Answer>(id: string, agent: Agent<Answer>): Session<Answer>;
   session(id: string, agent?: string): Session;
@@ -123,7 +126,7 @@ export abstract class SessionsView {
     return new Session({ ...this.#partsOf(id, { agent: this.#parts.onlyAgent }), output });
   }
 
-  /** The id that the caller means; undefined: the session is of another tenant (V2). Throws `InvalidNameError`. */
+  /** The id that the caller means; undefined: the session belongs to another tenant (V2). Throws `InvalidNameError`. */
   #reached(id: string): string | undefined {
     return idWithin(this.#tenant, checkSessionId(id));
   }
@@ -142,7 +145,7 @@ export abstract class SessionsView {
     };
   }
 
-  /** The sessions of the directory. */
+  /** The sessions of the directory; in a view of a tenant, only its sessions. */
   readonly sessions: {
     /** Sessions, by default the last changed one first. Rejects with `ConfigError` for bad options. */
     readonly list: (options?: ListOptions) => Promise<readonly ListedSession[]>;
@@ -222,7 +225,7 @@ export abstract class SessionsView {
   }
 }
 
-/** The sessions of one tenant, from `runtime.tenant`: see `Runtime` for its methods. */
+/** The sessions of one tenant, as `runtime.tenant` returns them. The methods are those that `Runtime` also has. */
 export class Tenant extends SessionsView {
   /** The tenant's name. The ids of its sessions begin with this name and a `~`. */
   readonly name: string;

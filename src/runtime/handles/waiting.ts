@@ -28,8 +28,8 @@ const schema = z.strictObject({
 });
 
 /**
- * A page over these shards. `tenant`: only calls of this tenant's sessions. Throws `ConfigError` for bad options, `InvalidNameError` for an invalid session id, and the
- * error of a shard.
+ * A page over these shards. `tenant`: only calls of this tenant's sessions. Throws `ConfigError` for bad options,
+ * `InvalidNameError` for an invalid session id, and the error of a shard.
  */
 export async function waitingPage(
   shardsOf: (session: string | undefined) => readonly ShardCaller[],

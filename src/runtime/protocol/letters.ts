@@ -20,7 +20,10 @@ export interface LetterPart {
 
 /** The methods `letters.…` of a shard. */
 export interface LetterMethods {
-  /** A part of the shard's dead letters. `session`: only those of this session and its descendants. `tenant`: of its sessions. */
+  /**
+   * A part of the shard's dead letters. `session`: only those of this session and its descendants. `tenant`: only those
+   * of this tenant's sessions.
+   */
   'letters.page': {
     request: {
       readonly after?: LetterPlace;

@@ -23,7 +23,7 @@ export interface NoticeNote {
  */
 export interface NoticeScanRequest {
   readonly after?: Position;
-  /** Positions of earlier layouts of the store up to which the follower has the notices; see `WebhookCursor.former`. */
+  /** Positions in earlier layouts of the store; the follower has all notices up to them. See `WebhookCursor.former`. */
   readonly former?: readonly (readonly Position[])[];
   readonly wish: NoticeWish;
 }

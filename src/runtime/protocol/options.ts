@@ -34,9 +34,8 @@ import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema
 /** Threads of a runtime. */
 export interface ThreadOptions {
   /**
-   * Number of session threads. A store that was made with another number is changed to this one when it is opened.
-   * 0: sessions run on the host thread, and the store stays as it is. Default: the number of the store, or 1 for a new
-   * store.
+   * Number of session threads. A store with another number is changed to this number when it is opened. 0: sessions run
+   * on the host thread, and the store stays as it is. Default: the number of the store, or 1 for a new store.
    */
   readonly sessions?: number;
   /** Model threads of each session thread; 0: model calls run on the session thread. Default 1. */
@@ -108,7 +107,7 @@ export interface OpenOptions {
    * grants their tools to an agent. Needs the package `@modelcontextprotocol/client`.
    */
   readonly mcp?: McpServerMap | string | URL;
-  /** How long data is kept that sessions no longer need. Default: everything is kept as long as its session. */
+  /** How long data that sessions no longer need is kept. Default: everything is kept as long as its session exists. */
   readonly retention?: Retention;
   /** Receivers, over HTTP, of two notices: a tool call waits for a person, a turn ended. At most 16. */
   readonly webhooks?: readonly WebhookOptions[];
@@ -163,7 +162,7 @@ export interface CheckedOptions {
   /** The agent of sessions that name none: the only agent of the option `agents`; empty if there are several. */
   readonly onlyAgent: string;
   readonly threads: Required<ThreadOptions>;
-  /** The number of shards that the store must have; undefined: the number that it has. */
+  /** The number of shards that the store must have; undefined: an existing store keeps its number. */
   readonly shards: number | undefined;
   readonly durability: Durability;
   /** Milliseconds in which another owner of the directory may finish its half-steps; missing: nothing is taken over. */

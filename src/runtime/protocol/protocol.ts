@@ -99,7 +99,7 @@ export interface ShardPlan {
   readonly providers: readonly ShardProvider[];
   readonly settings: Settings;
   readonly limits: Limits;
-  /** How long data is kept; missing: as long as its session. */
+  /** How long data is kept; missing: as long as its session exists. */
   readonly retention?: Retention;
   readonly threads: { readonly models: number; readonly tools: number };
   /** True if the host follows the notices of the sessions. */
@@ -119,8 +119,8 @@ export interface ShardStart {
 }
 
 /**
- * The data that is stored of a session apart from its log. `base`: address of a fork's beginning. `start`: address of the base of
- * a log whose older part was removed.
+ * The parts of a session's beginning that are stored separately from its log. `base`: the address of a fork's
+ * beginning. `start`: the address of the base that replaces the removed older part of the log.
  */
 export interface StoredBeginning {
   readonly key: SessionKey;
@@ -148,11 +148,11 @@ export interface SessionSnapshot {
   /** The error of the last turn, if it failed. */
   readonly lastError?: LastError;
   /**
-   * Text of the running model call as it was up to a second ago, or of a call that was lost, until the model answers or
-   * the next half-step begins.
+   * The text of the running model call, which may lack about the last second, or the text of a lost answer. It is
+   * missing once the model answers or the next half-step begins.
    */
   readonly draft?: AnswerDraft;
-  /** The part of the history that was removed because of its age; missing: nothing. See the option `retention`. */
+  /** The part of the history that was removed because of its age; missing: none. See the option `retention`. */
   readonly removed?: RemovedHistory;
   readonly mailbox: number;
   readonly seq: number;
@@ -384,7 +384,7 @@ export interface ShardMethods extends WaitingMethods, LetterMethods {
   'search.rows': { request: { readonly rows: readonly number[]; readonly offset: number }; answer: RowPiece };
   /** The ids of sessions by their journal keys, at most `SEARCH_PAGE_NAMES`; `null`: the session is deleted. */
   'search.names': { request: { readonly keys: readonly number[] }; answer: readonly (string | null)[] };
-  /** The session that has an id now. `base`: the address of a fork's beginning, if that is stored separately. */
+  /** The key and the stored beginning of the session that has an id now. */
   'search.session': { request: OfSession; answer: StoredBeginning | undefined };
   'search.blob': { request: { readonly address: string; readonly offset: number }; answer: BlobPiece | undefined };
   /** The first seq of a session's window; `undefined`: the session is not resident. */

@@ -1,17 +1,20 @@
-/** The option `retention`: how long data is kept that sessions no longer need. */
+/** The option `retention`: how long data that sessions no longer need is kept. */
 import { z } from 'zod';
 import { RETENTION_MS_MIN } from '../../base/bounds.ts';
 
-/** How long data is kept, each in milliseconds. What is missing is kept as long as its session. */
+/** How long each kind of data is kept, in milliseconds. A kind without a time is kept as long as its session exists. */
 export interface Retention {
   /**
-   * Messages that left the model's window, by a compression or because the window was full. They are kept this long after
-   * they left; then they are gone, with the part of the log in which they came.
+   * Messages that left the model's window, by a compression or because the window was full. They are kept for this time
+   * after they left. Then they are removed, together with the part of the log that contains them.
    */
   readonly archivedHistoryMs?: number;
-  /** Dead letters, after they were set aside. */
+  /** Dead letters, from the moment at which they were set aside. */
   readonly deadLettersMs?: number;
-  /** Children that have ended and whose messages their parent has taken, after their last change. They are deleted. */
+  /**
+   * Children that have ended and whose messages their parent has taken. They are deleted after this time without a
+   * change.
+   */
   readonly finishedChildrenMs?: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The sessions that a session may search and view: its own tree, unless the embedder allows more. No scope opens another
- * tenant. Host thread.
+ * The sessions that a session may search and view: its own tree, unless the embedder allows more. No scope includes
+ * sessions of another tenant. Host thread.
  */
 import { z } from 'zod';
 import { SEARCH_SCOPE_TREES_MAX } from '../../base/bounds.ts';
@@ -9,7 +9,7 @@ import { rootOf, tenantOf } from '../../base/ids.ts';
 
 /**
  * `tree`: the session's own tree. `all`: every session of its tenant. A list: the session's own tree, and the trees of
- * these sessions, if they are of its tenant.
+ * these sessions, if they belong to its tenant.
  */
 export type SearchReach = 'tree' | 'all' | readonly string[];
 
@@ -38,7 +38,7 @@ export interface SearchOptions {
 export interface Reach {
   /** The tenant of the session; empty: it has none, and reaches only sessions without one. */
   readonly tenant: string;
-  /** The roots of the trees; missing: all of the tenant. */
+  /** The roots of the trees; missing: all trees of the tenant. */
   readonly trees?: ReadonlySet<string>;
 }
 

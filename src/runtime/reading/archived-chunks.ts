@@ -19,7 +19,7 @@ export function archivedChunks(journal: Journal, actor: SessionActor): readonly 
   const chunks: ChunkInfo[] = [];
   // No archive was ever made, so the log need not be read.
   if ((actor.state.compression?.chunk ?? 0) === 0) return chunks;
-  // Archives whose part of the log was removed are not listed.
+  // An archive is not listed if the part of the log with its record was removed.
   for (const entry of journal.read(actor.key, 0)) {
     const { at, records } = decodeTransition(entry.data);
     for (const record of records) {

@@ -13,8 +13,8 @@
  *     has another key.
  *  Y4 memory is bounded in bytes. The bound of a request limits its page, not counting the first event.
  *     `REPLAYS_BYTES_MAX` limits all folds and their events beyond the pages, not counting the fold served last.
- *  Y5 a page that would begin in a removed part of the log begins with the first event that is left. Its reader sees the
- *     hole in the numbers, and announces a `gap`.
+ *  Y5 a page that would begin in a removed part of the log begins with the first event that is left. The reader of the
+ *     page sees that numbers are missing, and announces a `gap`.
  */
 import { BYTES_PER_TOKEN, REPLAYS_BYTES_MAX, REPLAYS_MAX } from '../../base/bounds.ts';
 import type { SessionEvent } from '../../events/event.ts';

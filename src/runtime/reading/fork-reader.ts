@@ -2,7 +2,7 @@
  * Reads the beginning of a fork from one of two places. These are the fork's stored copy, and the log of the session it
  * was forked from, up to the fork's marker.
  *
- * Invariant: K5 a log that forks share, or its older part, is removed only after their beginnings are stored
+ * Invariant: K5 a log that forks share, or its older part, is removed only after the forks' beginnings are stored
  * (`fork-roots.ts`), so one of the two places always has a fork's beginning.
  */
 import { isRecord } from '../../base/json.ts';

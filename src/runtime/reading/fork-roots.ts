@@ -1,6 +1,7 @@
 /**
- * Runs before a log that forks share is removed, or its older part: the beginning of each fork is stored separately (K5).
- * One pass over the log finds all beginnings. Each fork has a separate stored text, which is removed with the fork.
+ * Runs before a log that forks share, or its older part, is removed: the beginning of each fork is stored separately
+ * (K5). One pass over the log finds all beginnings. Each fork has a separate stored text, which is removed with the
+ * fork.
  */
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
@@ -19,8 +20,8 @@ export interface ForkRoot {
 }
 
 /**
- * Stores the beginnings of this session's forks that still exist. Throws `Error` or `StoreCorruptError` when the
- * session's log cannot be read.
+ * Stores the beginnings of this session's forks that still exist, unless they are stored already. Returns the addresses
+ * of all of them. Throws `Error` or `StoreCorruptError` when the session's log cannot be read.
  */
 export function storeRoots(journal: Journal, state: SessionState, key: SessionKey): readonly ForkRoot[] {
   const roots: ForkRoot[] = [];
@@ -28,7 +29,7 @@ export function storeRoots(journal: Journal, state: SessionState, key: SessionKe
   for (const [fork, { name, key: forkKey }] of wanted) {
     const base = baseOf(journal, forkKey);
     if (base === undefined) continue;
-    // Its beginning was stored when the older part of this log was removed.
+    // The fork's beginning was stored when the older part of this log was removed, or the fork was moved.
     roots.push({ name, key: forkKey, base });
     wanted.delete(fork);
   }
@@ -69,7 +70,7 @@ function forksThere(
   return found;
 }
 
-/** The address of a fork's beginning, if it is stored by itself. */
+/** The address of a fork's beginning, if that is stored separately. */
 function baseOf(journal: Journal, key: SessionKey): string | undefined {
   const head = journal.head(key);
   return head === undefined ? undefined : decodeHead(head.data).base;

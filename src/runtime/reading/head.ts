@@ -27,7 +27,7 @@ export interface HeadData {
   readonly base?: string;
   /** The version of its agent that the session's turn needs; missing: any will do. */
   readonly needs?: string;
-  /** Epoch ms at which the first messages left the window that are still stored; missing: none did. */
+  /** Epoch ms at which the oldest stored messages outside the window left it; missing: there are none. */
   readonly departed?: number;
   /** True if an authentication failure blocks the session. `runtime.resume()` looks for these sessions. */
   readonly blocked?: true;
@@ -85,7 +85,7 @@ function earlierStatus(state: SessionStateName, blocked: true | undefined): Sess
   return state === 'idle' ? 'idle' : 'running';
 }
 
-/** The text of a head with other addresses of what is stored apart. Throws like `decodeHead`. */
+/** The text of a head in which each address of a snapshot or a beginning is replaced. Throws like `decodeHead`. */
 export function movedHead(text: string, moved: (address: string) => string): string {
   const { snapshot, base, ...head } = decodeHead(text);
   return encodeHead({

@@ -1,6 +1,6 @@
 /**
- * The state with which a session's log begins: empty, or the base that stands for a part that was removed
- * (`journal/log-starts.ts`). Everything that folds a log from its beginning starts here.
+ * The state with which a session's log begins: an empty state, or the base that replaces a removed part
+ * (`journal/log-starts.ts`). Code that folds a log from its beginning gets its first state from this file.
  */
 import { StoreCorruptError } from '../../base/errors.ts';
 import type { Journal } from '../../journal/journal.ts';
@@ -11,18 +11,21 @@ import { restoreState, snapshotState } from '../../session/state/snapshot.ts';
 import { emptyState, type SessionState } from '../../session/state/state.ts';
 import { decodeHead, type SnapshotReference } from './head.ts';
 
-/** The part of a journal that has the beginnings of logs. */
+/** The part of a journal from which the beginnings of logs are read. */
 export interface BeginningSource extends Pick<Journal, 'blob'> {
   readonly starts: Pick<Journal['starts'], 'of'>;
 }
 
-/** A state and the position of the last transition in it; 0: none. */
+/** A state, and the position of the last transition that it includes; 0: none. */
 export interface Beginning {
   readonly state: SessionState;
   readonly position: Position;
 }
 
-/** A base differs from every snapshot, so that a checkpoint never removes it as an outdated snapshot. */
+/**
+ * The text of a base begins with this, so that it differs from every snapshot. Otherwise both could have one address,
+ * and a checkpoint could remove the base as an outdated snapshot.
+ */
 const BASE_BEGINS = '{"base":1,"state":';
 
 /** The text of a base. */
@@ -30,7 +33,7 @@ export function encodeBase(state: SessionState): string {
   return `${BASE_BEGINS}${snapshotState(state)}}`;
 }
 
-/** The state of a base. `keepsAll`: for a state that is folded only to read all messages. Throws an Error. */
+/** The state of a base. `keepsAll`: the state is folded only to read all messages. Throws an Error for other texts. */
 export function decodeBase(text: string, keepsAll = false, media?: SharedMedia): SessionState {
   if (!text.startsWith(BASE_BEGINS)) throw new Error('the stored beginning of the log has an unknown format');
   const state = restoreState(text.slice(BASE_BEGINS.length, -1), media);
@@ -63,7 +66,7 @@ export function beginningOf(
   return { state: decodeBase(text, keepsAll, media), position: start.position };
 }
 
-/** The snapshot that a head names; undefined if it has none, or the log begins after it. */
+/** The snapshot that a head names; undefined if it names none, if it is not stored, or if the log begins after it. */
 export function snapshotOf(
   source: Pick<BeginningSource, 'starts' | 'blob'>,
   key: SessionKey,

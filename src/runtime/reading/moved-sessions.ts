@@ -1,4 +1,4 @@
-/** The parts of a move to other shards that know what a session consists of; see `journal/layout/move-sessions.ts`. */
+/** Reads sessions for a move to other shards. `journal/layout/move-sessions.ts` moves them, and cannot decode them. */
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionReading } from '../../journal/layout/move-sessions.ts';
 import type { Head, SessionKey } from '../../journal/position.ts';
@@ -9,7 +9,7 @@ import { decodeHead, movedHead } from './head.ts';
 import { headOf, withBase } from './session-head.ts';
 import { readActor } from './session-reader.ts';
 
-/** The answers to the questions of a move. */
+/** The functions that a move calls. */
 export const MOVED_SESSIONS: SessionReading = {
   moveHead: movedHead,
   sharedWith,
@@ -18,13 +18,13 @@ export const MOVED_SESSIONS: SessionReading = {
   withBase,
 };
 
-/** The session whose log the first entry of another continues; undefined if that has its own beginning. */
+/** The session whose log has the beginning of a fork with this first entry; undefined for other first entries. */
 function sharedWith(firstEntry: string): string | undefined {
   const [record] = decodeTransition(firstEntry).records;
   return record?.type === 'forked' && record.seed === undefined ? record.origin.session : undefined;
 }
 
-/** The text of a fork's beginning; undefined if it is stored apart already. */
+/** The text of a fork's beginning; undefined if that is stored separately already, or if the session is not a fork. */
 function beginning(journal: Journal, name: string, key: SessionKey): string | undefined {
   const head = journal.head(key);
   if (head !== undefined && decodeHead(head.data).base !== undefined) return undefined;

@@ -1,4 +1,4 @@
-/** The head of a session in memory, and of a fork whose beginning is stored apart. */
+/** Makes heads: of a session in memory, and of a fork whose beginning is stored separately. */
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
 import { defined } from '../../base/defined.ts';
 import type { Head } from '../../journal/position.ts';

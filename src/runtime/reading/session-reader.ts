@@ -89,7 +89,7 @@ export function foldEntry(
   }
 }
 
-/** Folds a whole log from its beginning, and notifies an observer. `keepsAll`: see `SessionState`. */
+/** Folds a log from its beginning, and notifies an observer. `keepsAll`: see `SessionState`. */
 export function foldWhole(
   journal: Journal,
   { id, key }: Pick<SessionActor, 'id' | 'key'>,

@@ -68,9 +68,9 @@ export class MessageSearch {
   /**
    * The messages that fit a query best, at most `limit`. `excluding`: a session whose window is not searched. The
    * window is its messages since the last eviction, or all messages if there was none. `trees`: roots of the trees to
-   * search; missing: all. `tenant`: only its
-   * sessions; empty: only sessions without a tenant. A query without terms finds nothing. Rejects with the error of a shard, with a retryable
-   * error when the thread died, and with `CancelledError` once the runtime is closed.
+   * search; missing: all. `tenant`: only this tenant's sessions; empty: only sessions without a tenant; missing: all. A
+   * query without terms finds nothing. Rejects with the error of a shard, with a retryable error when the thread died,
+   * and with `CancelledError` once the runtime is closed.
    */
   async search(
     text: string,

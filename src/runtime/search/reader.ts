@@ -101,7 +101,7 @@ async function fold(
       folded(place, row, () => apply(state, record, turn.at));
     }
   }
-  // Otherwise the rows may have begun later than the state.
+  // If the beginning was replaced during the fold, transitions between the base and the first row may be missing.
   if ((await startOf(ask, place)) !== start) throw replaced(place);
   return { row: last };
 }
@@ -143,14 +143,14 @@ async function startOf(ask: AskShard, { shard, session, key }: SessionPlace): Pr
   return known?.key === key ? known.start : undefined;
 }
 
-/** Works like `beginningOf`: gives a state the base of a log whose older part was removed. */
+/** Works like `beginningOf`: replaces a state by the base of a log whose older part was removed. */
 async function plantBase(ask: AskShard, place: SessionPlace, state: SessionState, address: string): Promise<void> {
   const text = await shippedBlob(address, (offset) => ask(place.shard, 'search.blob', { address, offset }));
   if (text === undefined) throw replaced(place);
   folded(place, 0, () => Object.assign(state, decodeBase(text, state.keepsAll)));
 }
 
-/** The older part of the log was removed during the read. The next pass reads the session again. */
+/** The error when the older part of the log was removed during the read. The next pass reads the session again. */
 function replaced(place: SessionPlace): StoreCorruptError {
   return corrupt(place, 0, new Error('the beginning of the log was replaced while it was read'));
 }

@@ -1,14 +1,14 @@
 /**
- * The stored drafts of model calls: the text that a call has streamed, for people, until the log says how the call
- * ended.
+ * The stored drafts of model calls. A draft keeps the text that a call has streamed, for people to read, until the log
+ * says how the call ended.
  *
  * Owns: which stored drafts belong to calls in flight, and which to calls that ended with their process. Does not own:
  * the drafts' text, which is in the journal; the calls; the records about lost answers.
  * Invariants:
  *  D1 a draft is removed in the append of the transition that says how its call ended. So a crash leaves the draft or
- *     the record, never both: the tokens of a lost answer count once;
- *  D2 a draft of a call that ended with its process is recorded as lost by the next transition of its session, before
- *     the transition's inputs;
+ *     the record, never both, and the tokens of a lost answer count once;
+ *  D2 a draft of a call that ended with its process is recorded as lost when inputs are next submitted to its session,
+ *     before these inputs;
  *  D3 writing a draft makes no caller wait, and starts at most one flush for all drafts of a tick.
  */
 import { z } from 'zod';
@@ -42,9 +42,9 @@ export class AnswerDrafts {
   readonly #commits: CommitQueue;
   /** The calls in flight that have a stored draft, by their sessions. */
   readonly #live = new Map<SessionKey, { readonly call: DraftedCall; readonly draft: DraftText }>();
-  /** Sessions whose stored draft is of a call that ended with its process (D2). */
+  /** Sessions whose stored draft belongs to a call that ended with its process, or whose session left memory (D2). */
   #lost = new Set<SessionKey>();
-  /** Sessions whose draft leaves with their next records (D1). */
+  /** Sessions whose draft is removed with their next records (D1). */
   readonly #ending = new Set<SessionKey>();
 
   constructor(journal: Journal, commits: CommitQueue) {
@@ -52,39 +52,39 @@ export class AnswerDrafts {
     this.#commits = commits;
   }
 
-  /** Called at open, and when the store takes writes again: every stored draft is of a call that is over. */
+  /** Called at open, and when the store takes writes again. All calls with a stored draft have ended by then. */
   load(): void {
     this.#live.clear();
     this.#ending.clear();
     this.#lost = new Set(this.#journal.drafts.keys());
   }
 
-  /** Stores the draft of a call in flight in place of the session's earlier one. */
+  /** Stores the draft of a call in flight. It replaces the session's earlier draft. */
   note(call: DraftedCall, draft: DraftText): void {
     const { halfStep, attempt, turn } = call;
     if (this.#journal.nameOf(call.key) !== call.session) return;
     this.#journal.drafts.put(call.key, JSON.stringify({ halfStep, attempt, turn, ...draft }));
     this.#live.set(call.key, { call, draft });
-    // No caller waits for this item, so it waits for the next flush, with all other drafts of this moment.
+    // No caller waits for this item. One flush, which may wait for other commits, takes all drafts of this tick (D3).
     this.#commits.add({ release: () => undefined, refuse: () => undefined }, true);
   }
 
-  /** The next records of the session say how the call ended. */
+  /** Called when a call has ended. The next records of its session say how. */
   ending({ key, id }: DraftedCall): void {
     if (this.#live.get(key)?.call.id === id) this.#ending.add(key);
   }
 
-  /** The session left memory while its call was in flight. */
+  /** Called when a session has left memory while its call was in flight. */
   abandoned({ key, id }: DraftedCall): void {
     if (this.#live.get(key)?.call.id !== id) return;
     this.#live.delete(key);
-    // A session that was deleted has none any more.
+    // The draft of a deleted session was removed with the session.
     if (this.#journal.drafts.get(key) !== undefined) this.#lost.add(key);
   }
 
   /**
-   * Removes the drafts that the records about to be appended make obsolete (D1). It precedes the append, which may close
-   * the batch that both must be in.
+   * Called before records are appended. Removes the drafts that these records make obsolete (D1). The removal comes
+   * first, because the append may close the batch, and both must be in one batch.
    */
   settle(actors: Iterable<{ readonly actor: SessionActor }>): void {
     if (this.#ending.size === 0) return;
@@ -96,12 +96,12 @@ export class AnswerDrafts {
     }
   }
 
-  /** Called when a transition threw and appended nothing: the next one of these sessions records their drafts. */
+  /** Called when a transition threw and appended nothing. The next transition records the drafts as lost (D2). */
   unsettled(actors: Iterable<SessionActor>): void {
     for (const { key } of actors) if (this.#ending.delete(key) && this.#live.delete(key)) this.#lost.add(key);
   }
 
-  /** The inputs of a session's transition, after what a call that ended with its process had streamed (D2). */
+  /** The inputs of a session's transition, after an input with the text of a call that ended with its process (D2). */
   withLost({ key }: SessionActor, inputs: readonly Input[]): readonly Input[] {
     if (!this.#lost.has(key)) return inputs;
     const stored = this.#stored(key);
@@ -113,7 +113,7 @@ export class AnswerDrafts {
     return [{ type: 'answerLost', ...stored, reason: 'restart' }, ...inputs];
   }
 
-  /** The draft of the session's call that the log does not mention yet; undefined if it has none. */
+  /** The draft of the session's call whose end is not in the log yet; undefined if there is none. */
   of({ key }: SessionActor): AnswerDraft | undefined {
     const live = this.#live.get(key);
     if (live !== undefined) return shown({ ...live.draft, turn: live.call.turn });

@@ -146,8 +146,8 @@ export class Checkpointer {
   }
 
   /**
-   * Called when the older part of a session's log is removed, before the record that says so. The session's snapshot may
-   * have the removed messages, so it leaves with the same append.
+   * Called when the older part of a session's log is removed, before the record of the removal is appended. The
+   * session's snapshot may contain removed messages, so the same append removes the snapshot.
    */
   withoutSnapshot(actor: SessionActor): void {
     const { snapshot } = actor;

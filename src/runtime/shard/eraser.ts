@@ -38,7 +38,7 @@ export interface EraserParts {
 
 /**
  * The name of a session in the files of its results. Keys are not reused, so no later session has it. A session that
- * was moved to another shard keeps the name of its results.
+ * was moved to another shard keeps this name.
  */
 export function resultOwner(journal: Pick<Journal, 'originOf'>, shard: number, key: SessionKey): string {
   return journal.originOf(key) ?? `${shard}-${key}`;

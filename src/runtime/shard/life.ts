@@ -115,7 +115,7 @@ export class Life {
     });
   }
 
-  /** Called after a transition: something may become old. */
+  /** Called after a transition, whose data may become old later. */
   changed(): void {
     this.#retention?.changed();
   }

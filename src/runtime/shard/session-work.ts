@@ -97,7 +97,7 @@ export class SessionWork {
       ended: (call) => place.drafts.ending(call),
       abandoned: (call) => place.drafts.abandoned(call),
       givenUp: ({ session, key }, lost) => {
-        // The session may have been deleted since, and another one may have its name.
+        // The session may have been deleted in the meantime, and another session may have its id.
         if (parts.journal.nameOf(key) === session) place.submit(session, [lost]);
       },
       settings: parts.settings,

@@ -74,7 +74,7 @@ export interface ShardParts {
   readonly catalog: AgentCatalog;
   readonly settings: Settings;
   readonly limits: Limits;
-  /** How long data is kept; missing: as long as its session. */
+  /** How long data is kept; missing: as long as its session exists. */
   readonly retention?: Retention | undefined;
   /** The names of the providers. */
   readonly providers: readonly string[];

@@ -17,8 +17,9 @@ export interface WebhookCursor {
   /** A position in the log of each shard. */
   readonly positions: readonly number[];
   /**
-   * The positions of earlier layouts of the store that may lie after `positions`, one list for each layout. The length
-   * of a list is its number of shards. Notices up to the position of their session's shard then are delivered as well.
+   * Positions in earlier layouts of the store, which may be after `positions`. There is one list for each layout, with
+   * a position for each shard of that layout. A session's notices are also delivered up to the position of the shard
+   * that the session had in that layout.
    */
   readonly former?: readonly (readonly number[])[] | undefined;
   readonly behind: readonly SavedLane[];
@@ -73,14 +74,14 @@ export function decodeCursor(text: string | undefined): WebhookCursor | undefine
 }
 
 /**
- * The text of a cursor for a store whose sessions were moved to `shards` shards. No notice is skipped, and none that was
- * delivered is delivered again. A text that is not a cursor is returned unchanged.
+ * The text of a cursor for a store whose sessions were moved to `shards` shards. With it, no notice is skipped, and no
+ * notice that the cursor counts as delivered is delivered again. A text that is not a cursor is returned unchanged.
  */
 export function movedCursor(text: string, shards: number, moved: MovedSessions): string {
   const cursor = decodeCursor(text);
-  // A cursor of yet another layout cannot be used. It is reported when the webhook is opened.
+  // A cursor of a third layout cannot be used. That is reported when the webhook is opened.
   if (cursor === undefined || cursor.positions.length !== moved.ends.length) return text;
-  // A store that refused writes may have counted positions that its log never had. Later transitions get these.
+  // While a store refuses writes, a cursor may reach positions that the log never gets. Later transitions get them now.
   const former = cursor.positions.map((position, shard) => Math.min(position, moved.ends[shard] ?? 0));
   return encodeCursor({
     ...cursor,

@@ -319,7 +319,7 @@ export class Webhook {
     }
   }
 
-  /** The positions of earlier layouts, while the log of a shard is not read beyond them. */
+  /** The positions in earlier layouts, until the logs of all shards have been read up to the last of them. */
   #needed(positions: readonly number[]): Pick<WebhookCursor, 'former'> {
     const last = Math.max(0, ...this.#former.flat());
     return positions.every((position) => position >= last) ? {} : { former: this.#former };

@@ -66,8 +66,8 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
 }
 
 /**
- * A model call ended without an answer. An interrupted call may be recorded after the next turn has begun; then the
- * text is in the event alone.
+ * A model call ended without an answer. The record of an interrupted call may come after the next turn has begun.
+ * Then only the event has the text, and the state keeps no draft of it.
  */
 export function applyLost(fold: Fold, record: RecordOf<'lost'>): void {
   const { state } = fold;

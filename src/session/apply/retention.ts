@@ -3,7 +3,9 @@ import { withoutArchived } from '../rules/eviction.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { Fold } from './fold.ts';
 
-/** Archived messages leave the memory. The older part of the log leaves with this record, in one write. */
+/**
+ * Removes archived messages from memory. The write that appends this record also removes the older part of the log.
+ */
 export function applyHistoryRemoved(fold: Fold, { before, firstEvent, archives }: RecordOf<'historyRemoved'>): void {
   Object.assign(fold.state, withoutArchived(fold.state, { before, firstEvent, archives }));
 }

@@ -86,9 +86,9 @@ export function decideAnswer(
 }
 
 /**
- * Records an answer that is lost: its call streamed a part of it, and ended without one. The text is kept for people and
- * never becomes a message. The tokens that the provider reported count, because they are paid for. Other inputs decide
- * what happens to the half-step.
+ * Records a lost answer: its call had begun to answer, and ended without an answer. The text is kept for people and
+ * never becomes a message. The tokens that the provider reported count, because they are paid for. Other inputs
+ * decide what happens to the half-step.
  */
 export function decideLostAnswer(lost: LostAnswer, environment: Environment): Decision {
   const { halfStep, attempt, turn, reason, text, thinking, truncated, usage } = lost;

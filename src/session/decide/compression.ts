@@ -259,7 +259,7 @@ function pulledBack(size: number): number {
   return Math.min(Math.max(Math.floor(size / 2), 4), Math.min(size - 2, PULLED_BACK_MAX));
 }
 
-/** Old history is removed once for each moment: a removal that reaches no further changes nothing. */
+/** Records the removal of old history. A removal that reaches no further than the last one changes nothing. */
 export function decideRemoveHistory(
   { removed }: SessionState,
   { history }: Extract<Input, { type: 'removeHistory' }>,

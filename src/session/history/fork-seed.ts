@@ -67,7 +67,7 @@ export function plantSeed(state: SessionState, seed: ForkSeed): void {
   if (state.keepsAll) [state.messages, state.hidden] = [everyMessage(state).slice(), []];
   state.goal = goal === undefined ? undefined : { ...goal };
   state.tasks = restoreTasks(tasks);
-  // A beginning that an earlier version stored does not have the times.
+  // A seed that an earlier version stored lacks the times of its compressions.
   const made = compactions.map(([number, { task, at }]) => [number, { task, at: at ?? state.createdAt }] as const);
   state.compactions = new Map(made);
   state.departures = [...new Set(made.map(([, { at }]) => at))].sort((a, b) => a - b).slice(-DEPARTURES_MAX);

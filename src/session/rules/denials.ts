@@ -11,7 +11,7 @@ export interface DeniedCall {
   readonly call: OpenCall;
   readonly content: string;
   readonly reason?: string;
-  /** The author of the denial; missing: the runtime ends the call. */
+  /** The author of the denial; missing: the caller named none, or the runtime ends the call. */
   readonly by?: string;
 }
 

@@ -4,8 +4,9 @@
  * fraction of the token budget (`evictionFraction`). Each batch opens an epoch, within which the beginning of a request
  * is byte-stable (A8). Pure.
  *
- * At the end: which part of a history left the window so long ago that it may be removed. The window is that of the
- * active branch. Messages of other branches stay, but a branch that returns lacks the messages that were removed.
+ * The last part of the file decides which old history may be removed: messages that left the window of the active
+ * branch long ago. Messages that only other branches show stay. A branch that becomes active later lacks the removed
+ * messages.
  */
 import { DEPARTURES_MAX } from '../../base/bounds.ts';
 import { chainOf, taskOf } from '../history/tasks.ts';
@@ -122,8 +123,9 @@ export type Remaining = Pick<
 >;
 
 /**
- * The times with one more. Beyond the bound every second of the others is forgotten, but never the first. So the first
- * is exact, and a later removal comes late by a part of the time since then.
+ * Adds a time to the times at which messages left the window. Beyond the bound, every second time is forgotten, but
+ * never the first or the new one. So the first removal comes when it is due. A later removal may come late, because
+ * the time of a departure between two remembered ones is forgotten.
  */
 export function withDeparture(departures: readonly number[], at: number): readonly number[] {
   if (departures.at(-1) === at) return departures;
@@ -131,12 +133,14 @@ export function withDeparture(departures: readonly number[], at: number): readon
   return all.length <= DEPARTURES_MAX ? all : all.filter((_, index) => index % 2 === 0 || index === all.length - 1);
 }
 
-/** The first time at which messages left the window that are still there; undefined if there are none. */
+/** The first time at which messages left the window that are not removed yet; undefined if there are none. */
 export function firstDeparture({ departures, removed }: SessionState): number | undefined {
   return departures.find((at) => removed === undefined || at >= removed.before);
 }
 
-/** The state's members without the messages that compressions of the active branch archived before a moment. */
+/**
+ * The members of a state after a removal: without messages that the active branch archived before `removed.before`.
+ */
 export function withoutArchived(state: SessionState, removed: NonNullable<SessionState['removed']>): Remaining {
   const { before } = removed;
   const chain = chainOf(state.tasks, state.tasks.active);
@@ -159,7 +163,7 @@ export function withoutArchived(state: SessionState, removed: NonNullable<Sessio
     });
   };
   const hidden = kept(state.hidden);
-  // A state that keeps all messages has the archived ones among the others.
+  // A state with `keepsAll` has the archived messages in `messages`.
   const messages = state.keepsAll ? kept(state.messages) : state.messages;
   const callIds = new Set(state.callIds);
   for (const { type, toolUseId } of gone)

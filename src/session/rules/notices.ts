@@ -58,7 +58,7 @@ export interface NoticeWish {
   readonly events: readonly Notice['type'][];
   /** True if the ends of sub-agents' turns are wanted too. Waiting calls of every session are wanted. */
   readonly children: boolean;
-  /** Only notices of this tenant's sessions; missing: of all sessions. */
+  /** The tenant whose sessions' notices are wanted; missing: those of all sessions. */
   readonly tenant?: string;
 }
 

@@ -301,7 +301,7 @@ export type Input =
   /** The `upgrade` function has returned the edits with which the session moves to the current version. */
   | UpgradeAnswer
   | { readonly type: 'recover' }
-  /** A model call ended after its answer had begun, and without an answer. */
+  /** A model call ended without an answer, after its answer had begun. */
   | ({ readonly type: 'answerLost' } & LostAnswer)
   /** The results of these calls are lost: no pool holds the calls any more, and no result has come. */
   | { readonly type: 'heal'; readonly callIds: readonly string[] }

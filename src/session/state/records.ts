@@ -172,8 +172,9 @@ export type SessionRecord =
       readonly blocks?: boolean;
     }
   /**
-   * A model call ended after its answer had begun, and without an answer. `turn`: the number of its turn. `text`: what
-   * it streamed, at most `DRAFT_CHARACTERS_MAX` with `thinking`. `usage`: the tokens that the provider reported.
+   * A model call ended without an answer, after its answer had begun. `turn`: the number of its turn. `text`: the
+   * streamed text. `text` and `thinking` together have at most `DRAFT_CHARACTERS_MAX`. `truncated`: the call streamed
+   * more. `usage`: the tokens that the provider reported.
    */
   | {
       readonly type: 'lost';
@@ -209,7 +210,7 @@ export type SessionRecord =
   | { readonly type: 'poisoned'; readonly id: number; readonly error: ErrorShape; readonly announced?: true }
   /** A dead letter was dropped on request. */
   | { readonly type: 'letterDropped'; readonly id: number }
-  /** History that left the window before a moment is gone, and with it the older part of the log. */
+  /** The history that left the window before a moment was removed, with the older part of the log. */
   | ({ readonly type: 'historyRemoved' } & RemovedHistory)
   | { readonly type: 'interrupted'; readonly reason?: string }
   /** The model call in flight was cancelled on request, and the turn ends as cancelled. */
@@ -314,7 +315,10 @@ export type SessionRecord =
       readonly input?: unknown;
       readonly answer?: string;
       readonly response?: ElicitationResponse;
-      /** The author of the decision, as the caller named it. Such a record publishes `approval.decided`. */
+      /**
+       * The author of the decision, as the caller named it. Only a record with an author publishes
+       * `approval.decided`.
+       */
       readonly by?: string;
     }
   /**

@@ -52,7 +52,7 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
   const state: SessionState = Object.assign(emptyState(plain.id), plain, {
     // Heads written before compression existed have none.
     compactions: new Map(
-      // Snapshots of earlier versions do not have the time. The last change is a time at which they were made already.
+      // Snapshots of earlier versions lack the times of compressions. `updatedAt` is the latest possible time.
       (plain.compactions as [number, { task: number | undefined; at?: number }][] | undefined)?.map(
         ([number, made]) => [number, { task: made.task, at: made.at ?? plain.updatedAt }],
       ) ?? [],
@@ -92,7 +92,7 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
     state.spoken = undefined;
     state.last ??= lastTurnBefore(state);
   }
-  // Messages that left the window before an older snapshot did so at an unknown time, at the latest now.
+  // An older snapshot does not say when messages left the window. `updatedAt` is the latest possible time.
   if (!('departures' in plain) && (state.floor > 0 || state.compactions.size > 0)) state.departures = [state.updatedAt];
   for (const child of state.children.values()) {
     if (!isOpenChild(child)) continue;

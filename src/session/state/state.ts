@@ -277,9 +277,9 @@ export interface SessionState {
    * Never true for a session that runs.
    */
   keepsAll: boolean;
-  /** Compressions by number, each with the task in which it was made, and its epoch ms. */
+  /** Compressions by number, each with its task and with the epoch ms at which it was made. */
   compactions: Map<number, { readonly task: number | undefined; readonly at: number }>;
-  /** Epoch ms at which messages left the window, ascending: see `rules/eviction.ts`. */
+  /** Epoch ms at which messages left the window, oldest first; not all are remembered (see `rules/eviction.ts`). */
   departures: readonly number[];
   /** The part of the history that was removed because of its age; undefined: nothing. */
   removed: RemovedHistory | undefined;
@@ -309,7 +309,7 @@ export interface SessionState {
   /** Every tool-use id in `messages` and `hidden`. If a model repeats one of these ids, the new id is rewritten. */
   callIds: Set<string>;
   current: CurrentCall | undefined;
-  /** The text of a lost answer, until the session's model answers again or its next half-step begins. */
+  /** The text of a lost answer, until the model answers again or the next half-step begins. */
   draft: AnswerDraft | undefined;
   turn: RunningTurn | undefined;
   keys: Map<string, { readonly id: number; readonly fingerprint: string; readonly seq: number }>;

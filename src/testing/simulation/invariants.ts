@@ -50,13 +50,14 @@
  *      receipt names the letter's new entry (checked by `letters/dead-letters.ts`);
  *  I32 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
  *      of that version; a turn begins with the current one (checked in `versions/`);
- *  I33 old history leaves the log and its rows, and a log without it gives the state that the whole log gave (checked by
+ *  I33 old history leaves the log and its rows; a log without it gives the same state as the whole log (checked by
  *      `families/retention.ts` and `store-reading.ts`);
- *  I34 a lost answer is the beginning of what one call streamed, with the tokens that the model counted, and is recorded
- *      once; no draft outlives the answer of its half-step or its session (checked by `families/drafts.ts`);
+ *  I34 a lost answer is the beginning of the text that one call streamed, with the tokens that the model counted, and
+ *      is recorded once; no draft outlives its session or the answer of its half-step (checked by
+ *      `families/drafts.ts`);
  *  I35 a change of the number of shards keeps each session as it was (checked by `layouts/layout-changes.ts`);
- *  I37 a view of a tenant shows every session of that tenant and nothing of another one, and deletes none of another one
- *      (checked by `tenants/tenant-actions.ts`).
+ *  I37 the view of a tenant shows every session of that tenant, and neither shows nor deletes a session outside that
+ *      tenant (checked by `tenants/tenant-actions.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';

@@ -114,7 +114,7 @@ export interface CallFact {
   isLeft: boolean;
 }
 
-/** The text and tokens that a model call streams. */
+/** The text that a model call streams, and the tokens that it reports meanwhile. */
 export interface StreamedCall {
   readonly text: string;
   /** Missing: the call reports no tokens before its end. */
@@ -159,7 +159,7 @@ export class Ledger {
   readonly calls: Map<string, CallStory[]> = new Map();
   /** The number of calls that the model refused because of their credentials, by session. */
   readonly refusals: Map<string, number> = new Map();
-  /** The calls that streamed something, by session. */
+  /** The calls that began to stream, by session. */
   readonly streams: Map<string, StreamedCall[]> = new Map();
   /** Sessions whose deletion was requested; true if the deletion was acknowledged. */
   readonly deleted: Map<string, boolean> = new Map();
@@ -195,7 +195,7 @@ export class Ledger {
     this.refusals.set(session, (this.refusals.get(session) ?? 0) + 1);
   }
 
-  /** A call of a session streams its answer. */
+  /** Notes a call of a session that streams its answer. */
   streamed(session: string, call: StreamedCall): void {
     const known = this.streams.get(session);
     if (known === undefined) this.streams.set(session, [call]);

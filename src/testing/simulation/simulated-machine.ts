@@ -73,7 +73,7 @@ export interface MachineParts {
 
 /** See the file header. */
 export class SimulatedMachine {
-  /** One store per shard. `changeLayout` changes it. */
+  /** One store per shard. `changeLayout` replaces them. */
   readonly stores: MemoryStore[];
   /** The result store's simulated disk. */
   readonly results: SimulatedResults = new SimulatedResults();
@@ -110,7 +110,7 @@ export class SimulatedMachine {
     return { incarnation: this.incarnationOf(session), storedRow, process, attempt, atMs };
   }
 
-  /** Puts other stores in place of those of before, between two lives. */
+  /** Replaces the stores, between two lives. */
   changeLayout(stores: readonly MemoryStore[], moved: MovedSessions): void {
     const incarnation = Math.max(...this.#incarnations);
     this.stores.splice(0, this.stores.length, ...stores);

@@ -46,9 +46,11 @@ export class StoreReader {
   #positions: Position[];
   readonly #rendering: RenderingAt | undefined;
   #stories = new Map<string, SessionStory>();
-  /** The transitions of each session, by shard and key, also those that were removed since; undefined: none are. */
+  /**
+   * The transitions of each session, by shard and key, also those removed since; undefined if none are ever removed.
+   */
   readonly #turns: Map<string, KnownTurns> | undefined;
-  /** The same by name, as of the last change of the layout. */
+  /** The same by name, as they were at the last change of the layout. */
   #turnsBefore: ReadonlyMap<string, KnownTurns> = new Map();
 
   /**
@@ -103,7 +105,7 @@ export class StoreReader {
     return { stories: this.#stories, changed, differing, misstated, names };
   }
 
-  /** The whole log of a session, with what was removed of it after an earlier reading (I33). */
+  /** The whole log of a session, with the part that was removed after an earlier reading (I33). */
   #turnsOf(journal: Journal, shard: number, key: SessionKey, name: string): Iterable<StoredTransition> {
     if (this.#turns === undefined) return turnsOf(journal, key);
     const place = `${shard}/${key}`;
@@ -115,7 +117,7 @@ export class StoreReader {
     return turns;
   }
 
-  /** Called when the stores were changed for those of another layout: everything is read again. */
+  /** Called after a change of the layout replaced the stores. The next reading reads everything again. */
   moved(): void {
     this.#positions = this.#stores.map(() => 0);
     this.#turnsBefore = new Map(Array.from(this.#turns?.values() ?? [], (each) => [each.name, each]));

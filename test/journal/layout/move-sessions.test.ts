@@ -1,4 +1,4 @@
-/** Sessions are moved to other shards: what must be the same afterwards, over stores in memory. */
+/** The move of sessions to another number of shards, over stores in memory: the facts that must be the same afterwards. */
 import { expect, test } from 'vitest';
 import { shardOf } from '../../../src/base/ids.ts';
 import type { Journal } from '../../../src/journal/journal.ts';
@@ -8,7 +8,7 @@ import { MemoryStore, openMemoryEngine, openMemoryJournal } from '../../../src/j
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
 const MEDIUM = Buffer.alloc(6_000, 'x').toString('base64');
 
-/** Heads are the address of a blob; no session is a fork. */
+/** The data of each head is the address of a blob, and no session is a fork. */
 const reading: SessionReading = {
   moveHead: (data, moved) => moved(data),
   sharedWith: () => undefined,
@@ -29,7 +29,10 @@ async function moved(
   return { made, result };
 }
 
-/** A store whose sessions have `turns` entries each, the last of them after the checkpoint. */
+/**
+ * A store whose sessions have `turns - 1` entries each before a checkpoint that covers all of them. The sessions `a` and
+ * `h` have one more entry, after the checkpoint.
+ */
 async function filled(turns: number): Promise<MemoryStore> {
   const store = new MemoryStore();
   const journal = openMemoryJournal({ store });
@@ -58,7 +61,7 @@ function textOf(journal: Journal, name: string): string {
   ]);
 }
 
-test('Y1, Y3: entries keep their positions, media and heads, over several moves; later positions are higher in every shard', async () => {
+test('Y1, Y3: sessions keep their positions, media and heads over several moves, and no shard gives out an earlier position again', async () => {
   let stores: readonly MemoryStore[] = [await filled(4)];
   const [first] = stores.map((store) => openMemoryJournal({ store }));
   const before = new Map(NAMES.map((name) => [name, first === undefined ? '' : textOf(first, name)]));
@@ -75,7 +78,7 @@ test('Y1, Y3: entries keep their positions, media and heads, over several moves;
   }
 });
 
-test('Y2: keys are new and above all of before; the first place of a session is kept until it is erased', async () => {
+test('Y2: each session gets a key above all earlier keys; its first place is kept until it is erased', async () => {
   const { made, result } = await moved([await filled(2)], 2);
   const again = await moved(made, 1);
   const journal = openMemoryJournal({ store: again.made[0] ?? new MemoryStore() });
@@ -105,7 +108,7 @@ test('Y4: the next open reads the sessions that the checkpoint did not cover, an
   expect(read.sort()).toEqual(['a', 'h']);
 });
 
-test('Y1: of a session that is being erased only its note moves, without its rows', async () => {
+test('Y1: only the note of a session that is being erased moves, and none of its rows', async () => {
   const store = await filled(3);
   const journal = openMemoryJournal({ store });
   const [gone = 0, heir = 0] = ['b', 'g'].map((name) => journal.keyOf(name) ?? 0);

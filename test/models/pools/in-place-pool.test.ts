@@ -340,7 +340,7 @@ describe('drafts (P9)', () => {
     return { pool, clock, held, drafts, completions };
   }
 
-  it('a call reports what is new once a second, wanted or not, and the rest with its failure', async () => {
+  it('a call reports new text and tokens once a second, also if no one wants deltas, and the last part with its failure', async () => {
     for (const wantsDeltas of [false, true]) {
       const { pool, clock, held, drafts, completions } = drafted();
       pool.call(call(1, { wantsDeltas }));

@@ -1,6 +1,6 @@
 /**
  * Goal: a decision that names its author is in the log with that author, and `approval.decided` publishes it. A decision
- * without an author publishes what it did before, so the events of older logs keep their numbers.
+ * without an author publishes no further event, so the events of older logs keep their numbers.
  */
 import { expect, test } from 'vitest';
 import { agent, type Runtime, type SessionEvent, tool } from '../../../src/index.ts';
@@ -12,7 +12,7 @@ import { eventually, failure, history } from '../../support/runtime-kit.ts';
 const kit = serverKit();
 const pay = tool({ name: 'pay', description: 'Pays.', effect: 'keyed', input: { type: 'object' }, run: () => 'paid' });
 const agents = [agent({ name: 'clerk', tools: [pay, askHuman()], approve: ['pay'] })];
-/** Calls `pay` for a message with `pay`, `ask_human` for one with `ask`, once for each turn. */
+/** Calls `pay` if the last message has `please pay`, and `ask_human` if it has `please ask`. Otherwise answers. */
 const provider = scripted(({ messages }) => {
   const last = JSON.stringify(messages.at(-1));
   if (last.includes('please pay')) return { toolUse: { name: 'pay', input: { euros: 5 } } };

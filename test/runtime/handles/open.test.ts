@@ -127,7 +127,7 @@ test('each :memory: store is new', async () => {
   expect(await other.sessions.get('s')).toBeUndefined();
 });
 
-test('a store keeps its number of shards without the option, and inline; another option changes it', async () => {
+test('without the option, and inline, a store keeps its number of shards; another number in the option changes it', async () => {
   const directory = await kit.directory();
   const first = await kit.open({ directory, provider, threads: { sessions: 2 } });
   expect(first.info()).toMatchObject({ shards: 2, threads: { sessions: 2 } });

@@ -1,7 +1,7 @@
 /**
  * Goal: G45. A reader of one tenant is never shown anything of another one, and cannot find out whether a session of
- * another one exists. Method: every public method of a view is walked over a store of two tenants, in which all that the
- * other tenant has contains a canary.
+ * another one exists. Method: every public method of a view is walked over a store of two tenants. All texts and ids of
+ * the other tenant have a canary.
  */
 import { expect, test } from 'vitest';
 import type { Session, SessionEvent } from '../../../src/index.ts';
@@ -84,7 +84,7 @@ test.each(MATRIX)('G45: no read of a tenant shows another one: %o', async (threa
   for (const [name, read] of Object.entries(READS)) {
     const values = await read(tenant);
     expectNoOther(values, name);
-    // The walk is worth nothing if a method answers with nothing.
+    // A method that answers with nothing would pass the check above.
     if (name !== 'delete') expect(JSON.stringify(values)).toContain(name === 'search' ? 'heron' : 'acme~');
   }
   expect((await runtime.sessions.list({ order: 'id', parent: null })).map(({ id }) => id)).toEqual([
@@ -112,7 +112,7 @@ test('G45: a session of another tenant is answered as one that does not exist', 
   expect(await runtime.sessions.get(`${OTHER}~chat`)).toMatchObject({ id: `${OTHER}~chat` });
 });
 
-test('an id without a tenant is one of the view, and the same id may be in each tenant', async () => {
+test('a view takes an id without a tenant as one of its own, so two tenants may use the same id', async () => {
   const runtime = await kit.open({ provider, agents: [clerk] });
   expect(await runtime.tenant('a').session('x').ask('one')).toBe('noted one');
   expect(await runtime.tenant('b').session('x').ask('two')).toBe('noted two');
@@ -122,7 +122,7 @@ test('an id without a tenant is one of the view, and the same id may be in each 
   expect((await runtime.sessions.list()).map(({ id }) => id)).toEqual(['b~x']);
 });
 
-test('children and forks are of the tenant of their session, also after a restart', async () => {
+test('children and forks belong to the tenant of their session, also after a restart', async () => {
   const directory = await kit.directory();
   const runtime = await kit.open({ provider, agents: [clerk], directory });
   const session = runtime.tenant('acme').session('chat', 'clerk');
@@ -148,7 +148,7 @@ test.each(['', 'a~b', 'a:b', '-a', 'a'.repeat(65), 'ä'])('the tenant name %j is
   expect(() => runtime.tenant(name)).toThrow(expect.objectContaining({ code: 'invalid_name' }));
 });
 
-test('the model of a session finds and views messages of its tenant alone, whatever the scope', async () => {
+test('the model of a session finds and views only messages of its own tenant, whatever the scope', async () => {
   const scopes = ['all' as const, () => ['globex~chat', 'chat']];
   for (const scope of scopes) {
     const runtime = await openTenants(kit, { search: { scope } });
@@ -164,7 +164,7 @@ test('the model of a session finds and views messages of its tenant alone, whate
   }
 });
 
-test('a reader of a tenant loses no event to another one that publishes much', async () => {
+test('a reader of a tenant loses no event if another tenant publishes much', async () => {
   const runtime = await kit.open({ provider, agents: [clerk] });
   const events = runtime.tenant('acme').events();
   const first = events.next();

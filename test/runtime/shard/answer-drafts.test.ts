@@ -1,5 +1,5 @@
 /**
- * Goal E6, fault F03: the text that a model call has streamed is seen after a crash, an interrupt, a failure and a close,
+ * Goal E6, fault F03: the text that a model call has streamed is shown after a crash, an interrupt, a failure and a close,
  * and never becomes a message. The tokens of a lost answer count once (D1 to D3 of `answer-drafts.ts`).
  */
 import { describe, expect, test } from 'vitest';
@@ -71,7 +71,7 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
     await shown(first.session('s'));
     expect((await first.session('s').state()).draft).toEqual({ turn: 'turn-1', text: CANARY, thinking: 'hm' });
     expect((await first.session('s').usage()).input_tokens).toBe(0);
-    // The draft is durable a moment after it is shown.
+    // `state()` shows a draft before it is durable. This commit comes after it.
     await first.session('other').send('a commit behind it');
     const copy = await kit.crashed(directory);
 

@@ -1,4 +1,4 @@
-/** `compact`, and the compaction at `open`: what becomes small, what stays, and what a crash leaves. */
+/** `compact`, and the compaction at `open`: files become small, contents stay, and a crash leaves a whole store. */
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -17,7 +17,7 @@ async function erased(runtime: Runtime): Promise<void> {
   await eventually(() => runtime.metrics().sessionsErasing === 0);
 }
 
-/** A store of two shards that had large sessions and has small ones. `bytes`: about how many were deleted. */
+/** A store of two shards with small sessions, after large ones of about `bytes` in all were deleted. */
 async function emptied(bytes: number): Promise<string> {
   const directory = await kit.directory();
   const runtime = await kit.open({ directory, provider: echo, threads: THREADS });
@@ -46,7 +46,7 @@ async function hasCanary(directory: string): Promise<boolean> {
   return false;
 }
 
-/** Everything that the sessions of a store answer. */
+/** The ids and messages of all sessions of a store. */
 async function contents(directory: string): Promise<readonly unknown[]> {
   const runtime = await kit.open({ directory, provider: echo, threads: { ...THREADS, sessions: 0 } });
   const found: unknown[] = [];

@@ -1,4 +1,4 @@
-/** The option `retention` at the public API: what is removed, what stays, and what readers learn. */
+/** The option `retention` at the public API: old data is removed, other data stays, and readers learn of the removal. */
 import { describe, expect, test } from 'vitest';
 import { COMPACTION_INSTRUCTION } from '../../../src/context/compaction-request.ts';
 import { agent, ConfigError, type Runtime, type Session } from '../../../src/index.ts';
@@ -169,7 +169,7 @@ test('a fork keeps what it shares with a session whose history is removed', asyn
   await runtime.close();
 });
 
-test('a crash before, in the middle of and after a removal leaves a session that continues', async () => {
+test('a crash soon after a removal, when its rows may still be there, leaves a session that continues', async () => {
   const directory = await kit.directory();
   const first = await kit.open({ directory, ...options({ retention: {} }) });
   await talk(first.session('s'), 7, OLD);
@@ -202,7 +202,7 @@ test('a session is trimmed again and again, and its store stays small', async ()
     });
     sizes.push((await session.messages()).length);
   }
-  // All rounds together have more than 96 messages.
+  // All rounds together have at least 96 messages: a question and an answer for each turn.
   expect(Math.max(...sizes)).toBeLessThan(48);
   expect(await contents(session)).not.toContain('round 0 0');
   await runtime.sessions.delete('s');

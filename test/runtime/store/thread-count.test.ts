@@ -1,6 +1,6 @@
 /**
- * The number of session threads changes when a store is opened (G43): nothing that the store has is lost, and what its
- * clients hold stays valid. Real threads, real directories.
+ * The number of session threads changes when a store is opened (G43). Nothing that the store has is lost, and the cursors
+ * and keys of its clients stay valid. Real threads, real directories.
  */
 import { mkdir, readdir, rename, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ import { webhookReceiver } from '../../support/webhook-receiver.ts';
 
 const kit = runtimeKit();
 const IDS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
-/** Kills of one change, spread over its steps. */
+/** Kills of a change, one for each run, spread over its steps. */
 const KILLS = 6;
 const photo = png(60_000, { seed: 'photo' });
 
@@ -45,7 +45,7 @@ function options(sessions: number, more: Partial<TestOptions> = {}): TestOptions
   return { agents, provider, ...more, threads: { sessions, models: 0, tools: 1 } };
 }
 
-/** Everything that an embedder can read of a session. */
+/** The messages, mailbox, history, events, state and request of a session. */
 async function facts(runtime: Runtime, id: string): Promise<unknown> {
   const session = runtime.session(id);
   return {
@@ -79,7 +79,7 @@ async function fill(runtime: Runtime): Promise<void> {
   await runtime.session('e').send('later', { key: 'later' });
 }
 
-test('1, 3, 2 threads and none: every session is as before, with its keys, children, open calls, media and forks', async () => {
+test('after 1 thread with 3, 2, none and 1: every session is as before, with its keys, children, open calls, media and forks', async () => {
   const directory = join(await kit.directory(), 'store');
   let runtime = await kit.open({ directory, ...options(1) });
   await fill(runtime);
@@ -91,7 +91,7 @@ test('1, 3, 2 threads and none: every session is as before, with its keys, child
     const shards = sessions === 0 ? 2 : sessions;
     expect(runtime.info()).toMatchObject({ shards, threads: { sessions } });
     expect(await allFacts(runtime), `${sessions} threads`).toEqual(before);
-    // Keys are known, the waiting message waits, and a cursor of before continues.
+    // Keys are known, the waiting message waits, and an earlier cursor continues.
     expect(await runtime.session('g').send('hello g', { key: 'key-g' })).toMatchObject({ duplicate: true });
     expect(await runtime.session('e').send('later', { key: 'later' })).toMatchObject({ duplicate: true });
     const events = runtime.session('f').events({ after: cursor });
@@ -155,7 +155,7 @@ test('results, forks and sessions that are being erased move too; a session dele
   const fork = await runtime.session('a').fork();
   await runtime.sessions.delete('a');
   await runtime.sessions.delete('b');
-  // Closed at once: the eraser of the next owner continues.
+  // The runtime closes at once, so the eraser of the next one continues.
   await runtime.close();
   runtime = await kit.open({ directory, ...options(3) });
   expect((await runtime.sessions.list({ order: 'id' })).map(({ id }) => id)).toEqual([fork.id, ...IDS.slice(2)]);
@@ -169,7 +169,7 @@ test('results, forks and sessions that are being erased move too; a session dele
   expect((await storedTexts(directory)).filter(({ text }) => text.includes('canary'))).toEqual([]);
 });
 
-test('webhooks: what was delivered is not delivered again, and what was not keeps its id', async () => {
+test('webhooks: a delivered notice is not delivered again, and an undelivered one keeps its id', async () => {
   const directory = join(await kit.directory(), 'store');
   let isUp = true;
   const receiver = await webhookReceiver(() => ({ status: isUp ? 204 : 500 }));
@@ -184,7 +184,7 @@ test('webhooks: what was delivered is not delivered again, and what was not keep
   const failed = receiver.received.slice(IDS.length);
   isUp = true;
   const count = receiver.received.length;
-  // Without the webhook in between: its cursor moves all the same.
+  // These runtimes do not have the webhook. Its cursor moves all the same.
   for (const sessions of [3, 2]) {
     runtime = await kit.open({ directory, ...options(sessions) });
     await runtime.session('h').ask(`with ${sessions}`);
@@ -202,7 +202,7 @@ test('webhooks: what was delivered is not delivered again, and what was not keep
   await eventually(() => receiver.received.length === count + 7);
 });
 
-test('a backup after a change is a whole one, and a backup of before is restored with its own number', async () => {
+test('a backup after a change copies every shard, and an earlier backup is restored with its own number', async () => {
   const base = await kit.directory();
   const [directory, backup] = [join(base, 'store'), join(base, 'backup')];
   let runtime = await kit.open({ directory, ...options(2) });
@@ -226,7 +226,7 @@ test('a change that cannot be made is refused, and the store stays as it is', as
   await fill(runtime);
   const before = await allFacts(runtime);
   await runtime.close();
-  // The share of a thread would be nothing.
+  // Three threads cannot share two calls in flight.
   expect(await failure(kit.open({ directory, ...options(3, { governor: { concurrency: 2 } }) }))).toMatchObject({
     code: 'config',
     message: expect.stringMatching(/"governor.concurrency".*session threads, 3/),
@@ -245,7 +245,7 @@ test('a change that cannot be made is refused, and the store stays as it is', as
   expect((await readdir(directory)).filter((name) => /^(shard|layout)/.test(name))).toEqual(['shard-0']);
 });
 
-test('a store whose new shards are not in place is read by nothing but a runtime, which puts them there', async () => {
+test('a store whose new shards are not in place is read only by a runtime, which puts them there', async () => {
   const directory = join(await kit.directory(), 'store');
   let runtime = await kit.open({ directory, ...options(2) });
   await fill(runtime);

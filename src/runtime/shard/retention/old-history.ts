@@ -1,16 +1,16 @@
 /**
- * Removes the old history of one session: messages that left the model's window before a moment, with the part of the
- * log in which they came. The part is replaced by a base, the state at its end (`log-beginning.ts`).
+ * Removes the old history of one session: the messages that left the model's window before a given moment, together
+ * with the part of the log that contains them. A base replaces that part: the state at its end (`log-beginning.ts`).
  *
- * Owns: nothing that outlives a call. Does not own: the rows, which the eraser takes; the search for due sessions.
+ * Owns: nothing that outlives a call. Does not own: the rows, which the eraser removes; the search for due sessions.
  *
  * Invariants:
- *  V1 a base replaces a part of a log only after the rest was folded over it, and gave the state that the session has. So
- *     a log never loses what its session needs;
+ *  V1 before a base replaces a part of a log, the rest of the log is folded over the base. The result must be the state
+ *     that the session has. So a log never loses data that its session needs;
  *  V2 the base, the end of the removed part and the record `historyRemoved` are in one append. So after a crash the
- *     session has lost nothing, or says what it has lost;
- *  V3 the part ends before every entry whose content is in the log alone (`waiting-content.ts`);
- *  V4 a step of a fold is bounded. Between two steps the thread serves others.
+ *     session has its whole log, or the record of the removal;
+ *  V3 at the end of the part, no waiting entry has its content in the log alone (`waiting-content.ts`);
+ *  V4 a step of a fold is bounded. Between two steps the thread does other work.
  */
 import type { SessionActor } from '../../../../actors/session-actor.ts';
 import { RETENTION_SLICE_CHARACTERS, RETENTION_SLICE_ROWS } from '../../../base/bounds.ts';
@@ -29,26 +29,29 @@ import { foldEntry } from '../../reading/session-reader.ts';
 /** The parts of the shard that the removal needs. */
 export interface OldHistoryParts {
   readonly journal: Journal;
-  /** The session in memory, read if needed; undefined if there is none, or the shard takes no transition. */
+  /** The session, which is loaded if necessary; undefined if there is none, or the shard takes no transition. */
   readonly find: (id: string) => SessionActor | undefined;
   /** Ends a step. Resolves in a later tick, after a pause. */
   readonly pause: () => Promise<void>;
   /** Stores the beginnings of the forks that share the log. */
   readonly rootForks: (actor: SessionActor) => void;
-  /** Removes the session's snapshot, which may have messages that are removed. */
+  /** Removes the session's snapshot, which may contain removed messages. */
   readonly withoutSnapshot: (actor: SessionActor) => void;
-  /** Appends the record, with everything that was put into the open batch. */
+  /** Appends the record to the open batch, which has the other changes. */
   readonly submit: (id: string, history: RemovedHistory) => void;
 }
 
-/** A fold that has come to the end of a row. */
+/** The state of a fold at the end of a row. */
 interface Reached {
   readonly state: SessionState;
   /** The last position in the state; 0: none. */
   readonly position: Position;
 }
 
-/** Removes the history of a session that left the window before `before`. Resolves to false if nothing was removed. */
+/**
+ * Removes the messages of a session that left the window before `before`, in epoch ms. Resolves to false if nothing was
+ * removed.
+ */
 export async function removeOldHistory(
   parts: OldHistoryParts,
   id: string,
@@ -56,7 +59,7 @@ export async function removeOldHistory(
   before: number,
 ): Promise<boolean> {
   const end = await endOfOld(parts, id, key, before);
-  // A base without the archived messages, and if the rest of the log needs them, one with them.
+  // The first attempt has a base without the archived messages. If the rest of the log needs them, the second has them.
   for (const isStripped of end === undefined ? [] : [true, false]) {
     const old = await foldTo(parts, id, key, (position) => position <= (end ?? 0));
     const { state } = old;
@@ -67,7 +70,7 @@ export async function removeOldHistory(
     const rest = await foldOn(parts, key, old, () => true);
     const actor = parts.find(id);
     if (actor === undefined || actor.key !== key) return false;
-    // The last entries, which came during the last step.
+    // Entries may have been appended during the last step.
     for (const entry of parts.journal.read(key, rest.position)) foldEntry(parts.journal, rest.state, entry, false);
     if (textAfter(rest.state, history) !== textAfter(actor.state, history)) continue;
     parts.rootForks(actor);
@@ -85,7 +88,7 @@ function textAfter(state: SessionState, history: RemovedHistory): string {
   return snapshotState({ ...state, ...withoutArchived(state, history) });
 }
 
-/** The last position of the part that is old and can be removed (V3); undefined if nothing has left in it. */
+/** The last position of the old part that can be removed (V3); undefined if no message had left the window by then. */
 async function endOfOld(
   parts: OldHistoryParts,
   id: string,
@@ -106,12 +109,12 @@ async function endOfOld(
   return end;
 }
 
-/** True if a content that waits is in the log alone. */
+/** True if the content of a waiting entry or of a dead letter is in the log alone. */
 function needsLog({ mailbox, deadLetters }: SessionState): boolean {
   return mailbox.some(({ content }) => isStored(content)) || deadLetters.some(({ entry }) => isStored(entry.content));
 }
 
-/** Folds a log from its beginning, row by row, while all entries of the next row are wanted. */
+/** Folds a log from its beginning, row by row, as long as all entries of the next row are wanted. */
 function foldTo(
   parts: OldHistoryParts,
   id: string,
@@ -122,7 +125,7 @@ function foldTo(
   return foldOn(parts, key, beginningOf(parts.journal, id, key), isWanted, reached);
 }
 
-/** Continues a fold, which changes the state of `from`. */
+/** Continues a fold in bounded steps (V4). It changes the state of `from`. */
 async function foldOn(
   { journal, pause }: OldHistoryParts,
   key: SessionKey,
@@ -149,7 +152,7 @@ async function foldOn(
   return { state, position };
 }
 
-/** The entries of each row. */
+/** The entries, grouped by their rows. */
 function* rowsOf(entries: Iterable<StoredEntry>): Iterable<readonly StoredEntry[]> {
   let row: StoredEntry[] = [];
   for (const entry of entries) {

@@ -1,16 +1,16 @@
 /**
- * Removes what is older than the option `retention` says, beside the work of the shard: history that left the model's
- * window, dead letters, and children that have ended.
+ * Searches for data that is older than the option `retention` allows, and removes it while the shard works: history
+ * that left the model's window, dead letters, and children that have ended.
  *
- * Owns: the timer of the next search, and the search. Does not own: what is removed; each kind leaves as it does when an
- * embedder asks for it, by a record, a transition or a deletion.
+ * Owns: the timer of the next search, and the search. Does not own: the removed data. Dead letters and children are
+ * removed as if an embedder had asked for that. History is removed by `old-history.ts`.
  *
  * Invariants:
- *  N1 one search at a time. It looks at `RETENTION_SLICE_SESSIONS` sessions in a step, and pauses between steps;
- *  N2 no timer runs while nothing will become old (A11). A transition starts it, and a search that found data which is
- *     not old yet;
+ *  N1 one search runs at a time. It looks at `RETENTION_SLICE_SESSIONS` sessions in a step, and pauses between steps;
+ *  N2 the timer is set when the store is opened or takes writes again, by a transition, and by a search that found data
+ *     which will become old. Otherwise no timer runs (A11);
  *  N3 a child is deleted only if it and all its descendants have ended, and its parent has taken its last message;
- *  N4 a failure is reported, and concerns one session. The next search tries again.
+ *  N4 a failure is reported, and affects one session. The next search tries again.
  */
 import type { SessionActor } from '../../../../actors/session-actor.ts';
 import {
@@ -43,14 +43,14 @@ export interface RetentionParts {
   readonly remove: (id: string) => Promise<void>;
   /** See `OldHistoryParts`. */
   readonly rootForks: OldHistoryParts['rootForks'];
-  /** Called after a part of a log was removed: folds of that log are outdated, and its rows can be erased. */
+  /** Called after a part of a log was removed. Folds of that log are outdated, and the removed rows can be erased. */
   readonly cut: () => void;
   /** True while the shard takes no transition. */
   readonly isRefusing: () => boolean;
   readonly failed: (thrown: unknown, id: string) => void;
 }
 
-/** A session with old data. */
+/** A session with old history. */
 interface Due {
   readonly id: string;
   readonly key: SessionKey;
@@ -69,7 +69,7 @@ export class RetentionSearch {
   #isClosed = false;
   /** True if there was a transition since the search began. */
   #hasChanged = false;
-  /** Epoch ms at which the first data of the present search becomes old. */
+  /** Epoch ms at which the first data that the current search found, and that is not old yet, becomes old. */
   #dueAt = Number.POSITIVE_INFINITY;
 
   constructor(parts: RetentionParts) {
@@ -86,13 +86,13 @@ export class RetentionSearch {
     this.#arm(this.#pauseMs);
   }
 
-  /** Called after a transition. What it brought becomes old after the shortest time at the earliest. */
+  /** Called after a transition. Its data becomes old after the shortest of the times, at the earliest. */
   changed(): void {
     this.#hasChanged = true;
     this.#arm(this.#shortestMs + 1);
   }
 
-  /** Nothing begins after this. */
+  /** Ends the timer and the pause. Afterwards no search and no removal begins. */
   close(): void {
     this.#isClosed = true;
     if (this.#timer !== undefined) this.#parts.clock.clearTimer(this.#timer);
@@ -102,7 +102,10 @@ export class RetentionSearch {
     this.#pause = undefined;
   }
 
-  /** Sets the timer, unless it fires earlier. It does not keep the process alive: the next open searches again. */
+  /**
+   * Sets the timer, unless it is set to fire earlier. The timer does not keep the process alive, because the next open
+   * searches again.
+   */
   #arm(delayMs: number): void {
     if (this.#isClosed || this.#isAtWork) return;
     const { clock } = this.#parts;
@@ -147,7 +150,7 @@ export class RetentionSearch {
         try {
           this.#lookAt(id, key, history, ended);
         } catch {
-          // This session cannot be read. Its resumption has reported that.
+          // This session cannot be read. That was reported when the session was to resume.
         }
       }
       for (const id of ended) await this.#try(id, () => this.#removeEnded(id));
@@ -163,7 +166,10 @@ export class RetentionSearch {
     return this.#isClosed || this.#parts.isRefusing();
   }
 
-  /** Looks at one session by its head, and reads it only if it has something old. Drops its old dead letters. */
+  /**
+   * Looks at the head of one session. Adds the session to `history` or `ended` if it has old data of that kind, and
+   * drops its old dead letters. The whole session is read only if it has dead letters.
+   */
   #lookAt(id: string, key: SessionKey, history: Due[], ended: string[]): void {
     const { residency, retention, clock } = this.#parts;
     const { archivedHistoryMs, deadLettersMs, finishedChildrenMs } = retention;
@@ -199,7 +205,7 @@ export class RetentionSearch {
     residency.passivateSome();
   }
 
-  /** Deletes a child that has ended (N3). */
+  /** Deletes a child, if N3 allows that. */
   async #removeEnded(id: string): Promise<void> {
     const { residency, remove } = this.#parts;
     const child = residency.find(id);

@@ -1,7 +1,7 @@
 /**
- * Drafts and lost answers (I34 of `invariants.ts`): the model notes what each call streams and counts. Each lost answer of
- * a log is the beginning of one of these calls, and no two are of the same. Between two processes a stored draft belongs
- * to a session that exists and to a half-step without an answer.
+ * Drafts and lost answers (I34 of `invariants.ts`). The model notes the text and the tokens of each call. Each lost
+ * answer in a log is the beginning of the text of one of these calls, and no two lost answers are of the same call.
+ * Between two processes, a stored draft belongs to a session that exists and to a half-step without an answer.
  *
  * Owns: nothing. Does not own: the ledger and the stores.
  */
@@ -32,7 +32,7 @@ export function streamedCall(content: unknown, usage: unknown): StreamedCall {
   };
 }
 
-/** The fault of a state that keeps a draft although its model has answered; undefined if there is none. */
+/** The fault of a state that still has a draft after its model has answered; undefined if there is none. */
 export function draftFault(
   { id, draft }: SessionState,
   record: SessionRecord,
@@ -41,7 +41,7 @@ export function draftFault(
   return { kind: 'repeated', what: `${id} keeps a draft after the answer of half-step ${record.halfStep} (I34)` };
 }
 
-/** Checks that each lost answer is the beginning of another call of its session. */
+/** Checks that each lost answer is the beginning of a call of its session, and each of a different call. */
 export function checkLost(ledger: Ledger, { id, lost }: DraftedStory): void {
   if (lost.length === 0) return;
   const left = [...(ledger.streams.get(id) ?? [])];

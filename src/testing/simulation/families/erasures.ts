@@ -37,7 +37,10 @@ export function checkErasures({ stores, ledger }: ErasureParts): void {
   }
 }
 
-/** Waits until the rows are erased. A process without faults needs a bounded time for it. */
+/**
+ * Waits until old history has left the logs, if the run removes it, and until the rows are erased. A process without
+ * faults needs a bounded time for both.
+ */
 export async function untilErased(parts: ErasureParts, retention: SimulatedRetention | undefined): Promise<void> {
   const { stores, world, harness } = parts;
   await retention?.untilRemoved(parts);
@@ -61,7 +64,7 @@ export function checkErased({ stores, results, ledger }: ErasureParts): void {
   }
 }
 
-/** The names in the files of results that living sessions have or share. */
+/** The owners, as result files name them, of the results that existing sessions have or share. */
 function ownersIn(store: MemoryStore, shard: number): readonly string[] {
   const keys = [...store.names.keys(), ...[...store.erasures.keys()].filter((key) => isNeeded(store, key))];
   return keys.map((key) => store.origins.get(key) ?? `${shard}-${key}`);

@@ -1,9 +1,10 @@
 /**
- * Old history leaves the logs (I33 of `invariants.ts`), in one seed of four. Time passes between two lives, so that what
- * left the window in one life is old in the next.
+ * The removal of old history (I33 of `invariants.ts`), in one seed of four. Time passes between two lives. So
+ * messages that left the window in one life are old in the next.
  *
- * The reader of the stores keeps the removed transitions: the fold of the whole log, removed part included, must give the
- * state that the runtime reads from the base and the rest. At the end nothing is left in a log that should be gone.
+ * The reader of the stores keeps the removed transitions. The fold of the whole log, removed part included, must give
+ * the state that the runtime reads from the base and the rest of the log. At the end, no old history is left in a
+ * log.
  */
 import type { MemoryStore } from '../../../journal/memory-journal.ts';
 import { rowOf, rowSessions } from '../../../journal/rows/row-codec.ts';
@@ -17,11 +18,13 @@ import type { SimulatedProcess, World } from '../world.ts';
 /** Separates these draws from all others, so that they change no other draw. */
 const STREAM = 0x51c3_9a27;
 const SHARE = 0.25;
-/** Longer than any life, so that the reader has seen everything that becomes old. */
+/** Longer than any life, so that the reader has read all history before it becomes old. */
 const KEPT_MS = 48 * 3_600_000;
-/** The share of the ends of lives after which that time passes. */
+/** The share of lives after which `KEPT_MS` passes. */
 const PAUSE_SHARE = 0.6;
-/** Virtual milliseconds in which a runtime without faults removes what is old: it searches an hour after its start. */
+/**
+ * Virtual ms in which a runtime without faults removes old history. Its first search comes an hour after its start.
+ */
 const REMOVED_WITHIN_MS = 2 * 3_600_000;
 
 /** The parts of the simulation that the checks read. */
@@ -41,23 +44,23 @@ export class SimulatedRetention {
     this.#random = random;
   }
 
-  /** Undefined for a run in which everything is kept. */
+  /** The removal of a run; undefined if the run keeps its whole history. */
   static draw(seed: number): SimulatedRetention | undefined {
     const random = new SeededRandom((seed ^ STREAM) >>> 0);
     return random.chance(SHARE) ? new SimulatedRetention(random) : undefined;
   }
 
-  /** Lets time pass after a life. `isLast`: only the life without faults follows. */
+  /** Perhaps lets `KEPT_MS` pass after a life; always if `isLast`, when only the life without faults follows. */
   async pass({ world, harness }: RetentionCheckParts, isLast: boolean): Promise<void> {
     if (isLast || this.#random.chance(PAUSE_SHARE)) await world.sleep(harness, KEPT_MS + 1_000);
   }
 
-  /** Waits as long as a process without faults needs until everything old has left the logs. */
+  /** Waits for the time in which a process without faults removes all old history. */
   untilRemoved({ world, harness }: RetentionCheckParts): Promise<void> {
     return world.sleep(harness, REMOVED_WITHIN_MS);
   }
 
-  /** Checks that everything old has left the logs, and that their rows are erased. */
+  /** Checks that all old history has left the logs, and that its rows are erased. */
   checkRemoved(parts: RetentionCheckParts, stories: Stories): void {
     for (const id of this.#old(parts, stories)) {
       parts.ledger.violate('stuck', `old history of ${id} is still in its log (I33)`);
@@ -91,7 +94,7 @@ export function checkCuts({ stores, ledger }: Pick<RetentionCheckParts, 'stores'
   }
 }
 
-/** True for a session with contents that wait in the log alone, or might. */
+/** True for a session with waiting contents. The log may have the only copy of them, and then its part stays. */
 function waits({
   mailbox,
   deadLetters,
@@ -102,7 +105,7 @@ function waits({
   return mailbox.length + deadLetters.length > 0;
 }
 
-/** The entries of removed parts that are in the rows. */
+/** The entries of removed parts of logs that are still in the rows. */
 function leftovers({ rows, starts, state }: MemoryStore): readonly { readonly key: number; readonly row: number }[] {
   return Array.from(rows).flatMap(([row, bytes]) =>
     row > state.lastRow

@@ -1,6 +1,6 @@
 /**
- * The actions of an embedder beside its conversations: budgets, dead letters, requests to children that have ended, and
- * readers of tenants. A run has some of these kinds.
+ * The actions of an embedder beside its conversations: budgets, dead letters, requests to children that have ended,
+ * and readers of tenants. The seed decides which of these kinds a run has.
  *
  * Owns: which kinds a run has, and their draws. Does not own: what an action of each kind does.
  */

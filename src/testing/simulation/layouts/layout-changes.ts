@@ -1,12 +1,13 @@
 /**
- * Changes of the number of shards between two lives, and their check. Only some runs have them. Their draws come from a
- * separate stream, so that they change no other draw.
+ * Changes of the number of shards between two lives, and their check. Only some runs have them. Their draws come from
+ * a separate stream, so that they change no other draw.
  *
- * Owns: the draws. Does not own: the stores, which the machine has, and the move, which is the production code.
+ * Owns: the draws. Does not own: the stores, which belong to the machine, and the move, which is the production code.
  *
- *  I35 after a change each session has the same log at the same positions and the same head, and belongs to the shard
- *      that its id names. Sessions with work are read by the next open. Keys and positions that are given out later are
- *      higher than all of before. A change that a crash interrupted before its last step leaves the stores as they were.
+ *  I35 after a change, each session has the same head and the same log at the same positions, in the shard that its
+ *      id determines. The next open reads the sessions with work. The keys of the new stores, and the positions
+ *      assigned later, are higher than all earlier ones. If a crash interrupts a change before its last step, the
+ *      stores stay as they were.
  */
 import { shardOf } from '../../../base/ids.ts';
 import type { Journal } from '../../../journal/journal.ts';
@@ -22,8 +23,9 @@ import type { StoreReader } from '../store-reading.ts';
 
 /** Share of the runs in which the number of shards changes. */
 const SHARE = 0.3;
-/** Share of the openings with a change, in such a run, and of the changes that a crash interrupts. */
+/** In such a run, share of the opens with a change. Some of these keep the number, because the same one is drawn. */
 const CHANGE_SHARE = 0.7;
+/** Share of the changes that a crash interrupts. */
 const CRASH_SHARE = 0.2;
 const SHARDS_MAX = 3;
 /** Separates the stream of these draws from that of the whole run. */
@@ -33,7 +35,7 @@ const STREAM = 0x1a70_0035;
 export interface LayoutSurroundings {
   readonly machine: {
     readonly stores: readonly MemoryStore[];
-    /** Puts other stores in place of those of before. */
+    /** Replaces the stores. */
     changeLayout(stores: readonly MemoryStore[], moved: MovedSessions): void;
   };
   readonly reader: Pick<StoreReader, 'moved'>;
@@ -42,13 +44,13 @@ export interface LayoutSurroundings {
   readonly trace: (text: string) => void;
 }
 
-/** The contents of a store as far as a change must keep them. */
+/** The contents of all stores that a change must keep. */
 interface Kept {
   /** Log and head of each session, as text. */
   readonly sessions: ReadonlyMap<string, string>;
   /** The sessions that the next open reads. */
   readonly resumed: ReadonlySet<string>;
-  /** The removed sessions that are not erased yet. */
+  /** The removed sessions that are not erased yet, each with its heirs in its new shard. */
   readonly removed: readonly string[];
   readonly lastKey: SessionKey;
   readonly end: number;
@@ -64,13 +66,15 @@ export class LayoutChanges {
     this.#surroundings = surroundings;
   }
 
-  /** The changes of a run; undefined: it has none. */
+  /** The changes of a run; undefined if the run has none. */
   static draw(seed: number, surroundings: LayoutSurroundings): LayoutChanges | undefined {
     const random = new SeededRandom((seed ^ STREAM) >>> 0);
     return random.chance(SHARE) ? new LayoutChanges(random, surroundings) : undefined;
   }
 
-  /** Perhaps changes the stores, as an open with another number of session threads does. No process has them open. */
+  /**
+   * Perhaps changes the stores, as an open with a different number of session threads does. No process uses them now.
+   */
   async change(): Promise<void> {
     const { machine, reader, faults, ledger, trace } = this.#surroundings;
     const { stores } = machine;
@@ -109,7 +113,7 @@ function keptIn(stores: readonly MemoryStore[], shards: number): Kept {
       if (name !== undefined) resumed.add(name);
     }
     for (const { name, heirs } of store.erasures.values()) {
-      // An heir that is gone as well needs nothing any more.
+      // An heir that was removed and erased as well needs nothing any more.
       const names = heirs.flatMap((heir) => journal.nameOf(heir) ?? store.erasures.get(heir)?.name ?? []);
       const [home] = names;
       const kept = names.filter((each) => home !== undefined && shardOf(each, shards) === shardOf(home, shards));
@@ -124,12 +128,12 @@ function keptIn(stores: readonly MemoryStore[], shards: number): Kept {
 function textOf(journal: Journal, key: SessionKey): string {
   const entries = Array.from(journal.read(key, 0), ({ position, data }) => `${position} ${data}`);
   const head = journal.head(key);
-  // Addresses name the key. The texts behind them must be the same.
+  // An address depends on the session's key, which a change replaces. So the texts at the addresses are compared.
   const data = head === undefined ? '' : movedHead(head.data, (address) => journal.blob(address) ?? 'missing');
   return [...entries, head?.position, withoutBase(data)].join('\n');
 }
 
-/** A fork that leaves the shard of its parent gets a copy of its beginning. I13 checks the beginnings of forks. */
+/** The head without `base`: a fork that leaves its parent's shard gets a copy of its beginning, which I13 checks. */
 function withoutBase(head: string): string {
   if (head === '') return head;
   const { base: _base, ...rest } = decodeHead(head);

@@ -1,8 +1,8 @@
 /**
  * The invariants of model calls (I3 and I4 of `../invariants.ts`).
  *
- * Owns: in which incarnation each half-step was first found claimed and answered, and which calls were checked. Does not
- * own: the calls, which are in the ledger.
+ * Owns: the incarnations after which half-steps were first found claimed or answered, and the number of checked
+ * calls. Does not own: the calls, which are in the ledger.
  */
 import type { CallStory, Ledger } from '../ledger.ts';
 import type { Stories } from '../store-reading.ts';
@@ -74,7 +74,7 @@ export class ModelCallInvariants {
     }
   }
 
-  /** Notes what a reading found durable, for the next checks. */
+  /** Notes the claims and answers that a reading found durable, for the next checks. */
   noteDone(stories: Stories): void {
     for (const story of stories.values()) {
       const incarnation = this.#incarnationOf(story.id);

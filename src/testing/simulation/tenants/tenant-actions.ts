@@ -1,9 +1,10 @@
 /**
- * Sessions of several tenants, and readers bound to one (I37 of `invariants.ts`). The readers ask at random moments for
- * everything that a view shows. At the end the list of each view is compared with the list of the runtime.
+ * Sessions of several tenants, and readers that are each bound to one tenant (I37 of `invariants.ts`). At random
+ * moments, a reader requests one of the lists that a view shows. At the end, the list of each view is compared with
+ * the list of the runtime.
  *
- * Owns: the schedule of these requests, drawn from a stream that no other draw uses. Does not own: the sessions, which are
- * ordinary ones of the run.
+ * Owns: the schedule of these requests, drawn from a stream that no other draw uses. Does not own: the sessions,
+ * which are ordinary sessions of the run.
  */
 import type { Tenant } from '../../../runtime/handles/sessions-view.ts';
 import { drawnFor, LifeActions, type LifeParts } from '../families/life-actions.ts';
@@ -16,12 +17,14 @@ const SHARE = 0.3;
 const STREAM = 0x7e4a_4705;
 /** Maximum number of actions in one life. */
 const ACTIONS_MAX = 14;
-/** The second name begins with the first, so a view must not take the beginning of a name for a tenant. */
+/** The second name begins with the first. So a view that compares only the beginnings of names is found. */
 const TENANTS = ['acme', 'acmes'] as const;
-/** Sessions of each tenant: of agents that fork and spawn, and of one whose calls wait for a person. */
+/**
+ * Sessions of each tenant: two with agents that fork and spawn, and one with an agent whose calls wait for a person.
+ */
 const SESSIONS = ['s0', 's1', 'p0'] as const;
 
-/** The random numbers of a run with tenants; undefined: this run has none. */
+/** The random numbers of a run with tenants; undefined if the run has none. */
 export function tenantRandom(seed: number): SeededRandom | undefined {
   return drawnFor(seed, STREAM, SHARE);
 }
@@ -44,7 +47,7 @@ export class TenantActions {
     return this.#actions.run(ACTIONS_MAX, () => {
       const name = this.#random.pick(TENANTS);
       const tenant = this.#parts.runtime.tenant(name);
-      // Nothing waits for an action, so a reader meets sessions at work.
+      // No action is awaited, so readers also find sessions that are working.
       void (this.#random.chance(0.5) ? this.#send(name, tenant) : this.#read(name, tenant));
       return undefined;
     });
@@ -55,7 +58,7 @@ export class TenantActions {
     this.#actions.leave();
   }
 
-  /** Checks each view of the runtime, whose work has ended, against the list of all sessions. */
+  /** Compares each view with the list of all sessions, after the work of the runtime has ended. */
   async settle(): Promise<void> {
     this.leave();
     const { runtime, ledger } = this.#parts;
@@ -116,7 +119,7 @@ export class TenantActions {
     });
   }
 
-  /** Sessions of other tenants and of none, whether they exist or not. An id without a tenant means one of the reader's. */
+  /** Ids of sessions of the other tenants. The sessions need not exist. */
   #foreign(name: string): readonly string[] {
     return TENANTS.filter((other) => other !== name).flatMap((other) => SESSIONS.map((local) => `${other}~${local}`));
   }
@@ -124,7 +127,7 @@ export class TenantActions {
   /** Follows the events of a tenant for as long as the process lives. */
   #follow(name: string): Promise<void> {
     const { runtime, process } = this.#parts;
-    // Half of the readers begin in the logs, also with cursors that they must not have.
+    // Half of the readers begin with stored events. One of their cursors is for a session of another tenant.
     const [other = ''] = this.#foreign(name);
     const after = this.#random.chance(0.5) ? { after: { s0: 0, [other]: 0 } } : {};
     return this.#actions.attempts.attempt('the events of a tenant', async () => {
@@ -137,7 +140,7 @@ export class TenantActions {
 
   #check(name: string, about: string, shown: readonly string[]): void {
     for (const session of shown) {
-      // Not by a function of the product, which may be the one that is wrong.
+      // This check uses no function of the product, because that function may be wrong.
       if (!session.startsWith(`${name}~`))
         this.#parts.ledger.violate('failed', `${about} of ${name} shows ${session} (I37)`);
     }
