@@ -42,8 +42,10 @@ export function mcpServer(runtime: SessionsView, options: McpOptions = {}): McpS
   const { name = 'troupe', allows = () => true, answerTimeoutMs = MCP_ANSWER_MS_DEFAULT } = options;
   const server = new McpServer({ name, version: VERSION });
   const open = (id: string, agent?: string): Session => {
-    if (!allows(id)) throw new InvalidNameError(`session ${describeValue(id)} may not be used from here`);
-    return runtime.session(id, agent);
+    const found = runtime.session(id, agent);
+    // In the view of a tenant one session has two names: with the tenant and without.
+    if (!allows(found.id)) throw new InvalidNameError(`session ${describeValue(id)} may not be used from here`);
+    return found;
   };
   const answerOf = (answer: Promise<string>, signal: AbortSignal): Promise<string | undefined> =>
     withinTime(answer, answerTimeoutMs, signal);

@@ -76,7 +76,7 @@ export function idWithin(tenant: string | undefined, id: SessionId): SessionId |
  */
 export function filterId(tenant: string | undefined, id: unknown): SessionId {
   const given = checkSessionId(id);
-  return idWithin(tenant, given) ?? given;
+  return checkSessionId(idWithin(tenant, given) ?? given);
 }
 
 /** True for the sessions of a tenant; without a tenant (undefined), for all sessions. */

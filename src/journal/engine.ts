@@ -77,6 +77,7 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
     batch.starts.size === 0 &&
     batch.keys.size === 0 &&
     batch.heads.size === 0 &&
+    batch.lastRows.size === 0 &&
     batch.blobs.size === 0 &&
     batch.drafts.size === 0 &&
     batch.media.size === 0 &&

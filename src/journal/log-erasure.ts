@@ -61,8 +61,13 @@ export class LogErasure {
     return this.#notes;
   }
 
+  /** True for a row that is not durable yet (X2). */
+  isUnwritten(row: number): boolean {
+    return this.#parts.isUnwritten(row);
+  }
+
   /**
-   * Notes that a session, or the older part of its log, was removed, in the batch that removes it (X1).
+   * Notes that a session, or the older part of its log, was removed, in the batch that removes it.
    * `erasure.row`: the newest row with entries that were removed, 0 for none.
    */
   begin(key: SessionKey, erasure: Erasure, batch: WriteBatch): void {
@@ -74,7 +79,8 @@ export class LogErasure {
     const isNeeded = (note: Erasure): boolean =>
       note.heirs.some((heir) => {
         const left = this.#notes.get(heir);
-        return left === undefined ? isThere(heir) : isNeeded(left);
+        // The older part of a log may be removed while its session is there.
+        return left === undefined || left.keeps === true ? isThere(heir) : isNeeded(left);
       });
     return Array.from(this.#notes).flatMap(([key, note]) => (note.row === 0 && !isNeeded(note) ? key : []));
   }
@@ -82,10 +88,12 @@ export class LogErasure {
   /** Forgets removed sessions of which nothing is stored any more. */
   end(keys: Iterable<SessionKey>, batch: WriteBatch): void {
     for (const key of keys) {
-      if (this.#notes.get(key)?.row !== 0) continue;
+      const note = this.#notes.get(key);
+      if (note?.row !== 0) continue;
       this.#notes.delete(key);
       batch.erasures.set(key, undefined);
-      if (this.#parts.engine.originOf(key) !== undefined) batch.origins.set(key, undefined);
+      // A session that lost only the older part of its log still names its results by its origin.
+      if (note.keeps !== true && this.#parts.engine.originOf(key) !== undefined) batch.origins.set(key, undefined);
     }
   }
 

@@ -53,17 +53,18 @@ export class LogStarts {
    * flush. `base`: the address of the base, a blob that belongs to this session. The row of `position` must be
    * durable, and no later entry of the session may be in it.
    */
-  cut(key: SessionKey, position: Position, base: string): void {
+  cut(key: SessionKey, position: Position, base: string): boolean {
     const { gate, erasure, nameOf } = this.#parts;
     const name = nameOf(key);
-    if (gate.isRefused || name === undefined) return;
-    const batch = gate.open;
     const row = rowOf(position);
+    if (gate.isRefused || name === undefined || erasure.isUnwritten(row)) return false;
+    const batch = gate.open;
     const earlier = this.#earlier(key);
     const former = this.of(key);
     if (former !== undefined && former.base !== base) batch.blobs.set(former.base, undefined);
     batch.starts.set(key, { position: positionOf(row + 1, 0) - 1, base });
     erasure.begin(key, { name, row, heirs: [], keeps: true, ...earlier }, batch);
+    return true;
   }
 
   /** Called when a session is removed. Returns the parts that were removed earlier, for the note about its rows. */

@@ -141,6 +141,9 @@ function tokensOf(options: unknown, name: string): CheckedHandlerOptions['tokens
   const { token, tokens = [] } = (isObject(options) ? options : {}) as Readonly<Record<string, unknown>>;
   const found = token === undefined ? [] : [{ token: checkToken(token, `${name}.token`), caller: ANYONE }];
   if (!Array.isArray(tokens)) throw tokenProblem(`${name}.tokens`, 'must be a list');
+  // An empty list would let everyone in, which no one who gives a list can mean.
+  if (tokens.length === 0 && isObject(options) && 'tokens' in options && options['tokens'] !== undefined)
+    throw tokenProblem(`${name}.tokens`, 'is empty; leave it out if no token is needed');
   for (const [index, entry] of (tokens as readonly unknown[]).entries()) {
     const key = `${name}.tokens.${index}`;
     if (!isObject(entry)) throw tokenProblem(key, 'must be an object with a token and a role');

@@ -77,12 +77,12 @@ test('C3: a streamed text is replaced by its final message', () => {
   expect(conversation.streamed.text).toBe('');
 });
 
-test('C5: a lost answer is shown until its model streams or answers again, or the next half-step begins', () => {
+test('C5: a lost answer is shown until its model streams or answers again', () => {
   const lost = { type: 'llm.lost', session: 's', at: 2, turn: 't', attempt: 1, text: 'Hel', thinking: 'hm' } as const;
   const state = { type: 'session.state', session: 's', at: 3, state: 'awaiting' } as const;
   const ends: readonly ObservedEvent[] = [
     { ...created(9), message: message(9, { type: 'agent_message' }) } as ObservedEvent,
-    { ...state, seq: 9 },
+    { ...created(9), message: message(9, { type: 'tool_call' }) } as ObservedEvent,
   ];
   for (const end of ends) {
     const conversation = new Conversation();
@@ -94,6 +94,11 @@ test('C5: a lost answer is shown until its model streams or answers again, or th
     conversation.apply(end);
     expect(conversation.streamed).toEqual({ text: '', thinking: '' });
   }
+  const later = new Conversation();
+  later.apply({ type: 'text.delta', session: 's', at: 1, text: 'New', turn: 'u' });
+  later.apply({ ...state, seq: 1 });
+  later.apply({ ...lost, seq: 2, reason: 'cancelled' });
+  expect(later.streamed).toEqual({ text: 'New', thinking: '' });
   const again = new Conversation();
   again.setDraft({ turn: 't', text: 'Hel', lost: 'restart' });
   expect(again.streamed).toMatchObject({ text: 'Hel', lost: 'restart' });

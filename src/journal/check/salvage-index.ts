@@ -32,6 +32,7 @@ const SEARCHED: readonly TableName[] = [
   'blobs',
   'media',
   'origins',
+  'starts',
 ];
 
 /** Collects the contents of a file. Throws only the system's errors. */

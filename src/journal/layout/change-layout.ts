@@ -80,8 +80,12 @@ export async function changeLayout(change: LayoutChange): Promise<LayoutReport> 
     await rm(made, { recursive: true, force: true });
     throw await openError(directory, made, error);
   }
-  await replaceManifest(directory, { format: MOVING_FORMAT, shards: to });
-  await finishLayout(directory, to);
+  try {
+    await replaceManifest(directory, { format: MOVING_FORMAT, shards: to });
+    await finishLayout(directory, to);
+  } catch (error) {
+    throw await openError(directory, made, error);
+  }
   return { sessions: moved.sessions, bytes: moved.bytes, ms: performance.now() - startedAt };
 }
 

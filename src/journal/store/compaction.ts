@@ -28,7 +28,7 @@ import { type FileUse, useOf } from '../lmdb/file-use.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
 import { syncDirectory } from './durable-file.ts';
 import { acquireStoreLock } from './lock.ts';
-import { readManifest, shardDirectory } from './manifest.ts';
+import { readSettledManifest, shardDirectory } from './manifest.ts';
 
 /** The folder in which a copy is made before it is moved into place. */
 const UNFINISHED_FOLDER = 'compacting';
@@ -57,12 +57,12 @@ export async function compact(directory: string): Promise<CompactionReport> {
   }
   const root = resolve(directory);
   // The lock would create the directory.
-  if (!(await isThere(root)) || (await readManifest(root)) === undefined) {
+  if (!(await isThere(root)) || (await readSettledManifest(root)) === undefined) {
     throw new ConfigError(`${root} holds no store`, { data: { path: root } });
   }
   const lock = await acquireStoreLock(root);
   try {
-    const shards = (await readManifest(root))?.shards ?? 0;
+    const shards = (await readSettledManifest(root))?.shards ?? 0;
     const { bytesBefore, bytes } = await compactShards(root, shards, () => true);
     return { directory: root, shards, bytesBefore, bytes };
   } finally {

@@ -187,6 +187,7 @@ class InPlacePool implements ModelPool {
   #start(running: Running, request: ModelRequest): void {
     const onDelta = (delta: unknown): void => this.#take(running, delta);
     const onUsage = (usage: unknown): void => {
+      if (running.isOver) return;
       running.drafted.usage = usage;
       running.drafted.isUsageNew = true;
       this.#draftLater();

@@ -10,7 +10,7 @@
  *     ends.
  *  C4 A message removed by an edit is removed here. A message that another branch or a summary hides stays, marked as
  *     not shown to the model.
- *  C5 A lost answer is shown until the model answers or streams again, or until the next half-step begins.
+ *  C5 A lost answer is shown until the model answers or streams again. It never replaces what another turn streams.
  */
 import type { AnswerDraft, LossReason } from '../../base/answer-draft.ts';
 import type { Message, Pending } from '../../base/messages.ts';
@@ -34,6 +34,8 @@ export class Conversation {
   readonly #pending: Map<number, Pending> = new Map();
   readonly #waiting: Map<string, WaitingCall> = new Map();
   #streamed: StreamedAnswer = NOTHING_STREAMED;
+  /** The turn whose answer was streamed last. */
+  #turn = '';
   #evictedBelow = 0;
   readonly #hidden: Set<number> = new Set();
   #hasEarlier = false;
@@ -229,16 +231,16 @@ export class Conversation {
       case 'pending.removed':
         return this.#pending.delete(event.pendingId);
       case 'text.delta':
+        this.#turn = event.turn;
         return this.#stream({ text: this.#written.text + event.text, thinking: this.#written.thinking });
       case 'thinking.delta':
+        this.#turn = event.turn;
         return this.#stream({ text: this.#written.text, thinking: this.#written.thinking + event.text });
       case 'llm.lost':
         if (event.text === '' && event.thinking === undefined) return false;
+        // The call of an earlier turn may end after a later turn has begun to stream.
+        if (this.#written !== NOTHING_STREAMED && this.#turn !== event.turn) return false;
         this.#streamed = { text: event.text, thinking: event.thinking ?? '', lost: event.reason };
-        return true;
-      case 'session.state':
-        if (event.state !== 'awaiting' || event.phase !== undefined) return false;
-        this.#streamed = NOTHING_STREAMED;
         return true;
       case 'llm.retry':
       case 'turn.finished':

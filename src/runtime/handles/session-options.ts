@@ -10,7 +10,7 @@ import {
 } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, ContentError, describeValue, InvalidArgumentError, InvalidNameError } from '../../base/errors.ts';
-import { checkSessionId, idWithin, tenantOf } from '../../base/ids.ts';
+import { checkSessionId, filterId, idWithin, tenantOf } from '../../base/ids.ts';
 import { type Json, NotPlainError, stableText, toPlainJson, wellFormed } from '../../base/json.ts';
 import type { Deliver } from '../../base/messages.ts';
 import { parseOption } from '../../base/parse-option.ts';
@@ -217,11 +217,16 @@ export function checkForkOptions(options: unknown, session: string): ForkOptions
   return { ...defined({ at }), ...(id === undefined ? {} : { id: forkId(session, id) }) };
 }
 
+/** The id of a child that the caller of its parent means: the tenant may be left out. Throws `InvalidNameError`. */
+export function childId(parent: string, given: string): string {
+  return filterId(tenantOf(parent), given);
+}
+
 /** The id of a fork. The fork belongs to the tenant of its session, which an id without a tenant is completed with. */
 function forkId(session: string, given: string): string {
   const tenant = tenantOf(session);
   const id = idWithin(tenant, checkSessionId(given));
-  if (id !== undefined && tenantOf(id) === tenant) return id;
+  if (id !== undefined && tenantOf(id) === tenant) return checkSessionId(id);
   throw new InvalidNameError(
     `a fork of ${JSON.stringify(session)} is of the same tenant, so ${JSON.stringify(given)} cannot be its id`,
   );

@@ -5,7 +5,6 @@
 import { z } from 'zod';
 import type { Draft } from '../../base/draft.ts';
 import { CancelledError, describeValue, InvalidArgumentError, TroupeError } from '../../base/errors.ts';
-import { checkSessionId } from '../../base/ids.ts';
 import { orAborted } from '../../base/lazy-abort.ts';
 import type { Message, Pending, Usage, UserContent } from '../../base/messages.ts';
 import { parseOption } from '../../base/parse-option.ts';
@@ -44,6 +43,7 @@ import {
   checkPendingId,
   checkReceiptOptions,
   checkUsageOptions,
+  childId,
   type ForkOptions,
   type PageOptions,
   type ReplyOptions,
@@ -315,12 +315,12 @@ export class Session<Answer = string> {
 
   /** Returns the handle of an existing child of this session by its id. */
   async child(id: string): Promise<Child> {
-    const session = checkSessionId(id);
+    const session = childId(this.id, id);
     const link = await this.#parts.link.call('child.link', { session }, true);
     if (link.parent !== this.id) {
       throw new TroupeError('unknown_session', `${JSON.stringify(id)} is not a child of ${JSON.stringify(this.id)}`);
     }
-    const parts = { ...this.#parts, id, named: {}, output: undefined };
+    const parts = { ...this.#parts, id: session, named: {}, output: undefined };
     return this.#parts.kin.child(parts, { name: link.name ?? '', parent: this });
   }
 

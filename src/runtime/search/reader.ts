@@ -91,19 +91,24 @@ async function fold(
   fork?: number,
 ): Promise<{ readonly row: number; readonly marker?: ForkMade }> {
   let last = 0;
+  let marker: ForkMade | undefined;
   const start = await startOf(ask, place);
   if (start !== undefined) await plantBase(ask, place, state, start);
   for await (const { row, turn } of turnsIn(ask, place, 0)) {
     if (last === 0 && start === undefined) await plant(ask, place, state, turn);
     last = row;
     for (const record of turn.records) {
-      if (fork !== undefined && record.type === 'forkMade' && record.fork === fork) return { row, marker: record };
+      if (fork !== undefined && record.type === 'forkMade' && record.fork === fork) {
+        marker = record;
+        break;
+      }
       folded(place, row, () => apply(state, record, turn.at));
     }
+    if (marker !== undefined) break;
   }
   // If the beginning was replaced during the fold, transitions between the base and the first row may be missing.
   if ((await startOf(ask, place)) !== start) throw replaced(place);
-  return { row: last };
+  return { row: last, ...defined({ marker }) };
 }
 
 async function* turnsIn(

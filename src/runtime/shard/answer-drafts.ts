@@ -40,6 +40,7 @@ const schema = z.object({
 export class AnswerDrafts {
   readonly #journal: Journal;
   readonly #commits: CommitQueue;
+  readonly #failed: (error: unknown, session: string | undefined) => void;
   /** The calls in flight that have a stored draft, by their sessions. */
   readonly #live = new Map<SessionKey, { readonly call: DraftedCall; readonly draft: DraftText }>();
   /** Sessions whose stored draft belongs to a call that ended with its process, or whose session left memory (D2). */
@@ -47,9 +48,11 @@ export class AnswerDrafts {
   /** Sessions whose draft is removed with their next records (D1). */
   readonly #ending = new Set<SessionKey>();
 
-  constructor(journal: Journal, commits: CommitQueue) {
+  /** `failed`: called with the error of a stored draft that cannot be read, and with its session. */
+  constructor(journal: Journal, commits: CommitQueue, failed: (error: unknown, session: string | undefined) => void) {
     this.#journal = journal;
     this.#commits = commits;
+    this.#failed = failed;
   }
 
   /** Called at open, and when the store takes writes again. All calls with a stored draft have ended by then. */
@@ -104,7 +107,7 @@ export class AnswerDrafts {
   /** The inputs of a session's transition, after an input with the text of a call that ended with its process (D2). */
   withLost({ key }: SessionActor, inputs: readonly Input[]): readonly Input[] {
     if (!this.#lost.has(key)) return inputs;
-    const stored = this.#stored(key);
+    const stored = this.#readable(key);
     if (stored === undefined) {
       this.#lost.delete(key);
       return inputs;
@@ -117,8 +120,19 @@ export class AnswerDrafts {
   of({ key }: SessionActor): AnswerDraft | undefined {
     const live = this.#live.get(key);
     if (live !== undefined) return shown({ ...live.draft, turn: live.call.turn });
-    const stored = this.#lost.has(key) ? this.#stored(key) : undefined;
+    const stored = this.#lost.has(key) ? this.#readable(key) : undefined;
     return stored === undefined ? undefined : shown({ ...stored, reason: 'restart' });
+  }
+
+  /** The stored draft; undefined if there is none, or if it cannot be read. Such a draft must not stop its session. */
+  #readable(key: SessionKey): Omit<LostAnswer, 'reason'> | undefined {
+    try {
+      return this.#stored(key);
+    } catch (error) {
+      this.#failed(error, this.#journal.nameOf(key));
+      this.#journal.drafts.put(key, undefined);
+      return undefined;
+    }
   }
 
   #stored(key: SessionKey): Omit<LostAnswer, 'reason'> | undefined {

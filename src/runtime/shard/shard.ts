@@ -92,7 +92,9 @@ export class Shard {
       soon,
       clock,
     });
-    this.drafts = new AnswerDrafts(journal, commits);
+    this.drafts = new AnswerDrafts(journal, commits, (error, session) =>
+      logThrown(host, 'the text of a lost answer cannot be read', error, session),
+    );
     const { drafts } = this;
     const work = new SessionWork(parts, {
       timers,

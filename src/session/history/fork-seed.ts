@@ -8,9 +8,9 @@
  * without a result gets the notice for a missing result.
  */
 
-import { DEPARTURES_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { InvalidArgumentError } from '../../base/errors.ts';
+import { withDeparture } from '../rules/eviction.ts';
 import { settledMemory } from '../rules/memory.ts';
 import { awaitedAtEnd } from '../rules/server-uses.ts';
 import { type ForkSeed, SAME } from '../state/fork-seed.ts';
@@ -70,7 +70,8 @@ export function plantSeed(state: SessionState, seed: ForkSeed): void {
   // A seed that an earlier version stored lacks the times of its compressions.
   const made = compactions.map(([number, { task, at }]) => [number, { task, at: at ?? state.createdAt }] as const);
   state.compactions = new Map(made);
-  state.departures = [...new Set(made.map(([, { at }]) => at))].sort((a, b) => a - b).slice(-DEPARTURES_MAX);
+  const times = compactions.flatMap(([, { at }]) => at ?? []).sort((a, b) => a - b);
+  state.departures = times.reduce<readonly number[]>(withDeparture, []);
   state.tokens = 0;
   state.promptCount = 0;
   state.spoken = [...state.messages, ...state.hidden].filter(isSpoken).length;

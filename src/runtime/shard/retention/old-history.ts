@@ -73,10 +73,13 @@ export async function removeOldHistory(
     // Entries may have been appended during the last step.
     for (const entry of parts.journal.read(key, rest.position)) foldEntry(parts.journal, rest.state, entry, false);
     if (textAfter(rest.state, history) !== textAfter(actor.state, history)) continue;
+    // The clock was set back: the record would change nothing.
+    if (actor.state.removed !== undefined && before <= actor.state.removed.before) return false;
     parts.rootForks(actor);
     const address = parts.journal.putBlob(base, key);
-    parts.journal.starts.cut(key, old.position, address);
     parts.withoutSnapshot(actor);
+    // Each step above may close the open batch. The cut and the record are in one batch, because nothing is between them.
+    if (!parts.journal.starts.cut(key, old.position, address)) return false;
     parts.submit(id, history);
     return true;
   }

@@ -212,7 +212,10 @@ export class RetentionSearch {
     const parent = child?.state.parent === undefined ? undefined : residency.find(child.state.parent);
     const name = parent?.state.children.get(id)?.name;
     const isTaken = parent?.state.mailbox.every(({ source }) => source.name !== name) !== false;
-    const hasAllEnded = child !== undefined && this.#hasEnded(child);
+    // The child may have worked again since the search looked at it.
+    const keptMs = this.#parts.retention.finishedChildrenMs ?? 0;
+    const isOld = child !== undefined && child.state.updatedAt < this.#parts.clock.now() - keptMs;
+    const hasAllEnded = isOld && this.#hasEnded(child);
     residency.passivateSome();
     if (hasAllEnded && isTaken) await remove(id);
   }
