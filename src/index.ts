@@ -24,6 +24,7 @@ export {
   StoreLockedError,
   StoreLostError,
   StoreNotWritableError,
+  StoreKeyError,
   StoreVersionError,
   TimeoutError,
   TroupeError,

@@ -22,6 +22,9 @@ import {
   ROW_TURNS_MAX,
 } from '../base/bounds.ts';
 import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
+import type { StoreEncryption } from './encryption/master-keys.ts';
+import type { Vault } from './encryption/vault.ts';
+import { vaultOf } from './encryption/stored-keys.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
 import type { Journal, JournalStatistics, TailPage } from './journal.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';
@@ -38,7 +41,8 @@ import {
 import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import { listNames, type NameQuery } from './rows/name-list.ts';
 import { heldData, positionOf, type Row, rowOf, rowTurns } from './rows/row-codec.ts';
-import { blobAddress, storedJson } from './rows/stored-text.ts';
+import { storedJson } from './rows/stored-text.ts';
+import { StoredBlobs } from './stored-blobs.ts';
 import { createStoredLog, type StoredLog } from './stored-log.ts';
 import { StoredMedia } from './stored-media.ts';
 
@@ -51,16 +55,21 @@ const SESSION_KEY_MAX = 0xffff_ffff;
 export interface EngineJournalOptions {
   /** Calls `run` once, soon, never synchronously: after all callers of the current tick have run. */
   readonly schedule: (run: () => void) => void;
+  /** Missing: the store is not encrypted. */
+  readonly encryption?: StoreEncryption;
 }
 
 /** See the head of this file. */
 export class EngineJournal implements Journal {
   readonly stored: StoredLog;
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
+  readonly resultKey: Journal['resultKey'];
   readonly #engine: Engine;
   readonly #source: LogSource;
   readonly #gate: CommitGate<WriteBatch>;
+  readonly #vault: Vault | undefined;
   readonly #media: StoredMedia;
+  readonly #blobs: StoredBlobs;
   readonly #erasure: LogErasure;
   #nextRow = 1;
   #nextKey: SessionKey = 1;
@@ -80,8 +89,15 @@ export class EngineJournal implements Journal {
 
   constructor(engine: Engine, options: EngineJournalOptions) {
     this.#engine = engine;
+    this.#vault = vaultOf(options.encryption, {
+      engine,
+      gate: () => this.#gate,
+      isRemoved: (key) => this.nameOf(key) === undefined,
+    });
+    const reveal = this.#vault?.reveal;
     this.#source = {
       engine,
+      reveal,
       unwrittenRow: (number) => this.#unwritten.get(number),
       unwrittenRows: (from) => [...this.#unwritten.values()].filter((row) => row.number >= from),
       isVisible: (key) => this.nameOf(key) !== undefined,
@@ -95,6 +111,8 @@ export class EngineJournal implements Journal {
       },
       unwrittenBefore: (row, key) =>
         this.#unwritten.get(row)?.entries.find((entry) => entry.key === key)?.previousRow ?? 0,
+      storedBlob: (address) => this.#blobs.storedForm(address),
+      reveal,
     });
     this.#gate = new CommitGate<WriteBatch>({
       create: createBatch,
@@ -104,17 +122,12 @@ export class EngineJournal implements Journal {
       refused: () => this.#refused(),
       schedule: options.schedule,
     });
-    this.#media = new StoredMedia(engine, this.#gate);
-    const isUnwritten = (row: number): boolean => this.#unwritten.has(row);
-    this.#erasure = new LogErasure({ engine, gate: this.#gate, isUnwritten });
+    this.#media = new StoredMedia(engine, this.#gate, this.#vault);
+    this.#blobs = new StoredBlobs({ engine, gate: this.#gate, media: this.#media, vault: this.#vault });
+    this.#erasure = new LogErasure({ engine, gate: this.#gate, isUnwritten: (row) => this.#unwritten.has(row) });
+    this.resultKey = this.#vault?.resultKey.bind(this.#vault);
     const copy = engine.copyTo?.bind(engine);
-    this.copyTo =
-      copy === undefined
-        ? undefined
-        : async (directory, known) => {
-            await this.flushed();
-            return copy(directory, known);
-          };
+    this.copyTo = copy && (async (directory, known) => this.flushed().then(() => copy(directory, known)));
     this.#load();
   }
 
@@ -176,6 +189,8 @@ export class EngineJournal implements Journal {
       if (entry === undefined || place === undefined) break;
       const taken = this.#media.take(entry.data, entry.key);
       const stored = storedJson(taken.text);
+      const sealed = this.#vault?.sealEntry(entry.key, row.number, turn, stored.text);
+      const dataBytes = sealed?.length ?? stored.bytes;
       if (place.row !== row.number) {
         place.previousRow = place.row;
         place.row = row.number;
@@ -184,11 +199,11 @@ export class EngineJournal implements Journal {
         key: entry.key,
         turn,
         previousRow: place.previousRow,
-        data: heldData(stored.text, stored.bytes),
-        dataBytes: stored.bytes,
+        data: sealed ?? heldData(stored.text, stored.bytes),
+        dataBytes,
       });
-      row.bytes += stored.bytes;
-      bytes += stored.bytes + taken.bytes;
+      row.bytes += dataBytes;
+      bytes += dataBytes + taken.bytes;
     }
     this.#turns += 1;
     if (row.turns >= ROW_TURNS_MAX || row.bytes >= ROW_BYTES_MAX) this.#row = undefined;
@@ -249,7 +264,8 @@ export class EngineJournal implements Journal {
   head(key: SessionKey): Head | undefined {
     this.#checkOpen();
     const pending = this.#gate.find((batch) => (batch.heads.has(key) ? { head: batch.heads.get(key) } : undefined));
-    return pending === undefined ? this.#engine.head(key) : pending.head;
+    const head = pending === undefined ? this.#engine.head(key) : pending.head;
+    return head === undefined || this.#vault === undefined ? head : this.#vault.head(head);
   }
 
   checkpoint(heads: readonly Head[], upTo: Position, outdated: readonly string[] = []): void {
@@ -261,14 +277,15 @@ export class EngineJournal implements Journal {
       // If a session was removed while its head was folded, the head must not bring the session back.
       if (this.nameOf(head.key) === undefined) continue;
       const data = storedJson(head.data);
-      batch.heads.set(head.key, { ...head, data: data.text });
+      const plain = { ...head, data: data.text };
+      batch.heads.set(head.key, this.#vault?.sealHead(plain) ?? plain);
       bytes += data.bytes;
     }
     for (const [key, place] of this.#lastRows()) {
       // The rows since the last checkpoint may have entries of sessions that were removed.
       if (place.row > 0 && this.nameOf(key) !== undefined) batch.lastRows.set(key, place.row);
     }
-    for (const address of outdated) batch.blobs.set(address, undefined);
+    for (const address of outdated) this.#blobs.remove(address, batch);
     this.#row = undefined;
     batch.checkpoint = { upTo, indexedRow: this.#nextRow - 1 };
     this.#checkpointed = upTo;
@@ -318,7 +335,9 @@ export class EngineJournal implements Journal {
       batch.lastRows.set(key, undefined);
       this.#lastRows().delete(key);
       this.#media.removeAll(key, batch);
-      this.#removeBlobs(key, batch);
+      this.#blobs.removeAll(key, batch);
+      // Forks may still need the results (V2 of `vault.ts`).
+      if ((heirs.get(key) ?? []).length === 0) this.#vault?.remove(key, batch);
     }
   }
 
@@ -342,28 +361,21 @@ export class EngineJournal implements Journal {
 
   erased(keys: Iterable<SessionKey>): void {
     this.#checkOpen();
-    if (!this.#gate.isRefused) this.#erasure.end(keys, this.#gate.open);
+    if (this.#gate.isRefused) return;
+    const ended = this.#erasure.end(keys, this.#gate.open);
+    for (const key of ended) this.#vault?.remove(key, this.#gate.open);
   }
 
   putBlob(text: string, owner?: SessionKey): string {
     this.#checkOpen();
-    const stored = this.#media.take(text, owner);
-    const address = blobAddress(stored.text, owner);
-    if (this.#gate.isRefused) return address;
-    const batch = this.#gate.open;
-    const pending = this.#pendingBlob(address);
-    const isNew = pending === undefined ? !this.#engine.hasBlob(address) : pending.text === undefined;
-    if (isNew) batch.blobs.set(address, stored.text);
-    const bytes = stored.bytes + (isNew ? stored.text.length : 0);
-    if (bytes > 0) this.#grow(batch, bytes);
+    const { address, bytes } = this.#blobs.put(text, owner);
+    if (bytes > 0) this.#grow(this.#gate.open, bytes);
     return address;
   }
 
   blob(address: string): string | undefined {
     this.#checkOpen();
-    const pending = this.#pendingBlob(address);
-    const stored = pending === undefined ? this.#engine.blob(address) : pending.text;
-    return stored === undefined ? undefined : this.#media.filled(stored);
+    return this.#blobs.get(address);
   }
 
   statistics(): JournalStatistics {
@@ -387,10 +399,6 @@ export class EngineJournal implements Journal {
     }
   }
 
-  #pendingBlob(address: string): { readonly text: string | undefined } | undefined {
-    return this.#gate.find((batch) => (batch.blobs.has(address) ? { text: batch.blobs.get(address) } : undefined));
-  }
-
   #checkOpen(): void {
     if (this.#closing !== undefined) throw new TroupeError('internal', 'the journal is closed');
   }
@@ -407,6 +415,7 @@ export class EngineJournal implements Journal {
     this.#nextKey = Math.max(this.#nextKey, state.nextKey);
     this.#checkpointed = state.checkpointed;
     this.#touched = undefined;
+    this.#vault?.clear();
     this.#erasure.load();
   }
 
@@ -462,15 +471,6 @@ export class EngineJournal implements Journal {
     const { lastRow } = this.#engine.state();
     const bytes = lastRow === 0 ? undefined : this.#engine.row(lastRow);
     return bytes === undefined ? 0 : positionOf(lastRow, rowTurns(bytes, lastRow) - 1);
-  }
-
-  /** Removes all blobs of a session in a batch, those that are not durable yet included. */
-  #removeBlobs(key: SessionKey, batch: WriteBatch): void {
-    const addresses = new Set(this.#engine.blobsOf(key));
-    this.#gate.each(({ blobs }) => {
-      for (const address of blobs.keys()) if (address.startsWith(`${key}/`)) addresses.add(address);
-    });
-    for (const address of addresses) batch.blobs.set(address, undefined);
   }
 
   /** The newest row of a session, 0 for none. */

@@ -34,7 +34,10 @@ export interface WriteBatch {
   readonly keys: Map<SessionKey, string | undefined>;
   readonly heads: Map<SessionKey, Head | undefined>;
   readonly lastRows: Map<SessionKey, number | undefined>;
-  readonly blobs: Map<string, string | undefined>;
+  /** Texts, or encrypted bytes as they are stored. */
+  readonly blobs: Map<string, string | Buffer | undefined>;
+  /** Wrapped data keys of sessions, see `encryption/vault.ts`. */
+  readonly dataKeys: Map<SessionKey, string | undefined>;
   /** Bytes by address, see `rows/media-text.ts`. */
   readonly media: Map<string, Buffer | undefined>;
   nextKey: SessionKey | undefined;
@@ -54,6 +57,7 @@ export function createBatch(): WriteBatch {
     heads: new Map(),
     lastRows: new Map(),
     blobs: new Map(),
+    dataKeys: new Map(),
     media: new Map(),
     nextKey: undefined,
     checkpoint: undefined,
@@ -70,6 +74,7 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
     batch.keys.size === 0 &&
     batch.heads.size === 0 &&
     batch.blobs.size === 0 &&
+    batch.dataKeys.size === 0 &&
     batch.media.size === 0 &&
     batch.checkpoint === undefined
   );
@@ -113,6 +118,10 @@ export interface Engine {
   hasBlob(address: string): boolean;
   /** The addresses of the blobs that belong to a session. */
   blobsOf(key: SessionKey): readonly string[];
+  /** The wrapped data key of a session; see `encryption/vault.ts`. */
+  dataKey(key: SessionKey): string | undefined;
+  /** Wrapped data keys of sessions above `after`, ascending, at most `limit`. */
+  dataKeys(after: SessionKey, limit: number): readonly (readonly [SessionKey, string])[];
   /** The removed sessions of which something may still be stored. */
   erasures(): ReadonlyMap<SessionKey, Erasure>;
   /** A blob's bytes as they are stored, see `stored-text.ts`; valid until the next call of any method. */

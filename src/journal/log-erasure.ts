@@ -73,13 +73,14 @@ export class LogErasure {
     return Array.from(this.#notes).flatMap(([key, note]) => (note.row === 0 && !isNeeded(note) ? key : []));
   }
 
-  /** Forgets removed sessions of which nothing is stored any more. */
-  end(keys: Iterable<SessionKey>, batch: WriteBatch): void {
-    for (const key of keys) {
-      if (this.#notes.get(key)?.row !== 0) continue;
+  /** Forgets removed sessions of which nothing is stored any more, and returns them. */
+  end(keys: Iterable<SessionKey>, batch: WriteBatch): readonly SessionKey[] {
+    const ended = [...keys].filter((key) => this.#notes.get(key)?.row === 0);
+    for (const key of ended) {
       this.#notes.delete(key);
       batch.erasures.set(key, undefined);
     }
+    return ended;
   }
 
   /**

@@ -3,6 +3,7 @@
  * contradict each other. For rows, blobs and media only the location in the file is kept.
  */
 
+import { isSealed } from '../encryption/data-key.ts';
 import { integerOf, type LeafNode, PageDamage, type PageFile, type PageTree } from '../lmdb/pages.ts';
 import { isTableName, STORE_FORMAT, TABLE_FLAGS, TABLE_SINCE } from '../lmdb/tables.ts';
 import type { Erasure } from '../position.ts';
@@ -46,6 +47,8 @@ export class StoreIndex {
   readonly blobs: Map<string, FilePlace> = new Map();
   readonly media: Map<string, FilePlace> = new Map();
   readonly erasures: Map<number, Erasure> = new Map();
+  /** Wrapped data keys; none in a store that is not encrypted. */
+  readonly dataKeys: Map<number, string> = new Map();
   /** Entries whose seal or form is wrong. */
   readonly damaged: PageDamage[] = [];
   /** The format record, sealed or not; undefined when there was none. */
@@ -73,6 +76,7 @@ export class StoreIndex {
     addMissing(this.rows, other.rows);
     addMissing(this.blobs, other.blobs);
     addMissing(this.media, other.media);
+    addMissing(this.dataKeys, other.dataKeys);
   }
 
   /** A blob's text as it is stored; undefined when the address has none, or the text does not match the address. */
@@ -83,9 +87,12 @@ export class StoreIndex {
     return text !== undefined && isBlobOf(address, text) ? text : undefined;
   }
 
-  /** Addresses of blobs whose contents do not match them. */
+  /** Addresses of blobs whose contents do not match them. Encrypted blobs are checked when they are decrypted. */
   *wrongBlobs(file: PageFile): Iterable<string> {
-    for (const address of this.blobs.keys()) if (this.blob(file, address) === undefined) yield address;
+    for (const [address, { offset, length }] of this.blobs) {
+      if (isSealed(file.bytes(offset, Math.min(length, 1)))) continue;
+      if (this.blob(file, address) === undefined) yield address;
+    }
   }
 
   /** A medium's bytes; throws `StoreCorruptError` when the address has none, or the bytes do not match the address. */
@@ -152,6 +159,9 @@ export class StoreIndex {
         return;
       case 'erasures':
         this.erasures.set(keyNumber(node), parseErasure(sealed(file, name, keyNumber(node), node)));
+        return;
+      case 'dataKeys':
+        this.dataKeys.set(keyNumber(node), sealed(file, name, keyNumber(node), node));
         return;
       case 'runnable':
         sealed(file, name, keyNumber(node), node);

@@ -193,6 +193,19 @@ class LmdbEngine implements Engine {
     return this.#reading(() => Array.from(this.#environment.blobs.getKeys(ownedBy(key)), String));
   }
 
+  dataKey(key: SessionKey): string | undefined {
+    return this.#reading(() => unsealed('dataKeys', key, this.#environment.dataKeys.get(key)));
+  }
+
+  dataKeys(after: SessionKey, limit: number): readonly (readonly [SessionKey, string])[] {
+    return this.#reading(() =>
+      Array.from(this.#environment.dataKeys.getRange({ start: after + 1, limit }), ({ key, value }) => {
+        const text = unsealed('dataKeys', Number(key), value) ?? '';
+        return [Number(key), text] as const;
+      }),
+    );
+  }
+
   erasures(): ReadonlyMap<SessionKey, Erasure> {
     return this.#reading(() => {
       const found = new Map<SessionKey, Erasure>();
@@ -206,7 +219,7 @@ class LmdbEngine implements Engine {
   /** The rewritten rows of a batch as they are stored. They are few, see `log-erasure.ts`. */
   async #rewritten({ rewrittenRows }: WriteBatch): Promise<readonly RewrittenRow[]> {
     const plain = [...rewrittenRows.values()].filter((bytes) => bytes !== undefined);
-    const packed = (await packRows(plain)).values();
+    const packed = (this.#options.encryption === undefined ? await packRows(plain) : plain).values();
     return Array.from(rewrittenRows, ([number, bytes]) => ({
       number,
       oldBytes: this.storedRow(number)?.length ?? 0,
@@ -218,7 +231,9 @@ class LmdbEngine implements Engine {
     const first = batch.rows[0]?.number;
     if (first !== undefined && first <= this.#state.lastRow)
       throw new TroupeError('internal', `L4: row ${first} is there`);
-    const rows = await packRows(encodeRows(batch.rows));
+    const encoded = encodeRows(batch.rows);
+    // Encrypted data cannot be compressed. Each entry was, before it was encrypted.
+    const rows = this.#options.encryption === undefined ? await packRows(encoded) : encoded;
     const rewritten = batch.rewrittenRows.size === 0 ? [] : await this.#rewritten(batch);
     await madeRoom(this.#options.directory, () => this.#room.forBatch(batch, rows, rewritten));
     const startedAt = performance.now();
@@ -338,7 +353,7 @@ class LmdbEngine implements Engine {
    * of single puts can be ignored.
    */
   #put(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): void {
-    const { log, names, keys, heads, lastRows, runnable, blobs, media, erasures, meta } = this.#environment;
+    const { log, names, keys, heads, lastRows, runnable, blobs, media, erasures, dataKeys, meta } = this.#environment;
     for (const { number, bytes } of rewritten) {
       if (bytes === undefined) void log.remove(number);
       else void log.put(number, bytes);
@@ -370,7 +385,7 @@ class LmdbEngine implements Engine {
     }
     for (const [address, text] of batch.blobs) {
       if (text === undefined) void blobs.remove(address);
-      else void blobs.put(address, encodeBlob(text));
+      else void blobs.put(address, typeof text === 'string' ? encodeBlob(text) : text);
     }
     for (const [address, bytes] of batch.media) {
       if (bytes === undefined) void media.remove(address);
@@ -379,6 +394,10 @@ class LmdbEngine implements Engine {
     for (const [key, erasure] of batch.erasures) {
       if (erasure === undefined) void erasures.remove(key);
       else void erasures.put(key, sealText('erasures', key, erasureText(erasure)));
+    }
+    for (const [key, wrapped] of batch.dataKeys) {
+      if (wrapped === undefined) void dataKeys.remove(key);
+      else void dataKeys.put(key, sealText('dataKeys', key, wrapped));
     }
     if (rewritten.length > 0) {
       void meta.put('rewrites', sealText('meta', 'rewrites', String(this.#state.rewrites + 1)), 0);

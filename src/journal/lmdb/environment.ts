@@ -26,6 +26,7 @@ import { defined } from '../../base/defined.ts';
 import { CancelledError, type StoreLostError } from '../../base/errors.ts';
 import { loadLibrary } from '../../base/load-library.ts';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../../base/private-files.ts';
+import type { StoreEncryption } from '../encryption/master-keys.ts';
 import type { Durability, ThreadGate } from '../journal.ts';
 import { sealText } from '../rows/sealed-text.ts';
 import { syncDirectory } from '../store/durable-file.ts';
@@ -54,6 +55,8 @@ export interface LmdbOptions {
   readonly gate?: ThreadGate;
   /** See `JournalOptions`. */
   readonly onLost?: (error: StoreLostError) => void;
+  /** See `JournalOptions`. */
+  readonly encryption?: StoreEncryption;
 }
 
 /**
@@ -83,6 +86,8 @@ export interface LmdbEnvironment {
   readonly media: Database<Buffer, string>;
   /** Key of a removed session -> its newest row that is not erased yet, and its name. */
   readonly erasures: Database<string, number>;
+  /** Key of a session -> its wrapped data key. Empty in a store that is not encrypted. */
+  readonly dataKeys: Database<string, number>;
   /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`, `rewrites`; sealed, like all text. */
   readonly meta: Database<string, string>;
 }
@@ -220,6 +225,7 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
     blobs: root.openDB<Buffer, string>('blobs', { encoding: 'binary' }),
     media: root.openDB<Buffer, string>('media', { encoding: 'binary' }),
     erasures: root.openDB<string, number>('erasures', NUMBERED_TEXT_TABLE),
+    dataKeys: root.openDB<string, number>('dataKeys', NUMBERED_TEXT_TABLE),
     meta: root.openDB<string, string>('meta', { ...TEXT_TABLE, useVersions: true }),
   };
 }

@@ -3,11 +3,16 @@
 /**
  * Version of the whole environment. A store with a higher version is not opened. A lower version is raised when the
  * store is opened for writing. From version 2 rows and blobs may be packed. From version 3 media have their own table.
- * From version 4 the rows of removed sessions are erased, as the table `erasures` says.
+ * From version 4 the rows of removed sessions are erased, as the table `erasures` says. From version 5 a store may be
+ * encrypted, with wrapped data keys in the table `dataKeys`.
  */
-export const STORE_FORMAT = 4;
+export const STORE_FORMAT = 5;
 /** The tables that stores of earlier formats lack, each with the first format that has it. */
-export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.freeze({ media: 3, erasures: 4 });
+export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.freeze({
+  media: 3,
+  erasures: 4,
+  dataKeys: 5,
+});
 
 /** The file of an environment. */
 export const DATA_FILE = 'data.mdb';
@@ -25,6 +30,7 @@ export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
   blobs: 0,
   media: 0,
   erasures: 0x08,
+  dataKeys: 0x08,
   meta: 0x100,
 });
 
@@ -39,6 +45,7 @@ export type TableName =
   | 'blobs'
   | 'media'
   | 'erasures'
+  | 'dataKeys'
   | 'meta';
 
 /** True for the name of one of our tables. */

@@ -1,6 +1,7 @@
 /**
- * `manifest.json` of a data directory: the facts needed before a shard of the directory is opened. It is written once,
- * when the directory is made. The number of shards never changes, because it determines the shard of each tree.
+ * `manifest.json` of a data directory: the facts needed before a shard of the directory is opened. It is written when the
+ * directory is made, and again when the master key of an encrypted store is replaced. The number of shards never changes,
+ * because it determines the shard of each tree.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
@@ -13,6 +14,7 @@ import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
 import { CORRUPT_HINT } from '../lmdb/errors.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
 import { putFile, syncDirectory } from './durable-file.ts';
+import type { EncryptionRecord } from './store-key.ts';
 
 /** Version of the data directory's layout; a higher one is not opened. */
 export const MANIFEST_FORMAT = 1;
@@ -28,11 +30,14 @@ export interface StoreManifest {
   readonly format: number;
   /** Number of shards the directory was made with. */
   readonly shards: number;
+  /** Missing: the store is not encrypted. */
+  readonly encryption?: EncryptionRecord | undefined;
 }
 
 const manifestSchema = z.object({
   format: z.literal(MANIFEST_FORMAT),
   shards: z.number().int().min(1).max(SHARDS_MAX),
+  encryption: z.object({ keyId: z.string() }).optional(),
 });
 
 /** The directory of one shard, 0-based. */
@@ -89,14 +94,24 @@ export async function beginManifest(directory: string, shards: number): Promise<
  * Writes the manifest of a directory whose shards exist; the directory is made when missing. From then on a missing
  * shard counts as damage.
  */
-export async function writeManifest(directory: string, shards: number): Promise<StoreManifest> {
-  const manifest = manifestSchema.parse({ format: MANIFEST_FORMAT, shards });
+export async function writeManifest(
+  directory: string,
+  shards: number,
+  encryption?: EncryptionRecord,
+): Promise<StoreManifest> {
+  const manifest = manifestSchema.parse({ format: MANIFEST_FORMAT, shards, encryption });
   const path = join(directory, MANIFEST_FILE);
   await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
   if (!(await exists(path))) await put(path, manifest);
   await rm(join(directory, BEGUN_FILE), { force: true });
   await syncDirectory(directory);
   return manifest;
+}
+
+/** Names another master key in the manifest, durably, once it wraps all data keys. */
+export async function writeKeyId(directory: string, encryption: EncryptionRecord): Promise<void> {
+  const manifest = await readManifest(directory);
+  if (manifest !== undefined) await put(join(directory, MANIFEST_FILE), { ...manifest, encryption });
 }
 
 function put(path: string, manifest: StoreManifest): Promise<void> {

@@ -5,6 +5,8 @@ import { join, resolve } from 'node:path';
 import { defined } from '../../base/defined.ts';
 import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import { openManifest } from '../../journal/store/birth.ts';
+import { writeKeyId } from '../../journal/store/manifest.ts';
+import { encryptionRecord, fittingKeys } from '../../journal/store/store-key.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
 import { createLogger } from '../host/default-logger.ts';
@@ -18,7 +20,7 @@ import { handOver, type Runtime } from './runtime.ts';
  * Opens a data directory, created if necessary, or `':memory:'`, and resumes everything that was interrupted. Rejects
  * with `ConfigError` (an option, an agent, a tool), `StoreLockedError` (another process has the directory open),
  * `StoreNotWritableError` (no rights, a read-only file system), `StoreCorruptError`, `StoreVersionError`,
- * `StoreFullError`.
+ * `StoreKeyError` (the option `encryption` does not fit the store), `StoreFullError`.
  */
 export async function open(directory: string, options: OpenOptions = {}): Promise<Runtime> {
   if (typeof directory !== 'string' || directory.trim() === '') {
@@ -44,6 +46,7 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
     // made that store.
     if (place.directory !== undefined) await warnOfWideRights(place.directory, checked);
     const runtime = await assembled(checked, place);
+    await endRotation(place);
     if (place.announce !== undefined) keepAnnounced(runtime, place.announce);
     place.onTakeover?.((takeover) => {
       checked.logger?.info(takeover, `process ${takeover.pid} takes ${directory} over: this runtime ends`);
@@ -56,6 +59,12 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
     await place.release();
     throw error;
   }
+}
+
+/** Names the new key of a store in its manifest, once every shard has wrapped its data keys with it. */
+async function endRotation({ directory, encryption }: Place): Promise<void> {
+  if (directory === undefined || encryption?.isRotating !== true) return;
+  await writeKeyId(directory, encryptionRecord(encryption));
 }
 
 async function assembled(checked: CheckedOptions, place: Place): Promise<Runtime> {
@@ -84,10 +93,15 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
  */
 async function openPlace(
   directory: string,
-  { threads: { sessions: sessionThreads }, takeoverMs }: CheckedOptions,
+  { threads: { sessions: sessionThreads }, takeoverMs, encryption }: CheckedOptions,
 ): Promise<Place> {
   const shards = Math.max(1, sessionThreads);
   if (directory === MEMORY) {
+    if (encryption !== undefined) {
+      throw new ConfigError(`option "encryption": a store in memory is not encrypted; give a data directory`, {
+        data: { key: 'encryption' },
+      });
+    }
     const resultStore = await mkdtemp(join(tmpdir(), 'troupe-'));
     return { shards, resultStore, release: () => rm(resultStore, { recursive: true, force: true }) };
   }
@@ -95,8 +109,10 @@ async function openPlace(
   const lock = await acquireStoreLock(root, defined({ takeoverMs }));
   if (sessionThreads === 0) loadShard();
   try {
-    const manifest = await openManifest(root, shards);
+    const manifest = await openManifest(root, shards, encryption && encryptionRecord(encryption));
+    const keys = fittingKeys(root, manifest.encryption, encryption);
     return {
+      ...defined({ encryption: keys }),
       directory: root,
       resultStore: join(root, 'results'),
       shards: manifest.shards,

@@ -20,6 +20,7 @@ import { isRecord } from '../../base/json.ts';
 import { parseOption } from '../../base/parse-option.ts';
 import { parseSettings, type Settings, type SettingsInput } from '../../base/settings.ts';
 import type { Durability } from '../../journal/journal.ts';
+import type { GivenKeys } from '../../journal/store/store-key.ts';
 import { anthropic } from '../../models/anthropic/anthropic.ts';
 import type { GovernorLimits } from '../../models/governor/limits.ts';
 import type { ModelProvider, ProviderData } from '../../models/provider.ts';
@@ -27,6 +28,7 @@ import { isModelProvider, isProviderData } from '../../models/provider-check.ts'
 import type { McpServerMap } from '../../tools/mcp/protocol.ts';
 import { parseServers } from '../../tools/mcp/server-options.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
+import { type EncryptionOptions, encryptionSchema } from './encryption-option.ts';
 import type { SearchOptions, SearchScope } from './search-scope.ts';
 import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema } from './webhook-options.ts';
 
@@ -103,6 +105,11 @@ export interface OpenOptions {
    * grants their tools to an agent. Needs the package `@modelcontextprotocol/client`.
    */
   readonly mcp?: McpServerMap | string | URL;
+  /**
+   * Encrypts a new store with AES-256-GCM, and opens a store that is encrypted. A store is encrypted from the start or
+   * not at all. Not allowed for `':memory:'`.
+   */
+  readonly encryption?: EncryptionOptions;
   /** Receivers, over HTTP, of two notices: a tool call waits for a person, a turn ended. At most 16. */
   readonly webhooks?: readonly WebhookOptions[];
   /**
@@ -168,6 +175,7 @@ export interface CheckedOptions {
   readonly searchScope: SearchScope;
   /** The source of the MCP servers; undefined when there are none. */
   readonly mcp: McpSource | undefined;
+  readonly encryption: GivenKeys | undefined;
   readonly webhooks: readonly CheckedWebhook[];
   /** The logger; undefined when nothing is logged. */
   readonly logger: GuardedLogger | undefined;
@@ -200,13 +208,14 @@ type GivenLimits = Given<GovernorLimits>;
 
 /** Options whose form was checked. A key may have the value `undefined`, and directories are lists. */
 type GivenOptions = Given<
-  Omit<OpenOptions, PathOption | NestedOption | 'governor' | 'agents' | 'settings' | 'takeover' | 'webhooks'>
+  Omit<OpenOptions, PathOption | NestedOption | 'governor' | 'agents' | 'settings' | 'takeover' | 'webhooks' | 'encryption'>
 > & {
   readonly [Key in NestedOption]?: Given<NonNullable<OpenOptions[Key]>> | undefined;
 } & { readonly [Key in PathOption]?: readonly string[] | undefined } & {
   readonly agents?: readonly unknown[] | undefined;
   readonly settings?: unknown;
   readonly takeover?: boolean | { readonly deadlineMs?: number | undefined } | undefined;
+  readonly encryption?: GivenKeys | undefined;
   readonly webhooks?: Parameters<typeof checkWebhooks>[0];
   readonly governor?: GivenLimits | Readonly<Record<string, GivenLimits>> | undefined;
 };
@@ -290,6 +299,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
       'must be MCP servers by name, or the path or file: URL of an mcp.json',
     )
     .optional(),
+  encryption: encryptionSchema.optional(),
   webhooks: webhooksSchema.optional(),
   logger: z
     .custom<Logger | false>(
@@ -332,6 +342,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     enrichers: enrichersOf(given.enrichers),
     searchScope: given.search?.scope ?? 'tree',
     mcp: mcpSourceOf(given.mcp),
+    encryption: given.encryption,
     webhooks: checkWebhooks(given.webhooks),
     logger: loggerOf(given.logger ?? defaultLogger ?? false),
     clock: given.clock ?? systemClock,
