@@ -23,8 +23,8 @@ import {
 } from '../base/bounds.ts';
 import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
 import type { StoreEncryption } from './encryption/master-keys.ts';
-import type { Vault } from './encryption/vault.ts';
 import { vaultOf } from './encryption/stored-keys.ts';
+import type { Vault } from './encryption/vault.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
 import type { Journal, JournalStatistics, TailPage } from './journal.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';

@@ -105,7 +105,13 @@ export function* readTail(source: LogSource, after: Position, end: Position): It
   }
   // Nothing can become durable between the empty scan and this line, so no row is skipped or read twice.
   for (const row of source.unwrittenRows(next)) {
-    yield* visible(source, row.number, row.entries.map((entry) => entryOf(entry, row.number, source.reveal)), after, end);
+    yield* visible(
+      source,
+      row.number,
+      row.entries.map((entry) => entryOf(entry, row.number, source.reveal)),
+      after,
+      end,
+    );
   }
 }
 

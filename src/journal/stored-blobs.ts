@@ -4,10 +4,11 @@
  * Owns: nothing. Blobs that are not durable yet are in the batches of the gate, the others in the engine. Their media
  * are stored apart (`stored-media.ts`).
  */
-import { corruptError } from './lmdb/errors.ts';
-import type { CommitGate } from './lmdb/commit-gate.ts';
-import type { Engine, WriteBatch } from './engine.ts';
+
 import type { Vault } from './encryption/vault.ts';
+import type { Engine, WriteBatch } from './engine.ts';
+import type { CommitGate } from './lmdb/commit-gate.ts';
+import { corruptError } from './lmdb/errors.ts';
 import { located } from './log-reader.ts';
 import type { SessionKey } from './position.ts';
 import { mediaPrefix } from './rows/media-text.ts';
@@ -68,9 +69,7 @@ export class StoredBlobs {
     if (vault === undefined) return engine.storedBlob(address);
     const place = vault.storedAddress(address);
     const sealed = place === undefined ? undefined : engine.storedBlob(place);
-    return place === undefined || sealed === undefined
-      ? undefined
-      : located(engine, () => vault.bytes(place, sealed));
+    return place === undefined || sealed === undefined ? undefined : located(engine, () => vault.bytes(place, sealed));
   }
 
   /** Removes a blob in a batch. */

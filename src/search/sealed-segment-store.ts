@@ -129,8 +129,8 @@ class OpenedBytes implements SegmentBytes {
     const plain = decipher.update(sealed.subarray(0, -TAG_BYTES));
     try {
       decipher.final();
-    } catch {
-      throw new DamagedSegmentError('a page cannot be decrypted');
+    } catch (error) {
+      throw new DamagedSegmentError('a page cannot be decrypted', { cause: error });
     }
     return plain;
   }

@@ -5,8 +5,8 @@
 import { stat } from 'node:fs/promises';
 import { relative, resolve } from 'node:path';
 import { DOCTOR_FINDINGS_MAX } from '../../base/bounds.ts';
-import { type Finding, openSalvage, type SalvageStore } from '../../journal/check/salvage-store.ts';
 import { StoreKeyError } from '../../base/errors.ts';
+import { type Finding, openSalvage, type SalvageStore } from '../../journal/check/salvage-store.ts';
 import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
 import { DATA_OPTION, dataDirectory, JSON_OPTION, shownPath } from '../places/data-directory.ts';
 import { KEY_FILE_OPTION, keysOf } from '../places/key-file.ts';

@@ -88,7 +88,11 @@ export async function readStore<T>(
     // A command that reads does not replace the key of the store.
     const encryption = fitting && { ...fitting, isRotating: false };
     for (let shard = 0; shard < (manifest?.shards ?? 0); shard += 1) {
-      const options = { directory: shardDirectory(directory, shard), durability: 'flush', ...defined({ encryption }) } as const;
+      const options = {
+        directory: shardDirectory(directory, shard),
+        durability: 'flush',
+        ...defined({ encryption }),
+      } as const;
       journals.push(await openJournal(options));
     }
     return await read(storedSessions(journals));

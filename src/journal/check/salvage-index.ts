@@ -22,7 +22,17 @@ export interface SalvageIndex {
 }
 
 /** The tables that an entry found by the search may belong to. They are tried in this order. */
-const SEARCHED: readonly TableName[] = ['log', 'keys', 'names', 'heads', 'lastRows', 'runnable', 'dataKeys', 'blobs', 'media'];
+const SEARCHED: readonly TableName[] = [
+  'log',
+  'keys',
+  'names',
+  'heads',
+  'lastRows',
+  'runnable',
+  'dataKeys',
+  'blobs',
+  'media',
+];
 
 /** Collects the contents of a file. Throws only the system's errors. */
 export function gatherIndex(file: PageFile): SalvageIndex {

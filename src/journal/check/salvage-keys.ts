@@ -1,7 +1,8 @@
 /** Decrypts the values of a shard that `troupe doctor` reads. */
+
+import { asError, StoreCorruptError } from '../../base/errors.ts';
 import type { StoreEncryption } from '../encryption/master-keys.ts';
 import { Vault } from '../encryption/vault.ts';
-import { asError, StoreCorruptError } from '../../base/errors.ts';
 import type { PageFile } from '../lmdb/pages.ts';
 import { corruptMedium } from '../rows/media-text.ts';
 import { decodeBlob } from '../rows/stored-text.ts';

@@ -13,6 +13,8 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SHARDS_MAX } from '../../base/bounds.ts';
 import { asError, StoreCorruptError, StoreLockedError, TroupeError } from '../../base/errors.ts';
+import type { StoreEncryption } from '../encryption/master-keys.ts';
+import type { Vault } from '../encryption/vault.ts';
 import { PageFile } from '../lmdb/pages.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
 import type { SessionKey, StoredEntry } from '../position.ts';
@@ -20,12 +22,10 @@ import { withMedia } from '../rows/media-text.ts';
 import { decodeRow, positionOf, type RowEntry, rowSessions, sliceRow } from '../rows/row-codec.ts';
 import { unpackRow, unpackTable } from '../rows/row-packing.ts';
 import { refuseIfOwned } from '../store/lock.ts';
-import { fittingKeys, type GivenKeys } from '../store/store-key.ts';
-import type { StoreEncryption } from '../encryption/master-keys.ts';
-import type { Vault } from '../encryption/vault.ts';
-import { blobText, headData, mediumBytes, salvageVault, sealedDamage } from './salvage-keys.ts';
 import { readManifest, type StoreManifest, shardDirectory } from '../store/manifest.ts';
+import { fittingKeys, type GivenKeys } from '../store/store-key.ts';
 import { gatherIndex, type SalvageIndex } from './salvage-index.ts';
+import { blobText, headData, mediumBytes, salvageVault, sealedDamage } from './salvage-keys.ts';
 
 /** A fault in the store, with its location if that is known. */
 export interface Finding {
@@ -89,7 +89,8 @@ export class SalvageShard {
     for (const { row, previousRow } of this.#links.get(key) ?? []) {
       if (previousRow !== before)
         throw this.#corrupt(row, `row ${previousRow}, which comes before row ${row}, is lost`);
-      for (const { turn, data } of sliceRow(unpackRow(this.#row(row), row), row, key, this.#vault?.reveal)?.entries ?? []) {
+      for (const { turn, data } of sliceRow(unpackRow(this.#row(row), row), row, key, this.#vault?.reveal)?.entries ??
+        []) {
         yield { key, position: positionOf(row, turn), data: this.#filled(data) };
       }
       before = row;
@@ -229,9 +230,7 @@ function keysFor(
   keys: GivenKeys | undefined,
 ): StoreEncryption | undefined {
   if (keys === undefined) return undefined;
-  return manifest === undefined
-    ? { ...keys, isRotating: true }
-    : fittingKeys(directory, manifest.encryption, keys);
+  return manifest === undefined ? { ...keys, isRotating: true } : fittingKeys(directory, manifest.encryption, keys);
 }
 
 async function manifestOf(directory: string, findings: Finding[]): Promise<StoreManifest | undefined> {

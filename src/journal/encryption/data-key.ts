@@ -67,7 +67,7 @@ export class DataKey {
     this.#bytes = bytes;
   }
 
-  /** The same for the same text, and nobody can compute it without the key: 64 characters of hex. */
+  /** A keyed hash of a text: 64 hexadecimal digits, which cannot be computed without the key. */
   mark(text: string): string {
     return createHmac('sha256', this.#bytes).update('mark ').update(text).digest('hex');
   }
@@ -115,7 +115,9 @@ export class DataKey {
     try {
       const plain = decipher.update(bytes.subarray(HEADER_BYTES, -TAG_BYTES));
       decipher.final();
-      return bytes[0] === FORM_PACKED ? brotliDecompressSync(plain, { maxOutputLength: SEALED_PACKED_BYTES_MAX }) : plain;
+      return bytes[0] === FORM_PACKED
+        ? brotliDecompressSync(plain, { maxOutputLength: SEALED_PACKED_BYTES_MAX })
+        : plain;
     } catch {
       // The value was changed, or is of another place. The caller reports the damage.
       return undefined;

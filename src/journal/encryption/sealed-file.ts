@@ -1,5 +1,5 @@
 /**
- * A small file that is encrypted as a whole with a key of its own: a mark, a random nonce of 96 bits, the encrypted
+ * A small file that is encrypted as a whole with a separate key: a mark, a random nonce of 96 bits, the encrypted
  * text, the tag. Each key encrypts one text, so a nonce cannot meet another text.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';

@@ -26,7 +26,7 @@ export function vaultOf(
       return pending === undefined ? engine.dataKey(key) : pending.wrapped;
     },
     isRemoved,
-    // What a refused journal seals is never stored (V3).
+    // A value that a refused journal seals is never stored (V3).
     put: (key, wrapped) => void (gate().isRefused || gate().open.dataKeys.set(key, wrapped)),
   });
 }

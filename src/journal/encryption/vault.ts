@@ -1,7 +1,7 @@
 /**
  * Seals what a journal stores of its sessions, and opens it again.
  *
- * Each session has a data key of its own, wrapped by the master key and stored in the table `dataKeys`. Entries, heads,
+ * Each session has a separate data key, wrapped by the master key and stored in the table `dataKeys`. Entries, heads,
  * blobs, media and shortened results are sealed with it. The address of a blob or medium is a hash of its contents, so
  * it is stored as a keyed hash: otherwise a reader of the disk could check a guess.
  *

@@ -142,7 +142,9 @@ export function revealedRow(bytes: Buffer, row: number, reveal: Reveal): Buffer 
     entry.data === '' ? [] : { ...entry, dataBytes: Buffer.byteLength(entry.data) },
   );
   const dataBytes = entries.reduce((sum, entry) => sum + entry.dataBytes, 0);
-  const [revealed] = encodeRows([{ number: row, turns: rowTurns(bytes, row), bytes: dataBytes, entries: [...entries] }]);
+  const [revealed] = encodeRows([
+    { number: row, turns: rowTurns(bytes, row), bytes: dataBytes, entries: [...entries] },
+  ]);
   return revealed ?? bytes;
 }
 

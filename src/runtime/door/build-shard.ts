@@ -4,7 +4,12 @@
  */
 import { AgentCatalog } from '../../../actors/agent-catalog.ts';
 import type { AgentDefinition } from '../../../actors/agent-plan.ts';
-import { type ResultDisk, type ResultShortener, ResultStore, type ResultStoreSettings } from '../../../actors/result-store.ts';
+import {
+  type ResultDisk,
+  type ResultShortener,
+  ResultStore,
+  type ResultStoreSettings,
+} from '../../../actors/result-store.ts';
 import { SHARD_BOUNDS, type ShardBounds } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Random, type Soon } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';

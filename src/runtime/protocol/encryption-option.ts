@@ -1,6 +1,7 @@
 /** The option `encryption` of `open`, and the forms of a key. */
 import { z } from 'zod';
 import { PREVIOUS_KEYS_MAX } from '../../base/bounds.ts';
+import { ConfigError, describeValue } from '../../base/errors.ts';
 import { KEY_BYTES } from '../../journal/encryption/master-keys.ts';
 import type { GivenKeys } from '../../journal/store/store-key.ts';
 
@@ -33,12 +34,33 @@ function base64Bytes(text: string): Buffer | undefined {
   return /^[A-Za-z0-9+/_-]{43}=?$/.test(text) ? Buffer.from(text, 'base64') : undefined;
 }
 
-const key = z.custom<EncryptionKey>((value) => keyBytes(value) !== undefined, FORM).transform((value) => {
-  // The check above has accepted the value.
-  return keyBytes(value) ?? new Uint8Array();
+/** The schema of the option. Keys are checked by `checkEncryption`, because an error of a schema may show its value. */
+export const encryptionSchema: z.ZodType<GivenEncryption> = z.strictObject({
+  key: z.unknown(),
+  previousKeys: z.array(z.unknown()).max(PREVIOUS_KEYS_MAX).optional(),
 });
 
-/** The schema of the option. */
-export const encryptionSchema: z.ZodType<GivenKeys> = z
-  .strictObject({ key, previousKeys: z.array(key).max(PREVIOUS_KEYS_MAX).optional() })
-  .transform(({ key: present, previousKeys = [] }) => ({ key: present, previousKeys }));
+interface GivenEncryption {
+  readonly key?: unknown;
+  readonly previousKeys?: readonly unknown[] | undefined;
+}
+
+/** The keys of the option. Throws `ConfigError` for a value that is no key, without showing it. */
+export function checkEncryption(given: GivenEncryption | undefined): GivenKeys | undefined {
+  if (given === undefined) return undefined;
+  const { key, previousKeys = [] } = given;
+  return {
+    key: checkKey('encryption.key', key),
+    previousKeys: previousKeys.map((each, index) => checkKey(`encryption.previousKeys.${index}`, each)),
+  };
+}
+
+function checkKey(option: string, value: unknown): Uint8Array {
+  const bytes = keyBytes(value);
+  if (bytes !== undefined) return bytes;
+  const found =
+    typeof value === 'string' || value instanceof Uint8Array
+      ? `${typeof value === 'string' ? 'a text' : 'a Uint8Array'} of length ${value.length}`
+      : describeValue(value);
+  throw new ConfigError(`option ${JSON.stringify(option)}: ${FORM}; got ${found}`, { data: { key: option } });
+}

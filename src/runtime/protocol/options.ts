@@ -28,7 +28,7 @@ import { isModelProvider, isProviderData } from '../../models/provider-check.ts'
 import type { McpServerMap } from '../../tools/mcp/protocol.ts';
 import { parseServers } from '../../tools/mcp/server-options.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
-import { type EncryptionOptions, encryptionSchema } from './encryption-option.ts';
+import { checkEncryption, type EncryptionOptions, encryptionSchema } from './encryption-option.ts';
 import type { SearchOptions, SearchScope } from './search-scope.ts';
 import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema } from './webhook-options.ts';
 
@@ -208,14 +208,17 @@ type GivenLimits = Given<GovernorLimits>;
 
 /** Options whose form was checked. A key may have the value `undefined`, and directories are lists. */
 type GivenOptions = Given<
-  Omit<OpenOptions, PathOption | NestedOption | 'governor' | 'agents' | 'settings' | 'takeover' | 'webhooks' | 'encryption'>
+  Omit<
+    OpenOptions,
+    PathOption | NestedOption | 'governor' | 'agents' | 'settings' | 'takeover' | 'webhooks' | 'encryption'
+  >
 > & {
   readonly [Key in NestedOption]?: Given<NonNullable<OpenOptions[Key]>> | undefined;
 } & { readonly [Key in PathOption]?: readonly string[] | undefined } & {
   readonly agents?: readonly unknown[] | undefined;
   readonly settings?: unknown;
   readonly takeover?: boolean | { readonly deadlineMs?: number | undefined } | undefined;
-  readonly encryption?: GivenKeys | undefined;
+  readonly encryption?: z.infer<typeof encryptionSchema> | undefined;
   readonly webhooks?: Parameters<typeof checkWebhooks>[0];
   readonly governor?: GivenLimits | Readonly<Record<string, GivenLimits>> | undefined;
 };
@@ -342,7 +345,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     enrichers: enrichersOf(given.enrichers),
     searchScope: given.search?.scope ?? 'tree',
     mcp: mcpSourceOf(given.mcp),
-    encryption: given.encryption,
+    encryption: checkEncryption(given.encryption),
     webhooks: checkWebhooks(given.webhooks),
     logger: loggerOf(given.logger ?? defaultLogger ?? false),
     clock: given.clock ?? systemClock,

@@ -21,7 +21,8 @@ export async function temporaryDirectory(): Promise<string> {
 export async function makeMemoryJournal(encryption?: StoreEncryption): Promise<JournalUnderTest> {
   const store = createMemoryStore();
   let refusal: Error | undefined;
-  const reopen = async (): Promise<Journal> => openMemoryJournal({ store, refuse: () => refusal, ...defined({ encryption }) });
+  const reopen = async (): Promise<Journal> =>
+    openMemoryJournal({ store, refuse: () => refusal, ...defined({ encryption }) });
   return {
     journal: await reopen(),
     reopen,
