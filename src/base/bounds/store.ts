@@ -73,10 +73,10 @@ export const BLOB_PACKED_BYTES_MIN = 512;
 /** UTF-8 bytes of the largest blob that is compressed or unpacked: half of the longest string. */
 export const BLOB_PACKED_BYTES_MAX: number = 256 * 1024 * 1024;
 /**
- * UTF-8 bytes of a value from which it is compressed before it is encrypted. For less, compressing costs more than the
+ * Characters of a value from which it is compressed before it is encrypted. For less, compressing costs more than the
  * bytes it saves.
  */
-export const SEALED_PACKED_BYTES_MIN = 1_024;
+export const SEALED_PACKED_BYTES_MIN = 4_096;
 /** Bytes of the largest value that is compressed before it is encrypted: 2 ms of the session thread. */
 export const SEALED_PACKED_BYTES_MAX: number = 256 * 1024;
 /** Bytes that unwrapped data keys of sessions may take in memory, each counted as 1 KiB: 4,096 sessions. */

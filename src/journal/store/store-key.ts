@@ -5,7 +5,7 @@ import { keyIdOf, type StoreEncryption } from '../encryption/master-keys.ts';
 /** The keys that an embedder gives. */
 export type GivenKeys = Pick<StoreEncryption, 'key' | 'previousKeys'>;
 
-/** What a manifest says about the encryption of its store. */
+/** The part of a manifest about the encryption of its store. */
 export interface EncryptionRecord {
   /** `keyIdOf` the master key. */
   readonly keyId: string;
@@ -17,8 +17,8 @@ export function encryptionRecord({ key }: GivenKeys): EncryptionRecord {
 }
 
 /**
- * The keys with which the store in `directory` is opened; undefined if it is not encrypted. `record`: what the store
- * says; undefined if it is not encrypted. Throws `StoreKeyError` for keys that do not fit.
+ * The keys with which the store in `directory` is opened; undefined if it is not encrypted. `record`: the part of its
+ * manifest; undefined if it is not encrypted. Throws `StoreKeyError` for keys that do not fit.
  */
 export function fittingKeys(
   directory: string,

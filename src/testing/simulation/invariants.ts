@@ -48,7 +48,9 @@
  *  I31 a dead letter is in the list, or was sent again once with its content, or was dropped on request; an acknowledged
  *      receipt names the letter's new entry (checked by `letters/dead-letters.ts`);
  *  I32 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
- *      of that version; a turn begins with the current one (checked in `versions/`).
+ *      of that version; a turn begins with the current one (checked in `versions/`);
+ *  I36 an encrypted store has no plain value, no plain result, and no data key of a deleted session without heirs
+ *      (checked by `families/encryption.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';

@@ -3,12 +3,14 @@
  * Everything follows from the seed: the failures, the messages, the model's answers, the order of events.
  */
 import { defined } from '../../base/defined.ts';
+import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
 import { handOver, type Runtime } from '../../runtime/handles/runtime.ts';
 import type { Agent } from '../../runtime/protocol/agent.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
 import { BudgetChanges, budgetRandom } from './families/budgets.ts';
+import { checkSealed, encryptionOf } from './families/encryption.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
 import { FollowUps, followUpRandom } from './families/follow-ups.ts';
 import type { LifeParts } from './families/life-actions.ts';
@@ -116,6 +118,8 @@ class Simulation {
   readonly #followUps: SeededRandom | undefined;
   /** The versions of the agents, if they have some. */
   readonly #versions: SimulatedVersions | undefined;
+  /** The keys of the store, if it is encrypted. */
+  readonly #encryption: StoreEncryption | undefined;
   readonly #invariants: Invariants;
   readonly #reader: StoreReader;
   readonly #harness = new SimulatedProcess('harness');
@@ -133,6 +137,7 @@ class Simulation {
     this.#takeovers = new SeededRandom((options.seed ^ TAKEOVER_STREAM) >>> 0);
     this.#letters = DeadLetterStories.draw(options.seed);
     this.#followUps = followUpRandom(options.seed);
+    this.#encryption = encryptionOf(options.seed);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
     const modelsOwn = modelsRandom(options.seed);
@@ -171,6 +176,7 @@ class Simulation {
     this.#receiver = SimulatedReceiver.draw(shared, options.seed, wanted);
     this.#machine = new SimulatedMachine({
       receiver: this.#receiver,
+      encryption: this.#encryption,
       ...shared,
       bounds: this.#swarm.bounds,
       shards: this.#swarm.shards,
@@ -180,7 +186,7 @@ class Simulation {
       fellSilent: () => this.#watch.deviceFellSilent(),
       crashed: (process, why) => this.#crash(process, why),
     });
-    this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm));
+    this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm), this.#encryption);
     this.#versions = SimulatedVersions.draw(options.seed, { ...shared, areFaultsOn: () => this.#faults.isOn });
     const { limits, changesAgents, durability } = this.#swarm;
     const isKept = (path: string): boolean => this.#machine.results.isDurable(path);
@@ -213,7 +219,8 @@ class Simulation {
       if (isSettled) break;
       const { stories } = await this.#check();
       if (this.#ledger.violations.length > 0) return;
-      await this.#letters?.leave(this.#machine.stores, stories, this.#world.clockOf(this.#harness).now());
+      const now = this.#world.clockOf(this.#harness).now();
+      await this.#letters?.leave(this.#machine.stores, stories, now, this.#encryption);
     }
     this.#faults.off();
     if (!isSettled) await this.#settle();
@@ -451,6 +458,7 @@ class Simulation {
     const reading = await this.#reader.read();
     this.#invariants.check(reading);
     checkErasures(this.#erasures());
+    if (this.#encryption !== undefined) checkSealed(this.#erasures());
     this.#letters?.check(this.#ledger, reading.stories);
     return reading;
   }

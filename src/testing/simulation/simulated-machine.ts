@@ -5,6 +5,7 @@
 import type { ShardBounds } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { shardOf } from '../../base/ids.ts';
+import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
@@ -59,6 +60,8 @@ export interface MachineParts {
   /** Providers beside `model`, by the address of their module. */
   readonly providers?: ReadonlyMap<string, Pick<SimulatedModel, 'providerOf'>>;
   readonly tools: Pick<SimulatedTools, 'poolOf'>;
+  /** The keys of the store; missing: it is not encrypted. */
+  readonly encryption?: StoreEncryption | undefined;
   /** Controls the disks; missing: the disks have random faults. */
   readonly disk?: SimulatedDisk;
   /** The receiver of webhooks; missing: there are none. */
@@ -128,6 +131,7 @@ export class SimulatedMachine {
       directory: STORE_DIRECTORY,
       resultStore: RESULTS_DIRECTORY,
       shards: this.#parts.shards,
+      ...defined({ encryption: this.#parts.encryption }),
       release: async () => undefined,
     };
     const ports = {
@@ -146,7 +150,7 @@ export class SimulatedMachine {
     return {
       soon,
       bounds,
-      openJournal: async ({ directory = '' }) => {
+      openJournal: async ({ directory = '', encryption }) => {
         const shard = this.#diskOf(directory);
         this.#incarnated(shard);
         const surroundings = {
@@ -160,7 +164,7 @@ export class SimulatedMachine {
         const device = disk?.device(process, surroundings) ?? createSimulatedDevice(process, surroundings);
         const store = this.stores[shard];
         if (store === undefined) throw new Error(`no disk for ${directory}`);
-        const open = (): Journal => openMemoryJournal({ store, device, schedule: soon });
+        const open = (): Journal => openMemoryJournal({ store, device, schedule: soon, ...defined({ encryption }) });
         return disk === undefined ? open() : disk.open(process, surroundings, open);
       },
       makeToolPool: tools.poolOf(process),

@@ -3,6 +3,8 @@
  *
  * Owns: earlier readings, so that a session whose log has not grown is not read again. Does not own: the stores.
  */
+import { defined } from '../../base/defined.ts';
+import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { type MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
 import type { Position, SessionKey } from '../../journal/position.ts';
@@ -39,11 +41,16 @@ export class StoreReader {
   readonly #stores: readonly MemoryStore[];
   readonly #positions: Position[];
   readonly #rendering: RenderingAt | undefined;
+  readonly #encryption: StoreEncryption | undefined;
   #stories = new Map<string, SessionStory>();
 
-  /** `rendering`: how requests are rendered from the logs. Missing: as for agents with tools and without thinking. */
-  constructor(stores: readonly MemoryStore[], rendering?: RenderingAt) {
+  /**
+   * `rendering`: how requests are rendered from the logs. Missing: as for agents with tools and without thinking.
+   * `encryption`: the keys of the stores. Missing: they are not encrypted.
+   */
+  constructor(stores: readonly MemoryStore[], rendering?: RenderingAt, encryption?: StoreEncryption) {
     this.#stores = stores;
+    this.#encryption = encryption;
     this.#rendering = rendering;
     this.#positions = stores.map(() => 0);
   }
@@ -57,7 +64,7 @@ export class StoreReader {
     const misstated: string[] = [];
     const names: string[] = [];
     for (const [index, store] of this.#stores.entries()) {
-      const journal = openMemoryJournal({ store });
+      const journal = openMemoryJournal({ store, ...defined({ encryption: this.#encryption }) });
       const since = this.#positions[index] ?? 0;
       const grown = this.#grown(journal, index);
       // The heads of these sessions may be older than their logs, and no list uses them (K1 of the checkpointer).
