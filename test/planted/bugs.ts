@@ -3,8 +3,8 @@
  * `register.mjs` puts one of them in place while its file is loaded.
  */
 import { answerBugs } from './answer-bugs.ts';
-import { enricherBugs } from './enricher-bugs.ts';
 import { encryptionBugs } from './encryption-bugs.ts';
+import { enricherBugs } from './enricher-bugs.ts';
 import { erasureBugs } from './erasure-bugs.ts';
 import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
 import { historyBugs } from './history-bugs.ts';

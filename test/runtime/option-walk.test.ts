@@ -404,6 +404,14 @@ const openRows: Readonly<Record<string, Row>> = {
     'runtime/handles/definitions.test.ts',
     'a specialist is an agent with its own prompt, tools and turn limit',
   ),
+  'encryption.key': shown(
+    'runtime/handles/encryption.test.ts',
+    'G44: no file of an encrypted store has what was said, and everything reads as before',
+  ),
+  'encryption.previousKeys': shown(
+    'runtime/handles/encryption.test.ts',
+    'G44: a new key takes the place of the earlier one, which then opens nothing',
+  ),
   webhooks: shown(
     'runtime/webhooks/webhooks.test.ts',
     'children: the end of their turns only if wanted, their waiting calls in any case; `events` selects',
