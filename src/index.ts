@@ -154,6 +154,7 @@ export type {
 } from './runtime/protocol/guardrails.ts';
 export type { ListOrder, ListPlace } from './runtime/protocol/list-order.ts';
 export type { ProviderMetrics } from './runtime/protocol/metrics.ts';
+export type { EncryptionKey, EncryptionOptions } from './runtime/protocol/encryption-option.ts';
 export type {
   EnricherOptions,
   GovernorOptions,

@@ -22,13 +22,6 @@ export const encryptionBugs: readonly PlantedBug[] = [
     replace: '',
   },
   {
-    name: 'data-key-after-refusal',
-    what: 'a data key that a refused write dropped seals further values, which nothing can read later',
-    file: VAULT,
-    find: 'this.#held.clear();',
-    replace: '',
-  },
-  {
     name: 'data-key-not-pending',
     what: 'a data key that is not durable yet is not found, so another one is made and stored in its place',
     file: STORED_KEYS,
