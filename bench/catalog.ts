@@ -1,6 +1,6 @@
 /** All workloads: the systems that run each, the number of rounds, and the columns of its table. */
 
-import { LIBRARIES, NO_READER, type SystemName, type WorkloadName } from './names.ts';
+import { LIBRARIES, NO_BACKUP, NO_READER, type SystemName, type WorkloadName } from './names.ts';
 import {
   COSTS,
   type Column,
@@ -321,6 +321,31 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     rounds: 5,
     when: 'full',
     columns: WATCHED,
+  },
+  'hand-over': {
+    title:
+      'Hand-over: 1,000 sessions at work move from process to process, 20 times (ms in which nobody accepts a message)',
+    unit: 'ms',
+    systems: OURS,
+    rounds: 1,
+    when: 'full',
+    columns: [several('gap p50 / p99', 'p50', 'p99'), one('of it until open resolved', 'openedMs'), LOAD],
+  },
+  backup: {
+    title:
+      'Backup: W2 alone and while backups are written one after another (a store of 10,000 sessions of 40 messages)',
+    unit: 'half-steps/s',
+    systems: OURS,
+    rounds: 1,
+    when: 'full',
+    columns: [
+      spread('half-steps/s', 'rate'),
+      ratioToVariant(NO_BACKUP, 'rate'),
+      one('MB/s', 'mbPerSecond'),
+      one('backups', 'backups'),
+      TURN,
+      LOAD,
+    ],
   },
   scale: {
     title: 'Scale: 100,000 sessions with 10 million messages, opened again',

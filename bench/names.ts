@@ -28,6 +28,8 @@ export type WorkloadName =
   | 'growth'
   | 'watched'
   | 'watched-http'
+  | 'hand-over'
+  | 'backup'
   | 'scale';
 
 /** The size of a workload: `quick` for a short look, `long` for profiles. */
@@ -43,6 +45,9 @@ export const READER_OF_ALL = 'a reader of everything';
 
 /** The variant of `W13` with which the import of the package is compared: zod and lmdb alone. */
 export const LIBRARIES = 'zod and lmdb';
+
+/** The variant of `backup` with which the other is compared. */
+export const NO_BACKUP = 'no backup';
 
 /** The parameters of one measuring process. */
 export interface RunContext {

@@ -4,10 +4,12 @@
  * JSON. `long` is for profiles: it makes no cold repetition, and so much work that the start does not show.
  */
 
+import { measureBackup } from './measure/backup.ts';
 import { measureConcurrency } from './measure/concurrency.ts';
 import { measureChildren, measureLargeFamily, measureSession, measureSessions } from './measure/drain.ts';
 import { measureGenerations } from './measure/generations.ts';
 import { measureGrowth } from './measure/growth.ts';
+import { measureHandOver } from './measure/hand-over.ts';
 import { measureIdle } from './measure/idle.ts';
 import { measureInterrupted } from './measure/interrupted.ts';
 import { measureLargeStore } from './measure/large-store.ts';
@@ -49,6 +51,8 @@ const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<r
   growth: measureGrowth,
   watched: measureWatched,
   'watched-http': measureWatchedHttp,
+  'hand-over': measureHandOver,
+  backup: measureBackup,
   scale: measureLargeStore,
   family: measureLargeFamily,
 };

@@ -2,7 +2,7 @@
  * The performance targets: each with its bound, the figure that is held against it, and the command that measures it.
  * A target without a command is measured by nothing yet.
  */
-import { LIBRARIES, NO_READER, READER_OF_ALL, type WorkloadName } from '../names.ts';
+import { LIBRARIES, NO_BACKUP, NO_READER, READER_OF_ALL, type WorkloadName } from '../names.ts';
 import { type Place, type Quantity, REPETITIONS_LEAST, type Target } from './verdict-rules.ts';
 
 /** The conditions that decide a bound. */
@@ -44,6 +44,7 @@ export function targetsOn({ cores, syncMs }: TargetConditions): readonly Target[
     ...refusals(),
     waitingTools(),
     ...weight(),
+    ...storeAtWork(),
     ...simulator(),
     ...limits(),
   ];
@@ -447,6 +448,29 @@ function weight(): readonly Target[] {
     { ...shared, target: 'W13: tarball, packed <= 1 MB', most: 1, unit: 'MB', figure: whole('tarballMb') },
     { ...shared, target: 'W13: files of the package <= 300', most: 300, unit: 'files', figure: whole('files') },
   ];
+}
+
+/** A store that is backed up, or handed over, while its sessions work. */
+function storeAtWork(): readonly Target[] {
+  return OURS.flatMap((system): readonly Target[] => [
+    {
+      id: 'hand-over',
+      target: `hand-over ${system}: nobody accepts <= 1,000 ms (p99)`,
+      most: 1_000,
+      unit: 'ms',
+      command: commandOf('hand-over'),
+      figure: { place: { workload: 'hand-over', system }, name: 'p99' },
+    },
+    {
+      id: 'backup',
+      target: `backup ${system}: W2 beside it >= 0.8 x W2 alone`,
+      least: 0.8,
+      unit: 'x',
+      command: commandOf('backup'),
+      figure: { place: { workload: 'backup', system, variant: 'backups without end' }, name: 'rate' },
+      per: { place: { workload: 'backup', system, variant: NO_BACKUP }, name: 'rate' },
+    },
+  ]);
 }
 
 function simulator(): readonly Target[] {

@@ -38,6 +38,8 @@ export interface TroupeOptions {
   readonly tools?: Loadable<readonly Tool<Readonly<Record<string, unknown>>>[]>;
   /** Session threads of `isolated`; if missing, one, the default. */
   readonly sessionThreads?: number;
+  /** True to take the directory over from the process that has it open. */
+  readonly takesOver?: boolean;
 }
 
 /** A runtime as a measured system. */
@@ -78,9 +80,10 @@ export async function openTroupe(directory: string, options: TroupeOptions): Pro
 /** The options of `open`. `makeAgent`: `agent` of the package whose `open` takes them. */
 export function troupeOptions(options: TroupeOptions, makeAgent: typeof agent = agent): OpenOptions {
   const isInline = options.isolation === 'inline';
-  const { provider: model = MODEL, tools = TOOLS, tokenBudget, sessionThreads } = options;
+  const { provider: model = MODEL, tools = TOOLS, tokenBudget, sessionThreads, takesOver } = options;
   return {
     durability: 'flush',
+    ...(takesOver === true ? { takeover: true } : {}),
     provider: 'kind' in model ? model : isInline ? model.value : model.url,
     agents: [
       makeAgent({

@@ -21,7 +21,7 @@ import {
   ROW_BYTES_MAX,
   ROW_TURNS_MAX,
 } from '../base/bounds.ts';
-import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
+import { CancelledError, InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
 import type { StoreEncryption } from './encryption/master-keys.ts';
 import { vaultOf } from './encryption/stored-keys.ts';
 import type { Vault } from './encryption/vault.ts';
@@ -400,7 +400,7 @@ export class EngineJournal implements Journal {
   }
 
   #checkOpen(): void {
-    if (this.#closing !== undefined) throw new TroupeError('internal', 'the journal is closed');
+    if (this.#closing !== undefined) throw new CancelledError('the store is closed');
   }
 
   /**

@@ -12,8 +12,8 @@ import type { RestartIntensity } from '../restart-intensity.ts';
  */
 export const STORED_CONTENT_BYTES_MIN = 1_024;
 /**
- * Milliseconds of one tick for notifying callers whose transitions were flushed. A thousand callers must not block
- * sockets.
+ * Milliseconds of one tick for notifying callers whose transitions were flushed, and for resuming interrupted sessions.
+ * A thousand of either must not block sockets.
  */
 export const RESUME_BUDGET_MS = 4;
 /** Milliseconds between checkpoints of session heads. */
@@ -86,6 +86,11 @@ export const REQUEST_LARGE_BYTES_MIN: number = 16 * 1024;
  * Milliseconds `close()` waits by default for running half-steps. Half-steps that take longer resume at the next open.
  */
 export const CLOSE_DEADLINE_MS = 10_000;
+/**
+ * Milliseconds `close()` waits for the commits that have begun, beyond its deadline. A device that syncs at all does so
+ * within this time. The messages of a commit that takes longer are refused, although the store may have them.
+ */
+export const LAST_COMMITS_MS = 5_000;
 /**
  * Milliseconds a session thread has after the deadline of `close()`, to flush to a slow device and to end its pools.
  */

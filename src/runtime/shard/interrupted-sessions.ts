@@ -3,7 +3,8 @@
  *
  * Owns: which sessions they are, and the order in which they resume. Does not own: the recovery. The next transition of
  * such a session begins with the recovery, whatever its inputs are, and removes the session from here. Invariants:
- *  R1 they are read one slice per tick, so that the first half-step need not wait for all of them (A10);
+ *  R1 they are read one slice per tick, so that the first half-step need not wait for all of them (A10). A slice ends
+ *     after `RESUME_BUDGET_MS`, so that messages are accepted meanwhile;
  *  R2 no checkpoint is made until all are read, because a checkpoint would leave out the sessions not yet read (K1 of
  *     `checkpointer.ts`);
  *  R3 a session whose log cannot be read is left alone, and the others continue;
@@ -11,18 +12,20 @@
  *     the order in which it was read. A crash may have interrupted more sessions than fit.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
-import type { Soon } from '../../base/clock.ts';
+import { RESUME_BUDGET_MS } from '../../base/bounds.ts';
+import type { Clock, Soon } from '../../base/clock.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import type { Checkpointer } from './checkpointer.ts';
 
-/** The number of interrupted sessions that are resumed in one tick. */
+/** The largest number of interrupted sessions that are resumed in one tick. */
 const RESUME_SLICE = 64;
 
 /** The parts that resuming works with. */
 export interface ResumingParts {
   readonly journal: Journal;
   readonly soon: Soon;
+  readonly clock: Clock;
   readonly checkpointer: Pick<Checkpointer, 'hold' | 'letGo' | 'changed'>;
   readonly isClosing: () => boolean;
   /** True if the store refuses writes, so that no session can continue. */
@@ -137,13 +140,19 @@ export class InterruptedSessions {
   }
 
   #resumeSlice(keys: readonly SessionKey[], from: number): void {
-    const { soon, checkpointer, isClosing, sliceDone } = this.#parts;
+    const { soon, clock, checkpointer, isClosing, sliceDone } = this.#parts;
     // The checkpointer is still held, so the next open finds the unread sessions in the tail of the log.
     if (isClosing()) return;
-    const end = Math.min(from + RESUME_SLICE, keys.length);
-    for (const key of keys.slice(from, end)) this.#resume(key);
+    const last = Math.min(from + RESUME_SLICE, keys.length);
+    const beganAt = clock.monotonic();
+    let next = from;
+    for (const key of keys.slice(from, last)) {
+      this.#resume(key);
+      next += 1;
+      if (clock.monotonic() - beganAt > RESUME_BUDGET_MS) break;
+    }
     sliceDone();
-    if (end < keys.length) soon(() => this.#resumeSlice(keys, end));
+    if (next < keys.length) soon(() => this.#resumeSlice(keys, next));
     else checkpointer.letGo();
   }
 

@@ -13,6 +13,7 @@
  *  H7 a deletion and its report to the parent are in one append (A6).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
+import { LAST_COMMITS_MS } from '../../base/bounds.ts';
 import { type StoreLostError, TroupeError } from '../../base/errors.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import type { CallWait } from '../../models/pool.ts';
@@ -29,7 +30,7 @@ import type { SessionTimers } from './session-timers.ts';
 import type { SessionWork } from './session-work.ts';
 import type { Reply, ShardParts } from './shard-parts.ts';
 import type { ShardWaiters } from './shard-waiters.ts';
-import { type StoreOutage, storeError } from './store-outage.ts';
+import { refusalOf, type StoreOutage } from './store-outage.ts';
 import type { Transitions } from './transitions.ts';
 
 /** The parts that the life of a shard works with. */
@@ -240,7 +241,7 @@ export class Life {
       this.#eraser.begin();
       this.checkDrained();
     };
-    this.#commits.add({ release, refuse: (error) => reply.reject(storeError(error)) });
+    this.#commits.add({ release, refuse: (error) => reply.reject(refusalOf(error)) });
     this.#transitions.admit();
     this.#transitions.gauge();
   }
@@ -302,7 +303,7 @@ export class Life {
 
   /**
    * Stops intake, and waits up to `deadlineMs` for running half-steps. Gives up those that still run, which resume at
-   * the next open. Then writes heads and closes.
+   * the next open. Then waits for the commits that have begun, writes heads and closes.
    */
   async close(deadlineMs: number): Promise<void> {
     if (this.#isClosed) return;
@@ -310,6 +311,8 @@ export class Life {
     this.#commits.hurry();
     this.#work.closeEnrichers(this.#residency.actors());
     await this.#until(() => this.#hasNoCalls && this.#commits.isEmpty, deadlineMs);
+    // A message that was accepted before is answered by its flush, also without a deadline for half-steps.
+    await this.#until(() => this.#commits.isEmpty, LAST_COMMITS_MS);
     this.#isClosed = true;
     this.#outage.close();
     this.#eraser.close();

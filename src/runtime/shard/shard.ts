@@ -114,6 +114,7 @@ export class Shard {
     const interrupted = new InterruptedSessions({
       journal,
       soon,
+      clock,
       checkpointer,
       isClosing: () => this.life.isClosing,
       isDegraded: () => outage.error !== undefined,

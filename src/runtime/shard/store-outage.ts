@@ -10,7 +10,7 @@
  *  O3 a lost store (`StoreLostError`) is not tried again: the outage lasts until the store is opened again.
  */
 import type { Clock } from '../../base/clock.ts';
-import { StoreFullError, StoreLostError } from '../../base/errors.ts';
+import { CancelledError, StoreFullError, StoreLostError, type TroupeError } from '../../base/errors.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 
@@ -62,12 +62,15 @@ export class StoreOutage {
 
   /** Called when a flush failed. */
   flushFailed(error: Error): void {
+    // The last flush of a closing shard failed, so the journal will not answer any more.
+    if (this.#isClosed) {
+      this.#parts.dropAll();
+      return;
+    }
     const isKnown = this.#error !== undefined;
     const refusal = storeError(error);
     this.#error = refusal;
     this.#parts.dropAll();
-    // The last flush of a closing shard failed, so the journal will not answer any more.
-    if (this.#isClosed) return;
     this.#noteStaleHeads();
     if (refusal instanceof StoreLostError) {
       this.#announceLost(refusal);
@@ -135,8 +138,12 @@ export class StoreOutage {
   }
 }
 
-/** The error of a failed write, as its waiting callers receive it. */
-export function storeError(error: Error): StoreRefusal {
+/** The error of a failed write, as its waiting callers receive it. A closed journal is no refusal of the store. */
+export function refusalOf(error: Error): TroupeError {
+  return error instanceof CancelledError ? error : storeError(error);
+}
+
+function storeError(error: Error): StoreRefusal {
   if (error instanceof StoreFullError || error instanceof StoreLostError) return error;
   return new StoreFullError('the store refused a write', { cause: error });
 }

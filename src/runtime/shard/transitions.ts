@@ -42,7 +42,7 @@ import type { SessionTimers } from './session-timers.ts';
 import type { SessionWork } from './session-work.ts';
 import { logThrown, type Reply, type ShardParts } from './shard-parts.ts';
 import { endOf, type ShardWaiters } from './shard-waiters.ts';
-import { storeError } from './store-outage.ts';
+import { refusalOf } from './store-outage.ts';
 import type { Subscribers } from './subscribers.ts';
 import { TransitionEnvironment } from './transition-environment.ts';
 
@@ -272,7 +272,7 @@ export class Transitions {
     }
     const item: CommitItem = {
       release: () => this.#committed(writes, outbox, late, reply),
-      refuse: (error) => reply?.reject(storeError(error)),
+      refuse: (error) => reply?.reject(refusalOf(error)),
     };
     this.#commits.add(item, !this.#waiters.areDraining && isDeferrable(outbox, late, reply));
   }
@@ -449,7 +449,7 @@ export class Transitions {
   /** Runs `work` once everything journalled so far is durable: a read is answered only then (A2). */
   afterCommit(work: () => void, refuse: (error: Error) => void): void {
     if (this.#commits.isEmpty) work();
-    else this.#commits.add({ release: work, refuse: (error) => refuse(storeError(error)) });
+    else this.#commits.add({ release: work, refuse: (error) => refuse(refusalOf(error)) });
   }
 
   // ---- failure ------------------------------------------------------------------------------------------------------

@@ -97,6 +97,8 @@ export class Attempts {
   failed(what: string, error: unknown): void {
     const { ledger, trace } = this.#parts;
     trace(`${what} failed: ${String(error)}`);
+    if (error instanceof TroupeError && error.code === 'store_full' && String(error.cause).includes('closed'))
+      ledger.violate('failed', `${what}: a store that was closed counts as one that refused a write`);
     const isExpected =
       error instanceof TroupeError &&
       (EXPECTED_CODES.has(error.code) ||

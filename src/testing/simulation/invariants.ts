@@ -20,7 +20,8 @@
  *  I14 a call that needs approval runs only when it was allowed, and no call of a suspended run runs;
  *  I15 a file that a result names as the place of its whole text survives a power loss;
  *  I16 a turn fails with refused credentials only if a call of that session was refused;
- *  I17 a call whose outcome was lost in transit is answered within its deadline (checked by `simulated-tools.ts`);
+ *  I17 a call whose outcome was lost in transit is answered within its deadline (checked by `simulated-tools.ts`). No
+ *      other call is given up as lost;
  *  I18 a call that is not `pure` starts only when its store has the transition that lets it start: the answer that
  *      makes the call, the end of its hold, or the approval that it needs. Without this order a crash could leave the
  *      effect of a call in the world, but not its cause in the log;

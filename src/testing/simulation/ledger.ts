@@ -144,6 +144,8 @@ export class Ledger {
   /** Digests of published durable events, by session and seq. */
   readonly events: Map<string, Map<number, string>> = new Map();
   readonly tools: Map<string, ToolStory> = new Map();
+  /** The keys of calls whose outcome was once lost on its way to the session. */
+  readonly lostOutcomes: Set<string> = new Set();
   /** The versions whose definitions ran a call of a host tool, by the key of the call. */
   readonly toolVersions: Map<string, Set<string>> = new Map();
   /** Model calls in order, by session. */

@@ -249,6 +249,7 @@ class LossyToolPool implements ToolPool {
     const run = this.#runs.get(id);
     if (run === undefined || !faults.strikes('tool.lost', probability)) return false;
     trace(`the outcome of ${run.key} is lost`);
+    ledger.lostOutcomes.add(run.key);
     world.schedule(this.#process, LOST_CALL_MS, () => {
       if (!this.#runs.has(id)) return;
       ledger.violate('stuck', `the outcome of ${run.key} was lost, and the call is not answered (I17)`);

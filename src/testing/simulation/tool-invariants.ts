@@ -6,10 +6,10 @@
 import { TOOL_REPEATS_MAX } from '../../base/bounds.ts';
 import { rowOf } from '../../journal/rows/row-codec.ts';
 import { callKey } from '../../session/decide/tools.ts';
-import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
+import { INTERRUPT_NOTICE, lostResultText, OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
 import { type CallFact, type Ledger, sessionOfKey, type ToolStory } from './ledger.ts';
 import type { SessionStory } from './session-story.ts';
-import { isGivenUpEarly, resultOf } from './simulated-tools.ts';
+import { isGivenUpEarly, resultOf, TOOL_TIMEOUT_MS } from './simulated-tools.ts';
 import type { Stories } from './store-reading.ts';
 import { ASKED_TOOLS } from './swarm.ts';
 
@@ -76,6 +76,13 @@ function checkResult(ledger: Ledger, key: string, { tool, results }: CallFact): 
   const run = ledger.tools.get(key);
   if (result !== undefined && !result.success && isGivenUpEarly(result.content))
     ledger.violate('failed', `call ${key} of ${tool} was given up before its last attempt (I26)`);
+  if (
+    result !== undefined &&
+    !result.success &&
+    result.content === lostResultText(tool, TOOL_TIMEOUT_MS) &&
+    !ledger.lostOutcomes.has(key)
+  )
+    ledger.violate('lost', `call ${key} of ${tool} was given up as lost, and its outcome was not lost (I17)`);
   if (result === undefined || !result.success || result.content.startsWith(INTERRUPT_NOTICE)) return;
   if (result.content === OUTCOME_UNKNOWN) return;
   if (!result.content.startsWith('result of ') || tool === 'mark_goal_completed') return;

@@ -3,7 +3,8 @@
  * failure that nothing handles is reported. Method: the unhandled rejections of this process are counted.
  */
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { agent, CancelledError, type Runtime } from '../../../src/index.ts';
+import { agent, CancelledError, type Runtime, type TroupeError } from '../../../src/index.ts';
+import { scripted } from '../../../src/testing/scripted.ts';
 import { gatedModel, MATRIX, runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
@@ -56,3 +57,29 @@ test('another failure that nothing handles is reported as usual', async () => {
   await ticks();
   expect(unhandled).toEqual([expect.objectContaining({ code: 'content' })]);
 });
+
+test.each(MATRIX)(
+  'a message that was accepted before a close without deadline is acknowledged (%o)',
+  async (threads) => {
+    const directory = await kit.directory();
+    const options = { directory, threads, agents: [agent({ name: 'a' })], provider: scripted(() => 'ok') };
+    const runtime = await kit.open(options);
+    const session = runtime.session('s');
+    await session.send('first');
+    const sent = Array.from({ length: 300 }, (_, index) =>
+      session.send(`message ${index}`).then(
+        () => ({ index, code: 'accepted' }),
+        (error: unknown) => ({ index, code: (error as TroupeError).code }),
+      ),
+    );
+    await ticks();
+    await runtime.close({ deadlineMs: 0 });
+    const ends = await Promise.all(sent);
+    expect(ends.filter(({ code }) => code !== 'accepted' && code !== 'cancelled')).toEqual([]);
+    const again = await kit.open(options);
+    await again.drain();
+    const stored = new Set((await again.session('s').messages()).map(({ content }) => content));
+    const accepted = ends.filter(({ index }) => stored.has(`message ${index}`));
+    expect(accepted).toEqual(ends.filter(({ code }) => code === 'accepted'));
+  },
+);
