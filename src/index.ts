@@ -144,6 +144,7 @@ export {
   type SubagentOptions,
   type SupervisionOptions,
 } from './runtime/protocol/agent.ts';
+export type { EncryptionKey, EncryptionOptions } from './runtime/protocol/encryption-option.ts';
 export type {
   AfterGuardrail,
   ApprovalCall,
@@ -154,7 +155,6 @@ export type {
 } from './runtime/protocol/guardrails.ts';
 export type { ListOrder, ListPlace } from './runtime/protocol/list-order.ts';
 export type { ProviderMetrics } from './runtime/protocol/metrics.ts';
-export type { EncryptionKey, EncryptionOptions } from './runtime/protocol/encryption-option.ts';
 export type {
   EnricherOptions,
   GovernorOptions,

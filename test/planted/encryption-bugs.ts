@@ -3,7 +3,7 @@ import type { PlantedBug } from './planted-bug.ts';
 
 const JOURNAL = 'src/journal/engine-journal.ts';
 const VAULT = 'src/journal/encryption/vault.ts';
-const STORED_KEYS = 'src/journal/encryption/stored-keys.ts';
+const RESULTS = 'actors/result-store.ts';
 
 /** See the head of the file. */
 export const encryptionBugs: readonly PlantedBug[] = [
@@ -22,10 +22,10 @@ export const encryptionBugs: readonly PlantedBug[] = [
     replace: '',
   },
   {
-    name: 'data-key-not-pending',
-    what: 'a data key that is not durable yet is not found, so another one is made and stored in its place',
-    file: STORED_KEYS,
-    find: 'return pending === undefined ? engine.dataKey(key) : pending.wrapped;',
-    replace: 'return engine.dataKey(key) ?? (pending === undefined || key % 2 === 0 ? undefined : pending.wrapped);',
+    name: 'result-not-encrypted',
+    what: 'the whole text of a shortened result is written as plain text into an encrypted store',
+    file: RESULTS,
+    find: 'const contents = key === undefined ? whole : sealedFile(key.forFile(name), name, whole);',
+    replace: 'const contents = key === undefined || name !== "" ? whole : sealedFile(key.forFile(name), name, whole);',
   },
 ];

@@ -3,7 +3,6 @@
  * Everything follows from the seed: the failures, the messages, the model's answers, the order of events.
  */
 import { defined } from '../../base/defined.ts';
-import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
 import { handOver, type Runtime } from '../../runtime/handles/runtime.ts';
 import type { Agent } from '../../runtime/protocol/agent.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
@@ -118,8 +117,6 @@ class Simulation {
   readonly #followUps: SeededRandom | undefined;
   /** The versions of the agents, if they have some. */
   readonly #versions: SimulatedVersions | undefined;
-  /** The keys of the store, if it is encrypted. */
-  readonly #encryption: StoreEncryption | undefined;
   readonly #invariants: Invariants;
   readonly #reader: StoreReader;
   readonly #harness = new SimulatedProcess('harness');
@@ -137,7 +134,6 @@ class Simulation {
     this.#takeovers = new SeededRandom((options.seed ^ TAKEOVER_STREAM) >>> 0);
     this.#letters = DeadLetterStories.draw(options.seed);
     this.#followUps = followUpRandom(options.seed);
-    this.#encryption = encryptionOf(options.seed);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
     const modelsOwn = modelsRandom(options.seed);
@@ -176,7 +172,7 @@ class Simulation {
     this.#receiver = SimulatedReceiver.draw(shared, options.seed, wanted);
     this.#machine = new SimulatedMachine({
       receiver: this.#receiver,
-      encryption: this.#encryption,
+      encryption: encryptionOf(options.seed),
       ...shared,
       bounds: this.#swarm.bounds,
       shards: this.#swarm.shards,
@@ -186,7 +182,7 @@ class Simulation {
       fellSilent: () => this.#watch.deviceFellSilent(),
       crashed: (process, why) => this.#crash(process, why),
     });
-    this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm), this.#encryption);
+    this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm), this.#machine.encryption);
     this.#versions = SimulatedVersions.draw(options.seed, { ...shared, areFaultsOn: () => this.#faults.isOn });
     const { limits, changesAgents, durability } = this.#swarm;
     const isKept = (path: string): boolean => this.#machine.results.isDurable(path);
@@ -220,7 +216,7 @@ class Simulation {
       const { stories } = await this.#check();
       if (this.#ledger.violations.length > 0) return;
       const now = this.#world.clockOf(this.#harness).now();
-      await this.#letters?.leave(this.#machine.stores, stories, now, this.#encryption);
+      await this.#letters?.leave(this.#machine.stores, stories, now, this.#machine.encryption);
     }
     this.#faults.off();
     if (!isSettled) await this.#settle();
@@ -458,7 +454,7 @@ class Simulation {
     const reading = await this.#reader.read();
     this.#invariants.check(reading);
     checkErasures(this.#erasures());
-    if (this.#encryption !== undefined) checkSealed(this.#erasures());
+    if (this.#machine.encryption !== undefined) checkSealed(this.#erasures());
     this.#letters?.check(this.#ledger, reading.stories);
     return reading;
   }

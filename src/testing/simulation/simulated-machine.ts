@@ -79,6 +79,8 @@ export class SimulatedMachine {
   readonly stores: readonly MemoryStore[];
   /** The result store's simulated disk. */
   readonly results: SimulatedResults = new SimulatedResults();
+  /** The keys of the store; undefined: it is not encrypted. */
+  readonly encryption: StoreEncryption | undefined;
   readonly #parts: MachineParts;
   readonly #incarnations: number[];
   /** Virtual ms at which the incarnation of each shard began. */
@@ -87,6 +89,7 @@ export class SimulatedMachine {
 
   constructor(parts: MachineParts) {
     this.#parts = parts;
+    this.encryption = parts.encryption;
     this.stores = Array.from({ length: parts.shards }, () => new MemoryStore());
     this.#incarnations = this.stores.map(() => 0);
   }
@@ -131,7 +134,7 @@ export class SimulatedMachine {
       directory: STORE_DIRECTORY,
       resultStore: RESULTS_DIRECTORY,
       shards: this.#parts.shards,
-      ...defined({ encryption: this.#parts.encryption }),
+      ...defined({ encryption: this.encryption }),
       release: async () => undefined,
     };
     const ports = {

@@ -53,7 +53,11 @@ test('commands read an encrypted store with the key of a file, and refuse it wit
 test('a file without keys, and a line that is no key, are refused without showing it', async () => {
   await writeFile(join(place, 'empty'), '\n');
   await writeFile(join(place, 'bad'), `${KEY}\nnot-a-key`);
-  for (const [file, text] of [['empty', 'has no key'], ['bad', 'line 2 of'], ['missing', 'cannot be read']] as const) {
+  for (const [file, text] of [
+    ['empty', 'has no key'],
+    ['bad', 'line 2 of'],
+    ['missing', 'cannot be read'],
+  ] as const) {
     const { code, stderr } = await command(['ls', '--data', 'store', '--key-file', file], place);
     expect(code).toBe(2);
     expect(stderr).toContain(text);
