@@ -3,7 +3,6 @@ import type { PlantedBug } from './planted-bug.ts';
 
 const JOURNAL = 'src/journal/engine-journal.ts';
 const VAULT = 'src/journal/encryption/vault.ts';
-const RESULTS = 'actors/result-store.ts';
 
 /** See the head of the file. */
 export const encryptionBugs: readonly PlantedBug[] = [
@@ -20,12 +19,5 @@ export const encryptionBugs: readonly PlantedBug[] = [
     file: VAULT,
     find: 'batch.dataKeys.set(owner, undefined);',
     replace: '',
-  },
-  {
-    name: 'result-not-encrypted',
-    what: 'the whole text of a shortened result is written as plain text into an encrypted store',
-    file: RESULTS,
-    find: 'const contents = key === undefined ? whole : sealedFile(key.forFile(name), name, whole);',
-    replace: 'const contents = key === undefined || name !== "" ? whole : sealedFile(key.forFile(name), name, whole);',
   },
 ];
