@@ -3,12 +3,16 @@
  * outcome as an input. It does not retry: `decide` asks for each attempt.
  *
  * Owns: which calls are in flight. Does not own: the states, the threads.
- *  C1 at most one call is in flight for a session; a completion of any other call is dropped (A5).
+ *  C1 at most one call is in flight for a session; a completion of any other call is dropped (A5);
+ *  C2 a call that ends without an answer, after its answer had begun, is reported as lost once: with its failure, or
+ *     when a call that was given up has ended. A call of a session that left memory is not: its stored draft is.
  */
+import type { LossReason } from '../src/base/answer-draft.ts';
 import { defined } from '../src/base/defined.ts';
 import { errorShape } from '../src/base/errors.ts';
 import type { Settings } from '../src/base/settings.ts';
 import { wholeWindow } from '../src/context/request-window.ts';
+import type { SessionKey } from '../src/journal/position.ts';
 import { summaryHeader } from '../src/models/model-options.ts';
 import type {
   CallWait,
@@ -16,17 +20,29 @@ import type {
   ModelCall,
   ModelCompletion,
   ModelPool,
+  StreamDraft,
   StreamedDelta,
 } from '../src/models/pool.ts';
 import type { ModelDelta, SentRequest } from '../src/models/provider.ts';
 import { readContainer } from '../src/session/state/container.ts';
 import type { Input } from '../src/session/state/inputs.ts';
 import type { SessionAgent } from './agent-catalog.ts';
+import { CallDraft, type DraftText, lostWith } from './call-draft.ts';
 import type { SessionActor } from './session-actor.ts';
 
 /** The services that the caller needs from its host. */
 export interface ModelCallerHost {
-  submit(sessionId: string, input: Input): void;
+  submit(sessionId: string, ...inputs: readonly Input[]): void;
+  /** True once no input is taken any more. Only a stored draft then says what a call had streamed. */
+  isOver(): boolean;
+  /** A call has streamed more. `draft`: all of its text so far. */
+  drafted(call: DraftedCall, draft: DraftText): void;
+  /** The inputs that are submitted next end the call, so its draft is obsolete with them. */
+  ended(call: DraftedCall): void;
+  /** The session left memory, and its call is not awaited any more. */
+  abandoned(call: DraftedCall): void;
+  /** A call that was given up has ended. Takes the inputs that say what it had streamed. */
+  givenUp(call: DraftedCall, lost: Input): void;
   /** True if a subscriber follows the deltas of this session. */
   wantsDeltas(sessionId: string): boolean;
   delta(sessionId: string, turn: number, delta: ModelDelta): void;
@@ -39,12 +55,19 @@ export interface ModelCallerHost {
   readonly settings: Settings;
 }
 
-interface CallOut {
+/** A call whose draft is kept. */
+export interface DraftedCall {
   readonly id: number;
+  readonly key: SessionKey;
   readonly session: string;
   readonly halfStep: number;
   readonly attempt: number;
   readonly turn: number;
+}
+
+interface CallOut extends DraftedCall {
+  /** Undefined until the pool has reported a draft. */
+  draft: CallDraft | undefined;
   /** True if readers are not shown the answer, so that no deltas are published. */
   readonly isSilent: boolean;
   /** True if the request contains messages that the log does not have. */
@@ -59,6 +82,7 @@ export class ModelCaller {
   readonly #host: ModelCallerHost;
   readonly #byId = new Map<number, CallOut>();
   readonly #bySession = new Map<string, CallOut>();
+  readonly #givenUp = new Set<CallOut>();
   #nextId = 1;
 
   constructor(pool: ModelPool, host: ModelCallerHost) {
@@ -68,7 +92,7 @@ export class ModelCaller {
 
   /** Number of calls in flight. */
   get running(): number {
-    return this.#byId.size;
+    return this.#byId.size - this.#givenUp.size;
   }
 
   /** True if a call is in flight for this session. */
@@ -101,7 +125,8 @@ export class ModelCaller {
     const { transients } = actor;
     const isUnbound = transients !== undefined && transients.length > 0;
     const turn = actor.state.turn?.id ?? 0;
-    const out: CallOut = { id, session: actor.id, halfStep, attempt, turn, isSilent, isUnbound };
+    const called = { id, key: actor.key, session: actor.id, halfStep, attempt, turn };
+    const out: CallOut = { ...called, isSilent, isUnbound, draft: undefined };
     this.#byId.set(id, out);
     this.#bySession.set(actor.id, out);
     const window =
@@ -148,18 +173,30 @@ export class ModelCaller {
     }
   }
 
-  /** Gives up the session's call in flight, if any. Its completion is dropped when it arrives. */
+  /** Gives up the session's call in flight, if any. If its completion has an answer, that answer is dropped. */
   cancel(sessionId: string): void {
     const out = this.#bySession.get(sessionId);
     if (out === undefined) return;
-    this.#forget(out);
+    this.#bySession.delete(sessionId);
+    this.#givenUp.add(out);
     this.#pool.cancel(out.id);
   }
 
   /** Called when the session has left memory, so that its mirror is no longer needed. */
   forget(sessionId: string): void {
-    this.cancel(sessionId);
+    const out = this.#bySession.get(sessionId);
+    if (out !== undefined) {
+      this.#forget(out);
+      this.#host.abandoned(out);
+      this.#pool.cancel(out.id);
+    }
     this.#pool.forget(sessionId);
+  }
+
+  /** Called when the store takes writes again: the stored drafts say what the calls that were given up had streamed. */
+  forgetGivenUp(): void {
+    for (const { id } of this.#givenUp) this.#byId.delete(id);
+    this.#givenUp.clear();
   }
 
   /** Takes the pool's completions. */
@@ -168,17 +205,48 @@ export class ModelCaller {
       const out = this.#byId.get(completion.id);
       if (out === undefined) continue;
       this.#forget(out);
+      if (this.#givenUp.delete(out)) {
+        this.#lose(out, lostWith(completion), 'cancelled');
+        continue;
+      }
       const sent = 'response' in completion ? completion.response.sent : undefined;
       if (sent?.thread !== undefined) this.#host.threaded(out.session, out.turn, sent);
       if ('stack' in completion && completion.stack !== undefined) this.#host.threw(out.session, completion.stack);
-      this.#host.submit(out.session, inputOf(out, completion));
+      const lost = 'error' in completion ? lostInput(out, completion.lost, 'failed') : undefined;
+      if (this.#host.isOver()) {
+        if (lost !== undefined) this.#host.drafted(out, lost);
+        continue;
+      }
+      this.#host.ended(out);
+      const input = inputOf(out, completion);
+      if (lost === undefined) this.#host.submit(out.session, input);
+      else this.#host.submit(out.session, lost, input);
     }
+  }
+
+  #lose(out: CallOut, rest: StreamDraft | undefined, reason: LossReason): void {
+    const lost = lostInput(out, rest, reason);
+    if (lost === undefined) return;
+    if (this.#host.isOver()) {
+      this.#host.drafted(out, lost);
+      return;
+    }
+    this.#host.ended(out);
+    this.#host.givenUp(out, lost);
   }
 
   /** Takes the pool's deltas. */
   delta(id: number, delta: StreamedDelta): void {
     const out = this.#byId.get(id);
     if (out === undefined) return;
+    const isGivenUp = this.#givenUp.has(out);
+    if (delta.draft !== undefined) {
+      out.draft ??= new CallDraft();
+      out.draft.add(delta.draft);
+      if (!isGivenUp) this.#host.drafted(out, out.draft.value(out.isSilent));
+      return;
+    }
+    if (isGivenUp) return;
     if (delta.before !== undefined) this.#host.streamed(out.session, out.turn, delta.before);
     if (delta.text !== '') this.#host.delta(out.session, out.turn, delta);
   }
@@ -192,6 +260,21 @@ export class ModelCaller {
 /** The longest wait of a call whose session can move to a model of another provider. */
 function fallbackOf({ facts: { models } }: SessionAgent): Pick<ModelCall, 'fallbackAfterMs'> {
   return models?.hasOtherProvider === true ? { fallbackAfterMs: models.fallbackAfterMs } : {};
+}
+
+/** The input that says what a call had streamed; undefined if that is nothing. `rest`: what its drafts do not have. */
+function lostInput(
+  out: CallOut,
+  rest: StreamDraft | undefined,
+  reason: LossReason,
+): Extract<Input, { type: 'answerLost' }> | undefined {
+  const { halfStep, attempt, turn, isSilent } = out;
+  if (rest !== undefined) {
+    out.draft ??= new CallDraft();
+    out.draft.add(rest);
+  }
+  if (out.draft === undefined) return undefined;
+  return { type: 'answerLost', halfStep, attempt, turn, reason, ...out.draft.value(isSilent) };
 }
 
 function inputOf(out: CallOut, completion: ModelCompletion): Input {

@@ -1,4 +1,6 @@
 /** The public API of troupe. */
+
+export type { AnswerDraft, LossReason } from './base/answer-draft.ts';
 export type { Limits } from './base/bounds.ts';
 export type { Clock, Random } from './base/clock.ts';
 export {
@@ -78,6 +80,7 @@ export type {
 } from './events/viewed-event.ts';
 export type { Durability } from './journal/journal.ts';
 export type { BackupReport } from './journal/store/backup.ts';
+export { type CompactionReport, compact } from './journal/store/compaction.ts';
 export { type RestoreReport, restore } from './journal/store/restore.ts';
 export { type AnthropicOptions, anthropic } from './models/anthropic/anthropic.ts';
 export type { ModelList, ModelListing } from './models/model-list.ts';
@@ -111,24 +114,24 @@ export { History } from './runtime/handles/history.ts';
 export type { CompressOptions, EditOptions } from './runtime/handles/history-options.ts';
 export { open } from './runtime/handles/open.ts';
 export { Receipt, type ReceiptStatus } from './runtime/handles/receipt.ts';
-export {
-  type MessageSearchOptions,
-  type MessageSearchResult,
-  Runtime,
-  type RuntimeEnd,
-  type RuntimeInfo,
-  type RuntimeMetrics,
-} from './runtime/handles/runtime.ts';
+export { Runtime, type RuntimeEnd, type RuntimeInfo, type RuntimeMetrics } from './runtime/handles/runtime.ts';
 export { Session } from './runtime/handles/session.ts';
 export type { ListedSession, ListOptions } from './runtime/handles/session-list.ts';
 export type {
   ApprovalDecision,
   ForkOptions,
   PageOptions,
+  ReplyOptions,
   SendOptions,
   StructuredSendOptions,
   UsageOptions,
 } from './runtime/handles/session-options.ts';
+export {
+  type MessageSearchOptions,
+  type MessageSearchResult,
+  SessionsView,
+  Tenant,
+} from './runtime/handles/sessions-view.ts';
 export type {
   SpawnAllOptions,
   SpawnExtra,

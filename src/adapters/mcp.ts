@@ -14,7 +14,7 @@ import { defined } from '../base/defined.ts';
 import { CancelledError, describeValue, errorShape, InvalidNameError } from '../base/errors.ts';
 import { orAborted } from '../base/lazy-abort.ts';
 import { DELIVERIES, type Message, textOf } from '../base/messages.ts';
-import type { Receipt, Runtime } from '../index.ts';
+import type { Receipt, Session, SessionsView } from '../index.ts';
 import { VERSION } from '../runtime/protocol/version.ts';
 
 /** Limits for other agents: the sessions they may use, and how long they wait. */
@@ -35,13 +35,13 @@ const key = z.string().optional().describe('Idempotency key: the same key and co
 const wait = z.boolean().optional().describe('False: return once it is durable, without the answer. Default true');
 
 /**
- * Creates an MCP server for `runtime`. Closing the server leaves the runtime open. If a client cancels a call, the
+ * Creates an MCP server for `runtime`: a runtime, or the view of one tenant. Closing the server leaves the runtime open. If a client cancels a call, the
  * session still answers, but nothing waits for the answer.
  */
-export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer {
+export function mcpServer(runtime: SessionsView, options: McpOptions = {}): McpServer {
   const { name = 'troupe', allows = () => true, answerTimeoutMs = MCP_ANSWER_MS_DEFAULT } = options;
   const server = new McpServer({ name, version: VERSION });
-  const open = (id: string, agent?: string): ReturnType<Runtime['session']> => {
+  const open = (id: string, agent?: string): Session => {
     if (!allows(id)) throw new InvalidNameError(`session ${describeValue(id)} may not be used from here`);
     return runtime.session(id, agent);
   };

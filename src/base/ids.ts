@@ -2,16 +2,26 @@
 import { createHash } from 'node:crypto';
 import { describeValue, InvalidNameError } from './errors.ts';
 
-/** A session's id: chosen by the embedder, or assigned to a child as `<parent>:<n>`. */
+/**
+ * A session's id: chosen by the embedder, or assigned to a child as `<parent>:<n>`. The id of a tenant's session begins
+ * with the tenant's name and a `~`.
+ */
 export type SessionId = string;
 
 /** The most characters a session id may have. */
 export const SESSION_ID_CHARACTERS_MAX = 128;
-const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
+/** A tenant's name cannot contain a colon, because the root of a tree is named by everything before the first colon. */
+const TENANT = '[A-Za-z0-9][A-Za-z0-9._-]{0,63}';
+const TENANT_NAME = new RegExp(`^${TENANT}$`);
+/** The form of a session id, as the end of a regular expression. */
+export const SESSION_ID_FORM: string = `(?=.{1,${SESSION_ID_CHARACTERS_MAX}}$)(?:${TENANT}~)?[A-Za-z0-9][A-Za-z0-9._:-]*$`;
+const SESSION_ID = new RegExp(`^${SESSION_ID_FORM}`);
 /** A version cannot contain `@`, because a key has the version behind an `@`. */
 const AGENT_VERSION = /^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$/;
 const AGENT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const TOOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/;
+/** Ends a tenant's name in a session id. */
+const TENANT_END = '~';
 const CALL_ID = /^[a-zA-Z0-9_-]+$/;
 const NICKNAME = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
 /** The most characters of a sub-agent's nickname. */
@@ -25,6 +35,53 @@ export function checkSessionId(id: unknown): SessionId {
     throw new InvalidNameError(`session id must match ${SESSION_ID.source}, got ${describeValue(id)}`);
   }
   return id;
+}
+
+/** True for a name a tenant may have. */
+export function isTenantName(name: string): boolean {
+  return TENANT_NAME.test(name);
+}
+
+/** Returns `name`; throws `InvalidNameError` when it does not have the form of a tenant's name. */
+export function checkTenantName(name: unknown): string {
+  if (typeof name === 'string' && isTenantName(name)) return name;
+  throw new InvalidNameError(`the name of a tenant must match ${TENANT_NAME.source}, got ${describeValue(name)}`);
+}
+
+/** The tenant of a session; undefined: it has none. A function of the id, so it never changes and needs no look-up. */
+export function tenantOf(id: SessionId): string | undefined {
+  const end = id.indexOf(TENANT_END);
+  return end === -1 ? undefined : id.slice(0, end);
+}
+
+/** The beginning of the ids of a tenant's sessions. */
+export function tenantPrefix(tenant: string): string {
+  return `${tenant}${TENANT_END}`;
+}
+
+/**
+ * The id that a caller of this tenant means: an id without a tenant is one of the caller's. Undefined: the session is of
+ * another tenant. A caller without a tenant (undefined) means every id as it is.
+ */
+export function idWithin(tenant: string | undefined, id: SessionId): SessionId | undefined {
+  if (tenant === undefined) return id;
+  const owner = tenantOf(id);
+  if (owner === undefined) return `${tenantPrefix(tenant)}${id}`;
+  return owner === tenant ? id : undefined;
+}
+
+/**
+ * The id that a filter of a caller means. An id of another tenant stays as it is, since no session of the caller's tenant
+ * fits it. Throws `InvalidNameError`.
+ */
+export function filterId(tenant: string | undefined, id: unknown): SessionId {
+  const given = checkSessionId(id);
+  return idWithin(tenant, given) ?? given;
+}
+
+/** True for the sessions of a tenant; without a tenant (undefined), for all sessions. */
+export function isOfTenant(tenant: string | undefined, id: SessionId): boolean {
+  return tenant === undefined || id.startsWith(tenantPrefix(tenant));
 }
 
 /**
@@ -95,7 +152,7 @@ export function rootOf(id: SessionId): string {
   return colon === -1 ? id : id.slice(0, colon);
 }
 
-/** The shard of a tree: a function of the root's id and of the shard count the data directory was made with (A6). */
+/** The shard of a tree: a function of the root's id and of the number of shards (A6). */
 export function shardOf(id: SessionId, shards: number): number {
   if (shards === 1) return 0;
   const digest = createHash('sha256').update(rootOf(id)).digest();

@@ -173,6 +173,8 @@ export interface Usage {
   readonly iterations?: readonly UsageIteration[];
   /** The tokens of each model, by the name that the agent gives the model. Only for agents with several models. */
   readonly models?: Readonly<Record<string, ModelTokens>>;
+  /** The part of these tokens that was used for lost answers: calls that ended after their answer had begun. */
+  readonly lost?: ModelTokens;
 }
 
 /** The tokens of one model. The input includes tokens read from the cache and written to it. */
@@ -202,7 +204,18 @@ export function addUsage(a: Usage, b: Usage): Usage {
   if (served !== undefined) sum.server_tool_use = served;
   const models = addModels(a.models, b.models);
   if (models !== undefined) sum.models = models;
+  const lost = a.lost === undefined || b.lost === undefined ? (a.lost ?? b.lost) : addTokens(a.lost, b.lost);
+  if (lost !== undefined) sum.lost = lost;
   return sum;
+}
+
+/** The usage of a lost answer. */
+export function lostUsage(usage: Usage): Usage {
+  return { ...usage, lost: { input_tokens: inputTokensOf(usage), output_tokens: usage.output_tokens } };
+}
+
+function addTokens(a: ModelTokens, b: ModelTokens): ModelTokens {
+  return { input_tokens: a.input_tokens + b.input_tokens, output_tokens: a.output_tokens + b.output_tokens };
 }
 
 /** The usage of an answer, with the name of the model that gave it. */
@@ -217,10 +230,7 @@ function addModels(a: Usage['models'], b: Usage['models']): Usage['models'] {
     const known = sum[model];
     // An agent has few models, but a session may outlive many changes of its agent.
     if (known === undefined && Object.keys(sum).length >= USAGE_COUNTERS_MAX) continue;
-    sum[model] = {
-      input_tokens: (known?.input_tokens ?? 0) + tokens.input_tokens,
-      output_tokens: (known?.output_tokens ?? 0) + tokens.output_tokens,
-    };
+    sum[model] = known === undefined ? tokens : addTokens(known, tokens);
   }
   return sum;
 }

@@ -36,9 +36,21 @@ export class TextBuffer {
     this.#used += this.#bytes.write(piece, this.#used, 'utf16le');
   }
 
+  /** UTF-16 units of the text. */
+  get length(): number {
+    return this.#isWide ? this.#used / 2 : this.#used;
+  }
+
   /** The whole text, a new string. */
   toString(): string {
-    return this.#bytes.toString(this.#isWide ? 'utf16le' : 'latin1', 0, this.#used);
+    return this.slice(0, this.length);
+  }
+
+  /** The text from one unit up to another, a new string. */
+  slice(start: number, end: number): string {
+    return this.#isWide
+      ? this.#bytes.toString('utf16le', 2 * start, 2 * end)
+      : this.#bytes.toString('latin1', start, end);
   }
 
   /** Returns false if the piece has a wide unit; then nothing was appended. */

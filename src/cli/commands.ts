@@ -112,6 +112,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import('./backup/restore-command.ts')).restoreCommand,
   },
   {
+    name: 'compact',
+    summary: 'Make the files of a data directory small, while nothing has it open',
+    load: async () => (await import('./backup/compact-command.ts')).compactCommand,
+  },
+  {
     name: 'doctor',
     summary: 'Check a data directory, measure it, or save its readable part',
     load: async () => (await import('./doctor/command.ts')).doctorCommand,

@@ -14,6 +14,7 @@ import { tokenOf } from './places/place.ts';
 import { hasCredentials } from './review/agents.ts';
 import type { StopSignal, Surroundings } from './surroundings.ts';
 import { printable, printableJson } from './text-layout.ts';
+import { readTokensFile } from './tokens-file.ts';
 
 /** The environment variable for a token that must not appear in a list of processes. */
 const TOKEN_VARIABLE = 'TROUPE_TOKEN';
@@ -39,6 +40,11 @@ export const serveCommand: Command = {
     },
     host: { kind: 'text', value: 'ADDRESS', help: 'Address to listen on (default: 127.0.0.1); others need a token' },
     token: { kind: 'text', value: 'TOKEN', help: `Required in every request; better set as ${TOKEN_VARIABLE}` },
+    tokens: {
+      kind: 'text',
+      value: 'FILE',
+      help: 'JSON list of { "token", "role", "tenant"?, "name"? }, readable by its owner alone',
+    },
     'connections-per-address': {
       kind: 'count',
       value: 'N',
@@ -71,6 +77,8 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   if (module === undefined && !hasCredentials(environment)) {
     stderr.write('Without ANTHROPIC_API_KEY sessions can be read; messages to them reach no model.\n');
   }
+  const tokensFile = given.text('tokens');
+  const tokens = tokensFile === undefined ? undefined : await readTokensFile(tokensFile, directory);
   await prepareDataDirectory(data);
   let stop: (signal: StopSignal) => void = () => undefined;
   const stopped = new Promise<StopSignal>((resolve) => {
@@ -100,7 +108,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
         connectionsPerAddress,
         backups: backups === undefined ? undefined : resolve(directory, backups),
       }),
-      ...defined({ token }),
+      ...defined({ token, tokens }),
     });
     stdout.write(
       given.flag('json')

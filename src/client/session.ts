@@ -201,7 +201,8 @@ export class RemoteSession<Answer = string> {
   async waiting(options: RequestOptions = {}): Promise<readonly QueuedCall[]> {
     const query = { session: this.id, limit: PAGE_ITEMS };
     const { waiting } = await this.#connection.get<{ waiting: readonly QueuedCall[] }>('waiting', query, options);
-    return waiting.filter(({ session }) => session === this.id);
+    // With the token of a tenant, an id without the tenant's name is the same session.
+    return waiting.filter(({ session }) => session === this.id || session.endsWith(`~${this.id}`));
   }
 
   /** The conversation in the form of the history operations. */

@@ -3,6 +3,7 @@
  * replayed. Durable events are numbered in one total order per session, without gaps. An event without `seq` is
  * ephemeral: a reader sees it live or not at all.
  */
+import type { LossReason } from '../base/answer-draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import type { Goal } from '../base/goals.ts';
 import type { Json } from '../base/json.ts';
@@ -144,6 +145,17 @@ export type EventBody =
       readonly input: unknown;
     }
   /**
+   * A call that waited was decided, or a question was answered (`allow`) or declined. Only if the decision names its
+   * author (`by`); `tool.started` or the result of the call follows in any case.
+   */
+  | {
+      readonly type: 'approval.decided';
+      readonly toolUseId: string;
+      readonly toolName: string;
+      readonly allow: boolean;
+      readonly by: string;
+    }
+  /**
    * A tool call asks a question and waits for its answer. `asked`: who answers, a person (with `session.answer`) or the
    * session's parent. `schema`: the JSON Schema that the answer must fit; without it, the answer is text. `choices`:
    * answers that the model proposes. `server`: the MCP server that asks during the call. Further questions of the same
@@ -205,6 +217,20 @@ export type EventBody =
       readonly thread: 'created' | 'continued' | 'replayed' | 'refused';
       readonly code?: string;
       readonly bytes?: number;
+    }
+  /**
+   * A model call ended after its answer had begun, and without an answer. `attempt`: from 1. `text` and `thinking`: what
+   * it streamed; a part, and no message. `truncated`: it streamed more. `usage`: the tokens that the provider reported.
+   */
+  | {
+      readonly type: 'llm.lost';
+      readonly turn: string;
+      readonly attempt: number;
+      readonly reason: LossReason;
+      readonly text: string;
+      readonly thinking?: string;
+      readonly truncated?: true;
+      readonly usage?: Usage;
     }
   /** `reason`: the reason that was given to `interrupt`. */
   | { readonly type: 'interrupt.acknowledged'; readonly reason?: string }

@@ -33,7 +33,17 @@ export type ViewedSubGoal = Omit<SubGoal, 'description'>;
 export type ViewedGoal = Omit<Goal, 'description' | 'subGoals'> & { readonly subGoals: readonly ViewedSubGoal[] };
 
 /** Members of an event that are content and nothing else. */
-type Content = 'text' | 'content' | 'input' | 'data' | 'output' | 'question' | 'choices' | 'schema' | 'detail';
+type Content =
+  | 'text'
+  | 'thinking'
+  | 'content'
+  | 'input'
+  | 'data'
+  | 'output'
+  | 'question'
+  | 'choices'
+  | 'schema'
+  | 'detail';
 
 /** Members of an event that hold content among other things, and their reduced forms. */
 interface Reduced {
@@ -112,6 +122,7 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
     agent: 'carried',
   },
   'approval.required': { toolUseId: 'carried', toolName: 'carried', input: 'hidden' },
+  'approval.decided': { toolUseId: 'carried', toolName: 'carried', allow: 'carried', by: 'carried' },
   'question.asked': {
     toolUseId: 'carried',
     toolName: 'carried',
@@ -136,6 +147,15 @@ const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
   },
   'model.changed': { model: 'carried', reason: 'carried' },
   'llm.thread': { turn: 'carried', thread: 'carried', code: 'carried', bytes: 'carried' },
+  'llm.lost': {
+    turn: 'carried',
+    attempt: 'carried',
+    reason: 'carried',
+    text: 'hidden',
+    thinking: 'hidden',
+    truncated: 'carried',
+    usage: 'carried',
+  },
   'interrupt.acknowledged': { reason: 'carried' },
   'child.spawned': { child: 'carried', name: 'carried' },
   'child.state': { child: 'carried', name: 'carried', state: 'carried' },
@@ -267,6 +287,9 @@ function cellOf(event: SessionEvent, mode: ShortViewMode): Rendered | null {
       return renderMessage(event.message, mode);
     case 'pending.created':
       return renderPending(event.pending, mode);
+    case 'llm.lost':
+      if (event.text === '') return null;
+      return renderSpoken('assistant', { content: event.text, at: event.at, tokens: 0 }, mode);
     case 'text.delta':
       return renderSpoken('assistant', { content: event.text, at: event.at, tokens: 0 }, mode);
     case 'bounce_back':

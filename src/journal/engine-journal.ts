@@ -38,11 +38,13 @@ import {
   scanLastRows,
   tailSessions,
 } from './log-reader.ts';
+import { LogStarts } from './log-starts.ts';
 import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import { listNames, type NameQuery } from './rows/name-list.ts';
 import { heldData, positionOf, type Row, rowOf, rowTurns } from './rows/row-codec.ts';
 import { storedJson } from './rows/stored-text.ts';
 import { StoredBlobs } from './stored-blobs.ts';
+import { StoredDrafts } from './stored-drafts.ts';
 import { createStoredLog, type StoredLog } from './stored-log.ts';
 import { StoredMedia } from './stored-media.ts';
 
@@ -62,6 +64,9 @@ export interface EngineJournalOptions {
 /** See the head of this file. */
 export class EngineJournal implements Journal {
   readonly stored: StoredLog;
+  readonly drafts: StoredDrafts;
+  readonly starts: LogStarts;
+  readonly originOf: (key: SessionKey) => string | undefined;
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
   readonly resultKey: Journal['resultKey'];
   readonly #engine: Engine;
@@ -95,20 +100,20 @@ export class EngineJournal implements Journal {
       isRemoved: (key) => this.nameOf(key) === undefined,
     });
     const reveal = this.#vault?.reveal;
+    this.originOf = (key) => engine.originOf(key);
     this.#source = {
       engine,
       reveal,
       unwrittenRow: (number) => this.#unwritten.get(number),
       unwrittenRows: (from) => [...this.#unwritten.values()].filter((row) => row.number >= from),
       isVisible: (key) => this.nameOf(key) !== undefined,
+      rowBefore: (key) => this.starts.rowBefore(key),
       filled: (data) => this.#media.filled(data),
     };
     this.stored = createStoredLog({
       engine,
-      newestRow: (key) => {
-        if (this.nameOf(key) === undefined) return 0;
-        return this.#lastRowOf(key);
-      },
+      newestRow: (key) => (this.nameOf(key) === undefined ? 0 : this.#lastRowOf(key)),
+      rowBefore: (key) => this.starts.rowBefore(key),
       unwrittenBefore: (row, key) =>
         this.#unwritten.get(row)?.entries.find((entry) => entry.key === key)?.previousRow ?? 0,
       storedBlob: (address) => this.#blobs.storedForm(address),
@@ -124,7 +129,16 @@ export class EngineJournal implements Journal {
     });
     this.#media = new StoredMedia(engine, this.#gate, this.#vault);
     this.#blobs = new StoredBlobs({ engine, gate: this.#gate, media: this.#media, vault: this.#vault });
+    const nameOf = (key: SessionKey): string | undefined => this.nameOf(key);
+    this.drafts = new StoredDrafts({ engine, gate: this.#gate, vault: this.#vault, nameOf });
     this.#erasure = new LogErasure({ engine, gate: this.#gate, isUnwritten: (row) => this.#unwritten.has(row) });
+    this.starts = new LogStarts({
+      engine,
+      gate: this.#gate,
+      erasure: this.#erasure,
+      vault: this.#vault,
+      nameOf,
+    });
     this.resultKey = this.#vault?.resultKey.bind(this.#vault);
     const copy = engine.copyTo?.bind(engine);
     this.copyTo = copy && (async (directory, known) => this.flushed().then(() => copy(directory, known)));
@@ -226,19 +240,17 @@ export class EngineJournal implements Journal {
 
   /** Throws `StoreCorruptError` when the row is missing or damaged. */
   entry(key: SessionKey, position: Position): StoredEntry | undefined {
-    return this.nameOf(key) === undefined ? undefined : readEntry(this.#source, key, position);
+    if (this.nameOf(key) === undefined || rowOf(position) <= this.starts.rowBefore(key)) return undefined;
+    return readEntry(this.#source, key, position);
   }
 
   /** Throws `StoreCorruptError` from the iteration when a row is missing or damaged. */
   *read(key: SessionKey, after: Position): Iterable<StoredEntry> {
     if (this.nameOf(key) === undefined) return;
-    yield* readSession(this.#source, key, this.#lastRowOf(key), after);
+    yield* readSession(this.#source, key, this.#lastRowOf(key), after, this.starts.rowBefore(key));
   }
 
-  /**
-   * Ends at the last entry that was appended before the first entry was requested. Throws `StoreCorruptError` from the
-   * iteration.
-   */
+  /** Ends at the last entry that was appended before the first request. Throws `StoreCorruptError` from the iteration. */
   *tail(after: Position): Iterable<StoredEntry> {
     this.#checkOpen();
     yield* readTail(this.#source, after, this.end() + 1);
@@ -328,11 +340,13 @@ export class EngineJournal implements Journal {
     for (const key of keys) {
       const name = this.nameOf(key);
       if (name === undefined) continue;
-      this.#erasure.begin(key, { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [] }, batch);
+      const note = { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [] };
+      this.#erasure.begin(key, { ...note, ...this.starts.remove(key, batch) }, batch);
       batch.names.set(name, undefined);
       batch.keys.set(key, undefined);
       batch.heads.set(key, undefined);
       batch.lastRows.set(key, undefined);
+      batch.drafts.set(key, undefined);
       this.#lastRows().delete(key);
       this.#media.removeAll(key, batch);
       this.#blobs.removeAll(key, batch);
@@ -363,7 +377,8 @@ export class EngineJournal implements Journal {
     this.#checkOpen();
     if (this.#gate.isRefused) return;
     const ended = this.#erasure.end(keys, this.#gate.open);
-    for (const key of ended) this.#vault?.remove(key, this.#gate.open);
+    // A note about the removed part of a log ends too, and its session needs its key.
+    for (const key of ended) if (this.nameOf(key) === undefined) this.#vault?.remove(key, this.#gate.open);
   }
 
   putBlob(text: string, owner?: SessionKey): string {
@@ -409,7 +424,7 @@ export class EngineJournal implements Journal {
    */
   #load(): void {
     const state = this.#engine.state();
-    // A checkpoint may name rows that were refused. It would seem to cover a new row with one of their numbers.
+    // A checkpoint may name refused rows, and would seem to cover a new row with one of their numbers.
     const marked = Math.max(state.lastRow, state.indexedRow, rowOf(state.checkpointed));
     this.#nextRow = Math.max(this.#nextRow, marked + 1);
     this.#nextKey = Math.max(this.#nextKey, state.nextKey);

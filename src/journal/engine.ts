@@ -3,7 +3,7 @@
  * pointers, reads of data that is not durable yet, and group commit. So the engines in memory and over LMDB cannot
  * differ in these.
  */
-import type { Erasure, Head, JournalCopy, Position, SessionKey } from './position.ts';
+import type { Erasure, Head, JournalCopy, LogStart, Position, SessionKey } from './position.ts';
 import type { Row } from './rows/row-codec.ts';
 
 /** The state of the log in an engine. */
@@ -30,6 +30,7 @@ export interface WriteBatch {
   /** New plain bytes of rows that are stored already. Put before `rows`. */
   readonly rewrittenRows: Map<number, Buffer | undefined>;
   readonly erasures: Map<SessionKey, Erasure | undefined>;
+  readonly starts: Map<SessionKey, LogStart | undefined>;
   readonly names: Map<string, SessionKey | undefined>;
   readonly keys: Map<SessionKey, string | undefined>;
   readonly heads: Map<SessionKey, Head | undefined>;
@@ -38,8 +39,11 @@ export interface WriteBatch {
   readonly blobs: Map<string, string | Buffer | undefined>;
   /** Wrapped data keys of sessions, see `encryption/vault.ts`. */
   readonly dataKeys: Map<SessionKey, string | undefined>;
+  readonly drafts: Map<SessionKey, string | undefined>;
   /** Bytes by address, see `rows/media-text.ts`. */
   readonly media: Map<string, Buffer | undefined>;
+  /** See `Journal.originOf`. */
+  readonly origins: Map<SessionKey, string | undefined>;
   nextKey: SessionKey | undefined;
   checkpoint: { readonly upTo: Position; readonly indexedRow: number } | undefined;
   /** UTF-8 bytes of the whole batch, roughly. */
@@ -52,13 +56,16 @@ export function createBatch(): WriteBatch {
     rows: [],
     rewrittenRows: new Map(),
     erasures: new Map(),
+    starts: new Map(),
     names: new Map(),
     keys: new Map(),
     heads: new Map(),
     lastRows: new Map(),
     blobs: new Map(),
     dataKeys: new Map(),
+    drafts: new Map(),
     media: new Map(),
+    origins: new Map(),
     nextKey: undefined,
     checkpoint: undefined,
     bytes: 0,
@@ -71,11 +78,14 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
     batch.rows.length === 0 &&
     batch.rewrittenRows.size === 0 &&
     batch.erasures.size === 0 &&
+    batch.starts.size === 0 &&
     batch.keys.size === 0 &&
     batch.heads.size === 0 &&
     batch.blobs.size === 0 &&
     batch.dataKeys.size === 0 &&
+    batch.drafts.size === 0 &&
     batch.media.size === 0 &&
+    batch.origins.size === 0 &&
     batch.checkpoint === undefined
   );
 }
@@ -122,8 +132,16 @@ export interface Engine {
   dataKey(key: SessionKey): string | undefined;
   /** Wrapped data keys of sessions above `after`, ascending, at most `limit`. */
   dataKeys(after: SessionKey, limit: number): readonly (readonly [SessionKey, string])[];
+  /** The draft of a session, see `stored-drafts.ts`. */
+  draft(key: SessionKey): string | undefined;
+  /** The sessions that have a draft. */
+  draftKeys(): readonly SessionKey[];
+  /** See `Journal.originOf`. */
+  originOf(key: SessionKey): string | undefined;
   /** The removed sessions of which something may still be stored. */
   erasures(): ReadonlyMap<SessionKey, Erasure>;
+  /** The beginning of a session's log; undefined if nothing of it was removed. */
+  startOf(key: SessionKey): LogStart | undefined;
   /** A blob's bytes as they are stored, see `stored-text.ts`; valid until the next call of any method. */
   storedBlob(address: string): Buffer | undefined;
   /** The bytes of a medium, unchecked; they belong to the caller. */

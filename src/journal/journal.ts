@@ -22,7 +22,9 @@
 import type { StoreLostError } from '../base/errors.ts';
 import type { DataKey } from './encryption/data-key.ts';
 import type { StoreEncryption } from './encryption/master-keys.ts';
+import type { LogStarts } from './log-starts.ts';
 import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
+import type { Drafts } from './stored-drafts.ts';
 import type { StoredLog } from './stored-log.ts';
 
 /** How durable a transition is when it is acknowledged. */
@@ -121,7 +123,7 @@ export interface Journal {
     readonly limit?: number;
   }): readonly (readonly [string, SessionKey])[];
   /**
-   * Removes sessions: names, heads, blobs and media at once, and their entries for readers. Notes that the rows still
+   * Removes sessions: names, heads, blobs, media and drafts at once, and their entries for readers. Notes that the rows still
    * have the entries' bytes (`erasures`). Atomic, durable with the next flush. `heirs`: for each key, the sessions that
    * need what is stored of it outside the journal for as long as they exist.
    */
@@ -133,6 +135,12 @@ export interface Journal {
    * can be done before a flush, or at all.
    */
   eraseSome(): boolean;
+  /**
+   * For a session that was made while the store had another number of shards: its shard and key then, such as `0-17`.
+   * No other session ever has or had this place. Files of results and ids of deliveries have it. It is known until
+   * `erased` forgets the session.
+   */
+  originOf(key: SessionKey): string | undefined;
   /** Those of them that are in no row any more, and have no heir. */
   erasable(): readonly SessionKey[];
   /** Forgets removed sessions that are in no row any more. Called when nothing else of them is stored either. */
@@ -154,6 +162,11 @@ export interface Journal {
    */
   readonly resultKey: ((key: SessionKey, isNew: boolean) => DataKey | undefined) | undefined;
 
+  /** A text for each session that is replaced again and again, beside the log. */
+  readonly drafts: Drafts;
+
+  /** The beginnings of the logs of sessions. */
+  readonly starts: Pick<LogStarts, 'of' | 'cut'>;
   /** The durable part of the log, in pieces for another thread. */
   readonly stored: StoredLog;
 

@@ -11,7 +11,9 @@
  *     transitions, so all positions and back pointers stay right;
  *  X3 a rewritten row, and the notes that lead to the rows before it, are in one batch. So a crash repeats a slice or
  *     continues after it, and no row is forgotten;
- *  X4 the last row of the log is never removed, only emptied: it says which numbers were given out.
+ *  X4 the last row of the log is never removed, only emptied: it says which numbers were given out;
+ *  X5 the removed part of a log (`log-starts.ts`) is erased like a removed session. A later note of the session passes
+ *     over the rows that were erased before.
  */
 import { ERASE_SLICE_BYTES_MAX, ERASE_SLICE_ROWS_MAX } from '../base/bounds.ts';
 import { lowerBound } from '../base/lower-bound.ts';
@@ -53,7 +55,7 @@ export class LogErasure {
     this.#rows = [...this.#sessions.keys()].sort((a, b) => a - b);
   }
 
-  /** The removed sessions of which something may still be stored. */
+  /** The removed sessions, and parts of logs, of which something may still be stored. */
   get notes(): ReadonlyMap<SessionKey, Erasure> {
     return this.#notes;
   }
@@ -79,6 +81,7 @@ export class LogErasure {
     for (const key of ended) {
       this.#notes.delete(key);
       batch.erasures.set(key, undefined);
+      if (this.#parts.engine.originOf(key) !== undefined) batch.origins.set(key, undefined);
     }
     return ended;
   }
@@ -119,7 +122,7 @@ export class LogErasure {
     batch.rewrittenRows.set(row, isRemoved ? undefined : reduced.bytes);
     for (const [key, previousRow] of reduced.taken) {
       const note = this.#notes.get(key);
-      if (note !== undefined) this.#note(key, { ...note, row: previousRow }, batch);
+      if (note !== undefined) this.#note(key, behind(note, previousRow), batch);
     }
     return reduced.bytes.length;
   }
@@ -146,4 +149,17 @@ export class LogErasure {
     this.#sessions.set(row, [key]);
     this.#rows.splice(lowerBound(this.#rows, row), 0, row);
   }
+}
+
+/** The note after the rewrite of its row. The rows of parts that were removed before are passed over (X5). */
+function behind({ earlier = [], ...note }: Erasure, previousRow: number): Erasure {
+  let row = previousRow;
+  let passed = 0;
+  for (const part of earlier) {
+    if (row > part.row) break;
+    row = part.left;
+    passed += 1;
+  }
+  const rest = earlier.slice(passed);
+  return rest.length === 0 || row === 0 ? { ...note, row } : { ...note, earlier: rest, row };
 }

@@ -33,6 +33,8 @@ export interface LogSource {
   unwrittenRows(from: number): readonly Row[];
   /** False for a session that was removed. */
   isVisible(key: SessionKey): boolean;
+  /** The last row before a session's log begins; 0: none. */
+  rowBefore(key: SessionKey): number;
   /** Decrypts the data of entries. Missing: it is not encrypted. */
   readonly reveal?: Reveal | undefined;
   /** The data of an entry with its media. Throws `StoreCorruptError` for a medium that is missing or damaged. */
@@ -47,19 +49,21 @@ export interface LastRow {
 
 /**
  * The entries of one session after `after`, oldest first; `lastRow` is the newest row with entries of the session, 0
- * for none. Throws `StoreCorruptError` from the iteration when a row is missing or damaged.
+ * for none. Rows up to `rowBefore` are not read: the log begins behind them. Throws `StoreCorruptError` from the iteration
+ * when a row is missing or damaged.
  */
 export function* readSession(
   source: LogSource,
   key: SessionKey,
   lastRow: number,
   after: Position,
+  rowBefore = 0,
 ): Iterable<StoredEntry> {
   const found: { readonly row: number; readonly slice: RowSlice | undefined }[] = [];
   let held = 0;
   // The chain runs from new to old. Entries within the bound are held in memory. The rows of the other entries are
   // fetched again while reading forward.
-  for (let row = lastRow; row > 0 && row >= rowOf(after); ) {
+  for (let row = lastRow; row > rowBefore && row >= rowOf(after); ) {
     const slice = sliceOf(source, row, key);
     for (const entry of slice.entries) held += entry.data.length;
     found.push({ row, slice: held > READ_HELD_CHARACTERS_MAX ? undefined : slice });
@@ -173,6 +177,7 @@ function* visible(
   for (const { key, turn, data } of entries) {
     const position = positionOf(row, turn);
     if (position <= after || position >= end || !source.isVisible(key)) continue;
+    if (row <= source.rowBefore(key)) continue;
     yield { key, position, data: source.filled(data) };
   }
 }
@@ -190,8 +195,8 @@ function sliceOf(source: LogSource, row: number, key: SessionKey): RowSlice {
     const bytes = engine.row(row);
     const slice = bytes === undefined ? undefined : sliceRow(bytes, row, key, source.reveal);
     if (slice !== undefined) return slice;
-    // The session was removed while it was read, and its entries are being erased.
-    if (!source.isVisible(key)) return { previousRow: 0, entries: [] };
+    // The session, or the older part of its log, was removed while it was read, and its entries are being erased.
+    if (!source.isVisible(key) || row <= source.rowBefore(key)) return { previousRow: 0, entries: [] };
     throw corruptChain(key, row);
   });
 }

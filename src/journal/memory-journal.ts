@@ -9,7 +9,7 @@ import type { StoreEncryption } from './encryption/master-keys.ts';
 import type { Engine, EngineState, WriteBatch } from './engine.ts';
 import { EngineJournal } from './engine-journal.ts';
 import type { Journal } from './journal.ts';
-import type { Erasure, Head, SessionKey } from './position.ts';
+import type { Erasure, Head, LogStart, SessionKey } from './position.ts';
 import { mediaPrefix, ownerOfMedium } from './rows/media-text.ts';
 import { encodeRows } from './rows/row-codec.ts';
 import { encodeBlob } from './rows/stored-text.ts';
@@ -30,7 +30,10 @@ export class MemoryStore {
   readonly dataKeys: Map<SessionKey, string> = new Map();
   /** Media by address, for each session. */
   readonly media: Map<SessionKey, Map<string, Buffer>> = new Map();
+  readonly drafts: Map<SessionKey, string> = new Map();
   readonly erasures: Map<SessionKey, Erasure> = new Map();
+  readonly starts: Map<SessionKey, LogStart> = new Map();
+  readonly origins: Map<SessionKey, string> = new Map();
   state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0, rewrites: 0 };
   /** Numbers of the stored rows, ascending. */
   rowNumbers: number[] = [];
@@ -87,11 +90,15 @@ export function createMemoryStore(): MemoryStore {
  * over the same store, transitions that this one has not flushed are lost, as in a crash.
  */
 export function openMemoryJournal(options: MemoryJournalOptions = {}): Journal {
-  const engine = new MemoryEngine(options.store ?? createMemoryStore(), options);
-  return new EngineJournal(engine, {
+  return new EngineJournal(openMemoryEngine(options), {
     schedule: options.schedule ?? ((run) => void setImmediate(run)),
     ...defined({ encryption: options.encryption }),
   });
+}
+
+/** Opens the engine of a journal in memory, without the journal. */
+export function openMemoryEngine(options: MemoryJournalOptions = {}): Engine {
+  return new MemoryEngine(options.store ?? createMemoryStore(), options);
 }
 
 class MemoryEngine implements Engine {
@@ -223,8 +230,24 @@ class MemoryEngine implements Engine {
     return found.sort(([a], [b]) => a - b).slice(0, limit);
   }
 
+  draft(key: SessionKey): string | undefined {
+    return this.#store.drafts.get(key);
+  }
+
+  draftKeys(): readonly SessionKey[] {
+    return [...this.#store.drafts.keys()];
+  }
+
+  originOf(key: SessionKey): string | undefined {
+    return this.#store.origins.get(key);
+  }
+
   erasures(): ReadonlyMap<SessionKey, Erasure> {
     return this.#store.erasures;
+  }
+
+  startOf(key: SessionKey): LogStart | undefined {
+    return this.#store.starts.get(key);
   }
 
   async write(batch: WriteBatch): Promise<void> {
@@ -257,8 +280,11 @@ class MemoryEngine implements Engine {
     setAll(store.lastRows, batch.lastRows);
     setAll(store.blobs, batch.blobs);
     setAll(store.dataKeys, batch.dataKeys);
+    setAll(store.drafts, batch.drafts);
     for (const [address, bytes] of batch.media) setMedium(store.media, address, bytes);
     setAll(store.erasures, batch.erasures);
+    setAll(store.starts, batch.starts);
+    setAll(store.origins, batch.origins);
     setAll(store.rows, batch.rewrittenRows);
     const isRemoved = [...batch.rewrittenRows.values()].includes(undefined);
     if (isRemoved) store.rowNumbers = store.rowNumbers.filter((number) => store.rows.has(number));

@@ -28,13 +28,28 @@ export interface StoredEntry extends TurnEntry {
   readonly position: Position;
 }
 
-/** A removed session of which something may still be stored. */
+/** The beginning of a session's log after the older part of the log was removed. */
+export interface LogStart {
+  /** The last position of the removed part. It is the end of a row, so no row has entries before and after it. */
+  readonly position: Position;
+  /** Address of the blob that stands for the removed part. */
+  readonly base: string;
+}
+
+/** A removed session, or the removed part of a log, of which something may still be stored. */
 export interface Erasure {
   readonly name: string;
   /** The newest row that still has entries of the session; 0: none has. */
   readonly row: number;
   /** The session's forks. While one of them exists, what is stored outside the journal (results) is not erased. */
   readonly heirs: readonly SessionKey[];
+  /** True if the session is still there: only the older part of its log was removed. */
+  readonly keeps?: true;
+  /**
+   * The ends of the parts that were removed before, newest first. Rows up to `row` have no entry of the session, except
+   * `left` and the rows that lead from there; 0: none.
+   */
+  readonly earlier?: readonly { readonly row: number; readonly left: number }[];
 }
 
 /** A copy of a journal. */

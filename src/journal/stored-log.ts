@@ -1,7 +1,7 @@
 /**
  * The log in pieces, in its stored form, for a follower on another thread. That thread unpacks the rows and blobs
  * (`shipped-rows.ts`). So handing over a piece costs this thread only a copy of its bytes. Rows and blobs of an encrypted
- * store are decrypted here, which takes a few microseconds for each entry: no key leaves this thread.
+ * store are decrypted here, because no key leaves this thread.
  *
  * Owns: one large value that is being handed over. Does not own: the store.
  *
@@ -69,6 +69,8 @@ export interface StoredLogParts {
   readonly engine: Engine;
   /** Newest row with transitions of a session, durable or not; 0: none. */
   readonly newestRow: (key: SessionKey) => number;
+  /** The last row before the session's log begins; 0: none. */
+  readonly rowBefore: (key: SessionKey) => number;
   /** The session's row before `row`; 0: none. `row` is a row of the session that is not durable yet. */
   readonly unwrittenBefore: (row: number, key: SessionKey) => number;
   /** A durable blob in its stored form, decrypted. */
@@ -112,7 +114,8 @@ class EngineStoredLog implements StoredLog {
     const { lastRow } = this.#engine.state();
     let row = from ?? this.#parts.newestRow(key);
     while (row > lastRow) row = this.#parts.unwrittenBefore(row, key);
-    for (; row > until && row > 0; ) {
+    const first = Math.max(until, this.#parts.rowBefore(key));
+    for (; row > first; ) {
       if (rows.length >= SEARCH_CHAIN_ROWS) return { rows, next: row };
       rows.push(row);
       const stored = this.#engine.storedRow(row);

@@ -3,6 +3,7 @@
  * model threads that mirror each active context, and the same code on the calling thread.
  */
 import type { ErrorShape } from '../base/errors.ts';
+import type { Usage } from '../base/messages.ts';
 import type { ModelDelta, ModelRequest, ModelResponse, RequestMessage } from './provider.ts';
 
 /** The parts of a request that change only with an epoch. */
@@ -63,15 +64,29 @@ export type ModelCompletion =
       readonly ms: number;
       /** The stack of the error that a faulty provider threw, for the log. */
       readonly stack?: string;
+      /** The text and tokens since the call's last draft; missing if there are none. */
+      readonly lost?: StreamDraft;
     };
 
-/** A delta as a pool reports it. Its text may be empty if it has `before`. */
+/** The text and tokens of a call since its previous draft. */
+export interface StreamDraft {
+  /** Neighbours of one type are joined. All drafts of a call have at most `DRAFT_CHARACTERS_MAX` together. */
+  readonly pieces: readonly ModelDelta[];
+  /** True if the call streamed text that no draft has. */
+  readonly isCut?: true;
+  /** The tokens that the provider has counted so far; missing if that has not changed. */
+  readonly usage?: Usage;
+}
+
+/** A delta as a pool reports it. Its text may be empty if it has `before`, and is empty if it has `draft`. */
 export interface StreamedDelta extends ModelDelta {
   /**
    * The whole text of the call before this delta. The first delta of a call has an empty list. After `wantsDeltas` with
    * `fromStart`, the next delta has the text so far. Missing: the earlier text was reported as deltas.
    */
   readonly before?: readonly ModelDelta[];
+  /** The next part of the call's draft. Reported every `DRAFT_INTERVAL_MS`, whether deltas are wanted or not. */
+  readonly draft?: StreamDraft;
 }
 
 /**

@@ -203,6 +203,11 @@ export interface GenerateContext {
    * aborts, and the turn fails with `model_protocol`. After the end of its call it does nothing.
    */
   readonly onDelta: (delta: ModelDelta) => void;
+  /**
+   * Reports the tokens that the vendor has counted for this answer so far; a later report replaces an earlier one. They
+   * count for the session if the call ends without an answer. Missing if the caller does not want to know.
+   */
+  readonly onUsage?: (usage: Usage) => void;
   /** The session's id, for logs and for scripted providers. */
   readonly session: string;
 }

@@ -2,6 +2,7 @@
  * Checks and narrows the server's answers. Unknown members are ignored, so that a newer server may send more; a
  * malformed body throws `WireError`. Pure.
  */
+import type { AnswerDraft, LossReason } from '../base/answer-draft.ts';
 import type { ContentBlock, Message, MessageType, Pending, PendingType, Usage } from '../base/messages.ts';
 import type { Phase, SessionEvent, SessionStateName, SessionStatus } from '../events/event.ts';
 import type { ViewedEvent, ViewedMessage, ViewedPending } from '../events/viewed-event.ts';
@@ -36,6 +37,8 @@ export interface SessionDetail extends ListedSession {
   readonly blocked?: string;
   readonly seq: number;
   readonly usage?: Usage;
+  /** The text of the running model call, or of one that was lost. */
+  readonly draft?: AnswerDraft;
   /** `exited`: the reason of a child's end; missing: it has not ended. */
   readonly children: readonly { readonly id: string; readonly exited?: string }[];
 }
@@ -72,6 +75,7 @@ const STATUSES: ReadonlySet<unknown> = new Set<SessionStatus>([
 ]);
 const STATES: ReadonlySet<unknown> = new Set<SessionStateName>(['idle', 'awaiting', 'executing']);
 const PHASES: ReadonlySet<unknown> = new Set<Phase>(['preparing', 'retrying', 'paused', 'approval', 'question']);
+const LOSS_REASONS: ReadonlySet<unknown> = new Set<LossReason>(['restart', 'cancelled', 'failed']);
 const MESSAGE_TYPES: ReadonlySet<unknown> = new Set<MessageType>([
   'user_message',
   'agent_message',
@@ -116,6 +120,7 @@ const EVENT_MEMBERS: Readonly<
   bounce_back: { error: 'object' },
   authentication_required: { error: 'object' },
   'llm.retry': { attempt: 'number', waitMs: 'number' },
+  'llm.lost': { turn: 'string', attempt: 'number', reason: 'string' },
   'interrupt.acknowledged': {},
   'child.spawned': { child: 'string' },
   'child.state': { child: 'string', state: 'string' },
@@ -126,6 +131,7 @@ const EVENT_MEMBERS: Readonly<
   'session.recovered': {},
   'agent.upgraded': { agent: 'string' },
   'approval.required': { toolUseId: 'string', toolName: 'string' },
+  'approval.decided': { toolUseId: 'string', toolName: 'string', allow: 'boolean', by: 'string' },
   'question.asked': { toolUseId: 'string', toolName: 'string', asked: 'string' },
   gap: { from: 'number', to: 'number' },
 };
@@ -151,12 +157,13 @@ export function readSessions(body: unknown): { readonly sessions: readonly Liste
 /** Reads a session requested by its id. */
 export function readDetail(body: unknown): SessionDetail {
   const value = recordOf(body, 'the session');
-  const { seq, phase, blocked, usage, children } = value;
+  const { seq, phase, blocked, usage, children, draft } = value;
   return {
     ...readListed(value),
     seq: typeof seq === 'number' ? seq : 0,
     children: Array.isArray(children) ? children.filter(isRecord).flatMap(readChild) : [],
     ...(PHASES.has(phase) ? { phase: phase as Phase } : {}),
+    ...readDraft(draft),
     ...(isRecord(blocked) ? { blocked: String(blocked['message'] ?? blocked['code'] ?? 'blocked') } : {}),
     ...(isUsage(usage) ? { usage } : {}),
   };
@@ -334,9 +341,23 @@ export function readProblem(body: unknown): { readonly code?: string; readonly d
 const CONTENT_MEMBERS: Readonly<Record<string, string>> = {
   'text.delta': 'text',
   'thinking.delta': 'text',
+  'llm.lost': 'text',
   bounce_back: 'content',
   'question.asked': 'question',
 };
+
+function readDraft(value: unknown): Pick<SessionDetail, 'draft'> {
+  if (!isRecord(value) || typeof value['text'] !== 'string' || typeof value['turn'] !== 'string') return {};
+  const { turn, text, thinking, lost } = value;
+  return {
+    draft: {
+      turn,
+      text,
+      ...(typeof thinking === 'string' ? { thinking } : {}),
+      ...(LOSS_REASONS.has(lost) ? { lost: lost as LossReason } : {}),
+    },
+  };
+}
 
 /** The event in a text of a `debug` stream; undefined for an unknown type of event or a malformed one. */
 export function readEvent(text: string): ObservedEvent | undefined {

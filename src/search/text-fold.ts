@@ -133,11 +133,13 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
       return true;
     case 'restarted':
     case 'forked':
+    case 'historyRemoved':
       return false;
     case 'epoch':
     case 'system':
     case 'evicted':
     case 'retried':
+    case 'lost':
     case 'interrupted':
     case 'released':
     case 'spawned':
@@ -192,6 +194,7 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
 
 /** True for a record that may remove or change an earlier message. */
 export function takesBack(record: SessionRecord): boolean {
+  if (record.type === 'historyRemoved') return true;
   if (record.type === 'failed') return record.bounced !== undefined;
   return record.type === 'edited' && (record.removed ?? []).length + (record.updated ?? []).length > 0;
 }

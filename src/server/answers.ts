@@ -2,7 +2,9 @@
  * Schemas of the answers of the HTTP interface. The document at `/openapi.json` is built from them, and the tests
  * validate against them.
  */
+
 import { z } from 'zod';
+import { LOSS_REASONS } from '../base/answer-draft.ts';
 import { SESSION_STATES, SESSION_STATUSES, TURN_OUTCOMES } from '../events/event.ts';
 
 const stateName = z.enum(SESSION_STATES);
@@ -41,6 +43,10 @@ export const session: z.ZodType = z.looseObject({
   phase: z.string().optional(),
   blocked: anyObject.optional(),
   seq: z.number().describe('Number of the newest event'),
+  draft: z
+    .looseObject({ turn: z.string(), text: z.string(), lost: z.enum(LOSS_REASONS).optional() })
+    .optional()
+    .describe('Text of the running model call, or of one that was lost'),
   children: z.array(z.looseObject({ id: z.string(), name: z.string(), exited: z.string().optional() })),
   usage,
   budget: z

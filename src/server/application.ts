@@ -2,22 +2,24 @@
  * The HTTP interface as one function from a request to its answer.
  *
  *  Z1  Every failure is an answer: a request never rejects.
- *  Z2  The guard checks the sender before routing, and the token before the query and the body are read.
+ *  Z2  The guard checks the sender before routing, and the token and its role before the query and the body are read.
  *  Z3  Clients must take every answer as its declared type (`nosniff`). Only files of the observer page may be cached.
+ *  Z4  A caller of one tenant reaches the view of that tenant, and never the runtime itself.
  */
 import { Hono } from 'hono';
 import { SERVER_PAGES_UNDER_WAY_MAX } from '../base/bounds.ts';
 import { Lane } from '../base/lane.ts';
 import type { Runtime } from '../index.ts';
 import { conversationRoutes } from './conversation-routes.ts';
-import { type Door, Guard } from './guard.ts';
+import { Guard } from './guard.ts';
 import { HostWatch } from './host-watch.ts';
 import { Intake } from './intake.ts';
 import { openApiDocument } from './open-api.ts';
 import type { CheckedHandlerOptions } from './options.ts';
 import { pageRoutes } from './page-routes.ts';
 import { HttpProblem, problemResponse } from './problem.ts';
-import type { Route, ServerParts } from './route.ts';
+import { type Caller, checkRole, checkWholeRuntime } from './roles.ts';
+import type { Call, Route, ServerParts } from './route.ts';
 import { deadLetterRoutes } from './routes/dead-letters.ts';
 import { goalRoutes } from './routes/goals.ts';
 import { historyRoutes } from './routes/history.ts';
@@ -56,6 +58,7 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
   let document: string | undefined;
   const server: ServerParts = {
     runtime,
+    defaultViewMode: runtime.info().defaultViewMode,
     options,
     streams: new StreamRegistry(options, streamsMax),
     watch: new HostWatch(),
@@ -67,7 +70,7 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
     },
   };
   const failed = (error: unknown): Response => problemResponse(error, options.onError);
-  const router = routerOf(server, guard, failed);
+  const router = routerOf(callersOf(runtime, server), guard, failed);
   const dispatch = async (request: Request, isHead: boolean): Promise<Response> => {
     try {
       // Checked before the request is copied, because the peer address is known only for the original request.
@@ -99,16 +102,31 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
   };
 }
 
-function routerOf(server: ServerParts, guard: Guard, failed: (error: unknown) => Response): Hono {
+/** The reach of a caller: the whole runtime, or the sessions of its tenant. */
+type Reached = Pick<Call, 'caller' | 'server' | 'whole'>;
+
+/** The reach of each caller. The views of the tenants are made once. */
+function callersOf(runtime: Runtime, server: ServerParts): (caller: Caller) => Reached {
+  const servers = new Map<string, ServerParts>();
+  return (caller) => {
+    const { tenant } = caller;
+    if (tenant === undefined) return { caller, server, whole: runtime };
+    const known = servers.get(tenant) ?? { ...server, runtime: runtime.tenant(tenant) };
+    servers.set(tenant, known);
+    return { caller, server: known, whole: undefined };
+  };
+}
+
+function routerOf(reachedBy: (caller: Caller) => Reached, guard: Guard, failed: (error: unknown) => Response): Hono {
   const router = new Hono();
   for (const route of ROUTES) {
     router.on(route.method, route.path, async (context) => {
       const request = context.req.raw;
       try {
-        admit(guard, request, route.door);
-        if (route.isNewWork) server.intake.check();
+        const reached = reachedBy(admit(guard, request, route));
+        if (route.isNewWork) reached.server.intake.check();
         const part = (name: string): string => (name === '*' ? rest(request, route) : (context.req.param(name) ?? ''));
-        return await route.answer({ request, part, server });
+        return await route.answer({ request, part, ...reached });
       } catch (error) {
         return failed(error);
       }
@@ -125,8 +143,13 @@ function routerOf(server: ServerParts, guard: Guard, failed: (error: unknown) =>
   return router;
 }
 
-function admit(guard: Guard, request: Request, door: Door): void {
-  guard.checkToken(request, door, new URL(request.url).searchParams.get('token'));
+/** The caller of a request to this route. Throws `HttpProblem`: 401 without a token, 403 without the role. */
+function admit(guard: Guard, request: Request, { door, role, isOfRuntime }: Route): Caller {
+  const caller = guard.checkToken(request, door, new URL(request.url).searchParams.get('token'));
+  if (role === 'none') return caller;
+  if (isOfRuntime) checkWholeRuntime(caller);
+  checkRole(caller, role);
+  return caller;
 }
 
 /** The raw part of the path that `*` stands for. */

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { ANSWER_SCHEMA_BYTES_MAX, KEY_CHARACTERS_MAX } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
-import { checkSessionId, isInTree } from '../base/ids.ts';
+import { isInTree } from '../base/ids.ts';
 import { DELIVERIES } from '../base/messages.ts';
 import {
   CancelledError,
@@ -13,6 +13,7 @@ import {
   type StructuredSendOptions,
 } from '../index.ts';
 import { postMessage } from '../runtime/handles/session.ts';
+import { sessionIdIn } from '../runtime/handles/sessions-view.ts';
 import * as answers from './answers.ts';
 import { unreadable } from './problem.ts';
 import { key, noQuery, numberOf, pageOf, pageSize, token, viewMode, wholeNumber } from './query-parts.ts';
@@ -33,6 +34,7 @@ const send = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions/:id/messages',
+  role: 'writer',
   summary: 'Put a message into the mailbox; a missing session is created where exactly one agent is defined',
   query: noQuery,
   body: z.strictObject({
@@ -55,7 +57,7 @@ const send = route({
   answers: [
     { status: 202, description: 'It is on disk', schema: answers.receipt },
     problemAnswer(400, 'Not a message, or an answer that cannot be asked for'),
-    problemAnswer(404, 'The conversation has no message that `replaces` names'),
+    problemAnswer(404, 'The conversation has no message that `replaces` names, or the session is of another tenant'),
     problemAnswer(409, 'The session is busy (deliver: reject), or the key was used for another message'),
     problemAnswer(413, 'The message is too large'),
     problemAnswer(429, 'The mailbox is full; Retry-After says when to try again'),
@@ -84,6 +86,7 @@ const send = route({
 const messages = route({
   method: 'GET',
   path: '/sessions/:id/messages',
+  role: 'reader',
   summary: 'Messages of the log, oldest first; fewer than requested if they are large',
   query: z.strictObject({
     after: wholeNumber.optional().describe('Messages after this number'),
@@ -103,6 +106,7 @@ const messages = route({
 const pending = route({
   method: 'GET',
   path: '/sessions/:id/pending',
+  role: 'reader',
   summary: 'The mailbox in drain order; fewer than requested if they are large',
   query: z.strictObject({
     after: z.string().optional().describe('The value of next in the previous page'),
@@ -122,6 +126,7 @@ const pending = route({
 const recall = route({
   method: 'POST',
   path: '/sessions/:id/recall',
+  role: 'writer',
   summary: 'Withdraw a message that was not promoted yet',
   query: noQuery,
   body: z.strictObject({ pendingId: z.number().int().positive() }),
@@ -135,6 +140,7 @@ const recall = route({
 const receipt = route({
   method: 'GET',
   path: '/sessions/:id/receipts/:receipt',
+  role: 'reader',
   summary: 'The outcome of a message, by the number of its entry in the current session, or by the id of the receipt',
   query: z.strictObject({
     wait: z.literal('answer').optional().describe('Answers when the turn that consumed the message has ended'),
@@ -166,6 +172,7 @@ const receipt = route({
 const events = route({
   method: 'GET',
   path: '/sessions/:id/events',
+  role: 'reader',
   door: 'stream',
   summary: 'Events of a session as server-sent events: existing ones, then new ones. `id` is the sequence number',
   query: z.strictObject({
@@ -175,10 +182,10 @@ const events = route({
     token,
   }),
   answers: [{ status: 200, description: 'The stream', mediaType: EVENT_STREAM }, UNKNOWN],
-  async handle({ part, query, request, server: { runtime, streams } }) {
+  async handle({ part, query, request, server: { runtime, streams, defaultViewMode } }) {
     const session = runtime.session(await known(runtime, part('id')));
     const after = Number(lastEventId(request) ?? query.after ?? 0);
-    const mode = query.mode ?? runtime.info().defaultViewMode;
+    const mode = query.mode ?? defaultViewMode;
     return streams.answer(mode, () => session.events({ after, deltas: query.deltas !== 'false' }));
   },
 });
@@ -186,6 +193,7 @@ const events = route({
 const allEvents = route({
   method: 'GET',
   path: '/events',
+  role: 'reader',
   door: 'stream',
   summary: 'Events of all sessions as server-sent events, from now on',
   query: z.strictObject({
@@ -195,9 +203,9 @@ const allEvents = route({
     token,
   }),
   answers: [{ status: 200, description: 'The stream', mediaType: EVENT_STREAM }],
-  async handle({ query, server: { runtime, streams } }) {
-    const root = query.session === undefined ? undefined : checkSessionId(query.session);
-    const mode = query.mode ?? runtime.info().defaultViewMode;
+  async handle({ query, server: { runtime, streams, defaultViewMode } }) {
+    const root = query.session === undefined ? undefined : sessionIdIn(runtime, query.session);
+    const mode = query.mode ?? defaultViewMode;
     const wantsDeltas = query.deltas !== 'false';
     const filter = ({ session, type }: SessionEvent): boolean =>
       (root === undefined || isInTree(session, root)) &&

@@ -5,8 +5,8 @@
  *      browser sends that foreign name.
  *  G2  If a request has an `Origin`, its host is the requested host. Browsers send it with every request that changes
  *      state.
- *  G3  If there is a token, every route requires it except those with an open door. The token is compared in constant
- *      time and never shown.
+ *  G3  If there are tokens, every route requires one of them except those with an open door. The time of a comparison
+ *      depends on no token: the given one is compared with all of them, each in constant time. None is ever shown.
  *  G4  A loopback name as `Host` proves nothing, because any client may send one. Without a token it is accepted only
  *      from a peer known to be on this machine.
  */
@@ -16,6 +16,7 @@ import { isLoopback, isNamed, parseAuthority } from './hosts.ts';
 import type { CheckedHandlerOptions } from './options.ts';
 import { peerOf } from './peer.ts';
 import { HttpProblem } from './problem.ts';
+import { ANYONE, type Caller } from './roles.ts';
 
 /**
  * The check before a route: `token` requires the token, `stream` also accepts it in the query, `open` requires none.
@@ -27,13 +28,13 @@ export class Guard {
   readonly #hosts: readonly string[];
   readonly #takesAddresses: boolean;
   readonly #loopbackNames: CheckedHandlerOptions['loopbackNames'];
-  readonly #token: Buffer | undefined;
+  readonly #tokens: readonly { readonly digest: Buffer; readonly caller: Caller }[];
 
-  constructor({ token, hosts, takesAddresses, loopbackNames }: CheckedHandlerOptions) {
+  constructor({ tokens, hosts, takesAddresses, loopbackNames }: CheckedHandlerOptions) {
     this.#hosts = hosts;
     this.#loopbackNames = loopbackNames;
     this.#takesAddresses = takesAddresses;
-    this.#token = token === undefined ? undefined : digest(token);
+    this.#tokens = tokens.map(({ token, caller }) => ({ digest: digest(token), caller }));
   }
 
   /** Enforces G1, G2 and G4. Throws `HttpProblem` (403). */
@@ -46,15 +47,23 @@ export class Guard {
     }
   }
 
-  /** Enforces G3. Throws `HttpProblem` (401). `query` is the token in the query of the URL. */
-  checkToken(request: Request, door: Door, query: string | null): void {
-    if (this.#token === undefined || door === 'open') return;
+  /** Enforces G3 and returns the caller. Throws `HttpProblem` (401). `query` is the token in the query of the URL. */
+  checkToken(request: Request, door: Door, query: string | null): Caller {
+    if (this.#tokens.length === 0 || door === 'open') return ANYONE;
     const bearer = /^Bearer +(\S+) *$/i.exec(request.headers.get('authorization') ?? '')?.[1];
     const given = bearer ?? (door === 'stream' ? query : null);
-    if (given !== null && timingSafeEqual(digest(given), this.#token)) return;
+    const caller = given === null ? undefined : this.#callerOf(digest(given));
+    if (caller !== undefined) return caller;
     throw new HttpProblem('unauthorized', 'the token of the server is needed: Authorization: Bearer <token>', {
       headers: { 'www-authenticate': 'Bearer realm="troupe"' },
     });
+  }
+
+  /** Compares with every token, also after one has fitted. */
+  #callerOf(given: Buffer): Caller | undefined {
+    let found: Caller | undefined;
+    for (const { digest: known, caller } of this.#tokens) if (timingSafeEqual(given, known)) found = caller;
+    return found;
   }
 
   #isNamed(authority: string): boolean {

@@ -8,6 +8,7 @@ export { type FastifyLike, type FastifyReplyLike, type FastifyRequestLike, fasti
 export { type NodeListener, nodeListener } from './node-bridge.ts';
 export type { HandlerOptions, ServeOptions } from './options.ts';
 export { type HttpCode, type Problem, type ProblemCode, statusOf } from './problem.ts';
+export type { Role, TokenOptions } from './roles.ts';
 export { type RunningServer, serve } from './serve.ts';
 
 /**

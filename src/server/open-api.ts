@@ -5,7 +5,11 @@ import type { Route, RouteAnswer } from './route.ts';
 /** Answers that every route with a token may give. */
 const COMMON: readonly RouteAnswer[] = [
   { status: 401, description: 'A token is needed', mediaType: 'application/problem+json' },
-  { status: 403, description: 'The Host or the Origin is not this server', mediaType: 'application/problem+json' },
+  {
+    status: 403,
+    description: 'The Host or the Origin is not this server, or the token does not have the role (`role_missing`)',
+    mediaType: 'application/problem+json',
+  },
 ];
 
 /** The path of a route as OpenAPI writes it. */
@@ -33,7 +37,7 @@ export function openApiDocument(routes: readonly Route[], version: string): stri
   });
 }
 
-function operation({ method, door, summary, query, body, answers }: Route, path: string): object {
+function operation({ method, door, role, isOfRuntime, summary, query, body, answers }: Route, path: string): object {
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
     name,
     in: 'path',
@@ -44,7 +48,8 @@ function operation({ method, door, summary, query, body, answers }: Route, path:
   return {
     operationId: operationId(method, path),
     summary,
-    ...(door === 'open' ? { security: [] } : {}),
+    ...(door === 'open' ? { security: [] } : { 'x-role': role }),
+    ...(isOfRuntime && door !== 'open' ? { 'x-all-tenants': true } : {}),
     parameters: [...inPath, ...inQuery(query)],
     ...(body === undefined ? {} : { requestBody: requestBody(body) }),
     responses: Object.fromEntries(all.map((answer) => [String(answer.status), response(answer)])),

@@ -1,19 +1,22 @@
 /** The server's options and their validation. */
 import { resolve } from 'node:path';
 import { z } from 'zod';
-import { SERVER_CONNECTIONS_MAX, SERVER_CONNECTIONS_PER_ADDRESS_MAX } from '../base/bounds.ts';
+import { SERVER_CONNECTIONS_MAX, SERVER_CONNECTIONS_PER_ADDRESS_MAX, SERVER_TOKENS_MAX } from '../base/bounds.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { parseOption } from '../base/parse-option.ts';
 import { isLoopback, isWildcard } from './hosts.ts';
+import { ANYONE, type Caller, checkCaller, type TokenOptions } from './roles.ts';
 
 /** Options of `handler`. */
 export interface HandlerOptions {
   /**
    * The token that every request must have, except those for `/healthz`, `/readyz` and the observer page. Default:
-   * none.
+   * none. It has every role, for all tenants.
    */
   readonly token?: string;
+  /** Further tokens, each with its role, and with its tenant if it is for one alone; at most 1,000. Default: none. */
+  readonly tokens?: readonly TokenOptions[];
   /**
    * Names of the service, with or without a port (`'agents.example.com'`). A request with any other `Host` is refused,
    * because another site's name may resolve to this server (DNS rebinding). With a `token`, loopback names are accepted
@@ -52,7 +55,8 @@ export interface ServeOptions extends HandlerOptions {
 
 /** Handler options with defaults filled in. */
 export interface CheckedHandlerOptions {
-  readonly token: string | undefined;
+  /** Empty: no token is needed. No token is there twice. */
+  readonly tokens: readonly { readonly token: string; readonly caller: Caller }[];
   readonly hosts: readonly string[];
   /** True if any IP address is accepted as `Host`. That is safe, because DNS rebinding needs a name. */
   readonly takesAddresses: boolean;
@@ -79,7 +83,9 @@ const TOKEN = /^[\x21-\x7e]{1,1024}$/;
 const isFunction = (value: unknown): boolean => typeof value === 'function';
 
 const handlerMembers = {
-  token: z.string().regex(TOKEN, 'must be 1 to 1024 visible ASCII characters without blanks').optional(),
+  // Checked by `tokensOf`, whose errors show no token.
+  token: z.string().optional(),
+  tokens: z.array(z.unknown()).max(SERVER_TOKENS_MAX).optional(),
   hosts: z.array(z.string().min(1)).optional(),
   backups: z.string().min(1).optional(),
   onError: z.custom<(error: unknown) => void>(isFunction, 'must be a function').optional(),
@@ -99,20 +105,22 @@ const serveSchema = z.strictObject({
 
 /** Throws a `ConfigError` that names the option and never shows the token. */
 export function checkHandlerOptions(options: unknown): CheckedHandlerOptions {
-  return withDefaults(parseOption(handlerSchema, 'handler', hideToken(options, 'handler')));
+  const tokens = tokensOf(options, 'handler');
+  return withDefaults(parseOption(handlerSchema, 'handler', withoutTokens(options)), tokens);
 }
 
 /** Throws a `ConfigError` that names the option. An address that other machines can reach needs a token. */
 export function checkServeOptions(options: unknown): CheckedServeOptions {
-  const given = parseOption(serveSchema, 'serve', hideToken(options, 'serve'));
+  const tokens = tokensOf(options, 'serve');
+  const given = parseOption(serveSchema, 'serve', withoutTokens(options));
   const host = bare(given.host ?? HOST_DEFAULT);
-  if (!isLoopback(host) && given.token === undefined) {
+  if (!isLoopback(host) && tokens.length === 0) {
     throw new ConfigError(
       `option "serve.host": ${JSON.stringify(host)} can be reached from other machines, which needs option "serve.token"`,
       { data: { key: 'serve.token' } },
     );
   }
-  const { hosts, ...rest } = withDefaults(given);
+  const { hosts, ...rest } = withDefaults(given, tokens);
   const { connections = SERVER_CONNECTIONS_MAX, connectionsPerAddress = SERVER_CONNECTIONS_PER_ADDRESS_MAX } = given;
   return {
     ...rest,
@@ -125,22 +133,56 @@ export function checkServeOptions(options: unknown): CheckedServeOptions {
   };
 }
 
-/** Refuses a bad token here, because the general check shows the refused value. */
-function hideToken(options: unknown, name: string): unknown {
-  if (typeof options !== 'object' || options === null) return options ?? {};
-  const token: unknown = Reflect.get(options, 'token');
-  if (token === undefined || (typeof token === 'string' && TOKEN.test(token))) return options;
-  throw new ConfigError(`option "${name}.token" must be 1 to 1024 visible ASCII characters without blanks`, {
-    data: { key: `${name}.token` },
-  });
+/** The tokens of the options, each with its caller. Throws `ConfigError`, which shows no token. */
+function tokensOf(options: unknown, name: string): CheckedHandlerOptions['tokens'] {
+  const { token, tokens = [] } = (isObject(options) ? options : {}) as Readonly<Record<string, unknown>>;
+  const found = token === undefined ? [] : [{ token: checkToken(token, `${name}.token`), caller: ANYONE }];
+  if (!Array.isArray(tokens)) throw tokenProblem(`${name}.tokens`, 'must be a list');
+  for (const [index, entry] of (tokens as readonly unknown[]).entries()) {
+    const key = `${name}.tokens.${index}`;
+    if (!isObject(entry)) throw tokenProblem(key, 'must be an object with a token and a role');
+    const { token: given, ...caller } = entry as { readonly token?: unknown };
+    found.push({ token: checkToken(given, `${key}.token`), caller: checkCaller(caller, key, index) });
+  }
+  const known = new Set<string>();
+  for (const [index, { token: each }] of found.entries()) {
+    // Otherwise it would depend on the order which of two callers a request has.
+    if (known.has(each)) throw tokenProblem(`${name}.tokens`, `number ${index} has the token of an earlier one`);
+    known.add(each);
+  }
+  return found;
 }
 
-function withDefaults(given: z.infer<typeof handlerSchema>): CheckedHandlerOptions {
-  const { token, hosts = [] } = given;
+function checkToken(token: unknown, key: string): string {
+  if (typeof token === 'string' && TOKEN.test(token)) return token;
+  throw tokenProblem(key, 'must be 1 to 1024 visible ASCII characters without blanks');
+}
+
+function tokenProblem(key: string, text: string): ConfigError {
+  return new ConfigError(`option "${key}" ${text}`, { data: { key } });
+}
+
+/** The options without their tokens, because the general check shows the refused value. */
+function withoutTokens(options: unknown): unknown {
+  if (!isObject(options)) return options ?? {};
+  const { token: _token, tokens, ...rest } = options as { readonly token?: unknown; readonly tokens?: unknown };
+  // The number of tokens is checked; their contents are not shown.
+  return Array.isArray(tokens) ? { ...rest, tokens: tokens.map(() => null) } : rest;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+function withDefaults(
+  given: z.infer<typeof handlerSchema>,
+  tokens: CheckedHandlerOptions['tokens'],
+): CheckedHandlerOptions {
+  const { hosts = [] } = given;
   return {
-    token,
+    tokens,
     hosts,
-    loopbackNames: token !== undefined ? 'always' : hosts.length === 0 ? 'fromLoopback' : 'never',
+    loopbackNames: tokens.length > 0 ? 'always' : hosts.length === 0 ? 'fromLoopback' : 'never',
     takesAddresses: false,
     backups: given.backups === undefined ? undefined : resolve(given.backups),
     onError: given.onError ?? ((): void => undefined),

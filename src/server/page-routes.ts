@@ -49,7 +49,7 @@ const toPage = (path: string, location: string): Route =>
   route({
     method: 'GET',
     path,
-    door: 'open',
+    role: 'none',
     summary: 'The observer page is at /observer/',
     query: anyQuery,
     answers: [{ status: 302, description: 'To the page' }],
@@ -59,7 +59,7 @@ const toPage = (path: string, location: string): Route =>
 const page = route({
   method: 'GET',
   path: '/observer/*',
-  door: 'open',
+  role: 'none',
   summary: 'The observer page and its files; they need no token and hold no data',
   query: anyQuery,
   answers: [{ status: 200, description: 'The file', mediaType: 'text/html' }, problemAnswer(404, 'No such file')],

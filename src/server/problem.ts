@@ -11,6 +11,7 @@ export type HttpCode =
   | 'bad_request'
   | 'unauthorized'
   | 'forbidden'
+  | 'role_missing'
   | 'not_found'
   | 'method_not_allowed'
   | 'body_too_large'
@@ -83,6 +84,7 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   bad_request: [400, 'Not a request'],
   unauthorized: [401, 'A token is needed'],
   forbidden: [403, 'The host or origin is not allowed'],
+  role_missing: [403, 'The token does not have the role'],
   not_found: [404, 'Unknown path'],
   method_not_allowed: [405, 'Method not allowed'],
   body_too_large: [413, 'The body is too large'],

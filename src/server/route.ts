@@ -5,7 +5,7 @@
 import type { z } from 'zod';
 import { LOOP_PIECE_BYTES_MIN } from '../base/bounds.ts';
 import type { Lane } from '../base/lane.ts';
-import type { Runtime } from '../index.ts';
+import { type Runtime, type SessionsView, TroupeError, type ViewMode } from '../index.ts';
 import { textBytes } from '../runtime/host/request-line.ts';
 import type { Door } from './guard.ts';
 import { HELD_ANSWER_BYTES_MIN, heldAnswer } from './held-answer.ts';
@@ -14,13 +14,17 @@ import type { Intake } from './intake.ts';
 import { ANSWERS } from './loop-budget.ts';
 import type { CheckedHandlerOptions } from './options.ts';
 import { readQuery, withBody } from './request-body.ts';
+import type { Caller, Role } from './roles.ts';
 import type { StreamRegistry } from './stream-registry.ts';
 
 const encoder = new TextEncoder();
 
 /** The parts shared by all routes. */
 export interface ServerParts {
-  readonly runtime: Runtime;
+  /** The sessions that the caller may reach: those of its tenant, or all. */
+  readonly runtime: SessionsView;
+  /** The view mode of a reader that names none. */
+  readonly defaultViewMode: ViewMode;
   readonly options: CheckedHandlerOptions;
   readonly streams: StreamRegistry;
   readonly watch: HostWatch;
@@ -37,6 +41,9 @@ export interface Call {
   /** A part of the path, decoded. */
   readonly part: (name: string) => string;
   readonly server: ServerParts;
+  readonly caller: Caller;
+  /** The whole runtime; undefined for a caller of one tenant. */
+  readonly whole: Runtime | undefined;
 }
 
 /** One answer a route may give. */
@@ -54,6 +61,10 @@ export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
   readonly door: Door;
+  /** The role that the caller needs; `none` where no token is needed. */
+  readonly role: Role | 'none';
+  /** True if the route is about the whole runtime, so that a token of one tenant is refused. */
+  readonly isOfRuntime: boolean;
   /** True if the route starts work or holds a stream, so that a closing server refuses it. */
   readonly isNewWork: boolean;
   readonly summary: string;
@@ -65,9 +76,9 @@ export interface Route {
 }
 
 /** A route as it is written: `handle` receives the checked query and body. */
-export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 'summary' | 'answers'> {
-  /** The check before the route; default `token`. */
-  readonly door?: Door;
+export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 'role' | 'summary' | 'answers'> {
+  /** `stream`: the token may be in the query. Default: only in a header. */
+  readonly door?: 'stream';
   /** Whether the route starts work. Default: false, but true for a stream. */
   readonly isNewWork?: boolean;
   readonly query: z.ZodType<Query>;
@@ -80,13 +91,36 @@ export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 
   readonly handleLarge?: (call: Call & { readonly query: Query; readonly json: Uint8Array }) => Promise<Response>;
 }
 
+/** A route about the whole runtime. A token of one tenant is refused, so `whole` never reaches its caller. */
+export function runtimeRoute<Query, Body = undefined>({
+  handle,
+  ...spec
+}: Omit<RouteSpec<Query, Body>, 'handle'> & {
+  readonly handle: (
+    call: Call & { readonly query: Query; readonly body: Body; readonly whole: Runtime },
+  ) => Response | Promise<Response>;
+}): Route {
+  const made = route<Query, Body>({
+    ...spec,
+    handle: (call) => {
+      const { whole } = call;
+      if (whole === undefined) throw new TroupeError('internal', 'a caller of one tenant reached the whole runtime');
+      return handle({ ...call, whole });
+    },
+  });
+  return { ...made, isOfRuntime: true };
+}
+
 /** Makes a route from its specification. */
 export function route<Query, Body = undefined>(spec: RouteSpec<Query, Body>): Route {
-  const { method, path, summary, answers, door = 'token', query, body, handle, handleLarge } = spec;
+  const { method, path, role, summary, answers, query, body, handle, handleLarge } = spec;
+  const door = role === 'none' ? 'open' : (spec.door ?? 'token');
   return {
     method,
     path,
     door,
+    role,
+    isOfRuntime: false,
     isNewWork: spec.isNewWork ?? door === 'stream',
     summary,
     query,

@@ -6,40 +6,44 @@ import * as answers from './answers.ts';
 import { HttpProblem } from './problem.ts';
 import { PROMETHEUS_TYPE, prometheusText } from './prometheus.ts';
 import { noQuery, pageOf, pageSize, token } from './query-parts.ts';
-import { json, jsonInTick, type Route, route, text } from './route.ts';
+import { json, jsonInTick, type Route, route, runtimeRoute, text } from './route.ts';
 import { problemAnswer } from './session-routes.ts';
 
-const info = route({
+const info = runtimeRoute({
   method: 'GET',
   path: '/info',
+  role: 'reader',
   summary: 'Versions, threads, durability, directory',
   query: noQuery,
   answers: [{ status: 200, description: 'Facts about the runtime', schema: answers.info }],
-  handle: ({ server }) => json(server.runtime.info()),
+  handle: ({ whole }) => json(whole.info()),
 });
 
-const metricsJson = route({
+const metricsJson = runtimeRoute({
   method: 'GET',
   path: '/metrics.json',
+  role: 'reader',
   summary: 'Counters since the runtime was opened, and the load of its host',
   query: noQuery,
   answers: [{ status: 200, description: 'The counters', schema: answers.metrics }],
-  handle: ({ server: { runtime, watch, streams } }) => json({ ...runtime.metrics(), ...watch.metrics(streams.size) }),
+  handle: ({ whole, server: { watch, streams } }) => json({ ...whole.metrics(), ...watch.metrics(streams.size) }),
 });
 
-const metrics = route({
+const metrics = runtimeRoute({
   method: 'GET',
   path: '/metrics',
+  role: 'reader',
   summary: 'The counters and the load in the text format of Prometheus',
   query: noQuery,
   answers: [{ status: 200, description: 'The counters', mediaType: PROMETHEUS_TYPE }],
-  handle: ({ server: { runtime, watch, streams } }) =>
-    text(prometheusText(runtime.metrics(), watch.metrics(streams.size), runtime.info()), PROMETHEUS_TYPE),
+  handle: ({ whole, server: { watch, streams } }) =>
+    text(prometheusText(whole.metrics(), watch.metrics(streams.size), whole.info()), PROMETHEUS_TYPE),
 });
 
 const waiting = route({
   method: 'GET',
   path: '/waiting',
+  role: 'reader',
   summary: 'The tool calls that wait for a person, oldest first; fewer than requested if they are large',
   query: z.strictObject({
     after: z.string().optional().describe('The value of next in the previous page'),
@@ -59,43 +63,44 @@ const waiting = route({
     }),
 });
 
-const health = route({
+const health = runtimeRoute({
   method: 'GET',
   path: '/healthz',
-  door: 'open',
+  role: 'none',
   summary: 'Whether the store accepts writes; needs no token',
   query: noQuery,
   answers: [
     { status: 200, description: 'It does', schema: answers.health },
     { status: 503, description: 'The store refuses writes; reads still work', schema: answers.health },
   ],
-  handle({ server }) {
-    const isDegraded = server.runtime.metrics().degraded !== undefined;
+  handle({ whole }) {
+    const isDegraded = whole.metrics().degraded !== undefined;
     // The reason is left out: a probe has no token, and a reason may name paths.
     return json({ status: isDegraded ? 'degraded' : 'ok' }, isDegraded ? 503 : 200);
   },
 });
 
-const ready = route({
+const ready = runtimeRoute({
   method: 'GET',
   path: '/readyz',
-  door: 'open',
+  role: 'none',
   summary: 'Whether messages are accepted and answered; needs no token',
   query: noQuery,
   answers: [
     { status: 200, description: 'They are', schema: answers.readiness },
     { status: 503, description: 'Messages are not accepted; send them to another server', schema: answers.readiness },
   ],
-  async handle({ server: { runtime, intake } }) {
-    const isReady = intake.isOpen && (await runtime.isReady());
+  async handle({ whole, server: { intake } }) {
+    const isReady = intake.isOpen && (await whole.isReady());
     return json({ status: isReady ? 'ready' : 'not_ready' }, isReady ? 200 : 503);
   },
 });
 
-const backup = route({
+const backup = runtimeRoute({
   method: 'POST',
   isNewWork: true,
   path: '/backups',
+  role: 'admin',
   summary: "Back up the store into a directory inside the server's directory for backups; answers when it is done",
   query: noQuery,
   body: z.strictObject({
@@ -107,8 +112,8 @@ const backup = route({
     problemAnswer(403, 'The server was given no directory for backups, or the directory is not in it'),
     problemAnswer(503, 'Another backup is written there'),
   ],
-  async handle({ body: { directory }, server: { runtime, options } }) {
-    return json(await runtime.backup(placeIn(options.backups, directory)));
+  async handle({ body: { directory }, whole, server: { options } }) {
+    return json(await whole.backup(placeIn(options.backups, directory)));
   },
 });
 
@@ -131,6 +136,7 @@ function placeIn(backups: string | undefined, directory: string): string {
 const document = route({
   method: 'GET',
   path: '/openapi.json',
+  role: 'reader',
   summary: 'This interface as an OpenAPI document',
   query: noQuery,
   answers: [{ status: 200, description: 'OpenAPI 3.1' }],

@@ -86,7 +86,7 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
   server.on('error', checked.onError);
   const { port } = server.address() as AddressInfo;
   const url = `http://${inUrl(reachable(checked.host))}:${port}`;
-  const withdraw = await announced(runtime, { url, needsToken: checked.token !== undefined }, checked.onError);
+  const withdraw = await announced(runtime, { url, needsToken: checked.tokens.length > 0 }, checked.onError);
   let closing: Promise<void> | undefined;
   const closeOnce = ({ deadlineMs = SERVER_CLOSE_MS }: { readonly deadlineMs?: number } = {}): Promise<void> => {
     closing ??= Promise.all([

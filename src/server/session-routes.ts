@@ -2,8 +2,9 @@
 import { z } from 'zod';
 import { BUDGET_TOKENS_MAX, SERVER_PAGE_MAX } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
+import { SESSION_ID_FORM } from '../base/ids.ts';
 import { SESSION_STATES, TURN_OUTCOMES } from '../events/event.ts';
-import { type Runtime, type SessionSummary, TroupeError } from '../index.ts';
+import { type SessionSummary, type SessionsView, TroupeError } from '../index.ts';
 import { listPlaceText } from '../runtime/protocol/list-order.ts';
 import * as answers from './answers.ts';
 import { debugContext } from './debug-context.ts';
@@ -24,6 +25,7 @@ import {
   viewMode,
   wholeNumber,
 } from './query-parts.ts';
+import { authorOf } from './roles.ts';
 import { json, jsonInTick, type Route, type RouteAnswer, route } from './route.ts';
 
 const place = wholeNumber.describe('The value of next in the previous page');
@@ -32,6 +34,7 @@ const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
 const list = route({
   method: 'GET',
   path: '/sessions',
+  role: 'reader',
   summary: 'Sessions, the last changed one first, or by id',
   query: z.strictObject({
     after: z.string().optional().describe('The value of next in the previous page; with order=id also any id'),
@@ -77,34 +80,38 @@ const create = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions',
+  role: 'writer',
   summary: 'Create a session, unless it exists',
   query: noQuery,
   body: z.strictObject({
-    id: z.string().describe('^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$'),
+    id: z.string().describe(`^${SESSION_ID_FORM}`),
     agent: z.string().optional().describe('Agent of a new session; not needed where exactly one is defined'),
   }),
   answers: [
     { status: 201, description: 'Made', schema: answers.session },
     { status: 200, description: 'It existed', schema: answers.session },
     problemAnswer(400, 'Not an id, no such agent, or none named where several are defined'),
+    problemAnswer(404, 'An id of another tenant'),
     problemAnswer(409, 'The session has another agent (`agent_mismatch`)'),
   ],
   async handle({ body, server: { runtime } }) {
     const session = runtime.session(body.id, body.agent);
-    const isNew = (await runtime.sessions.get(body.id)) === undefined;
+    const { id } = session;
+    const isNew = (await runtime.sessions.get(id)) === undefined;
     // A new session is not paused, so `resume` creates the session and starts nothing.
     if (isNew) await session.resume();
     // The session exists: `state` rejects if the request names another agent than the session has.
     else if (body.agent !== undefined) await session.state();
     // The location is relative to the requested path, because this handler may be mounted below another path.
-    const headers = { location: `sessions/${encodeURIComponent(body.id)}` };
-    return json(await whole(runtime, body.id), isNew ? 201 : 200, headers);
+    const headers = { location: `sessions/${encodeURIComponent(id)}` };
+    return json(await whole(runtime, id), isNew ? 201 : 200, headers);
   },
 });
 
 const read = route({
   method: 'GET',
   path: '/sessions/:id',
+  role: 'reader',
   summary: 'One session and its state',
   query: noQuery,
   answers: [{ status: 200, description: 'The session', schema: answers.session }, UNKNOWN],
@@ -114,6 +121,7 @@ const read = route({
 const remove = route({
   method: 'DELETE',
   path: '/sessions/:id',
+  role: 'admin',
   summary: 'Delete a session and its descendants',
   query: noQuery,
   answers: [{ status: 204, description: 'Deleted' }, UNKNOWN],
@@ -127,6 +135,7 @@ const remove = route({
 const interrupt = route({
   method: 'POST',
   path: '/sessions/:id/interrupt',
+  role: 'writer',
   summary: 'Cancel the model call, the running tools and the working children',
   query: noQuery,
   body: z.strictObject({ reason: z.string().max(1_000).optional() }),
@@ -140,6 +149,7 @@ const interrupt = route({
 const pause = route({
   method: 'POST',
   path: '/sessions/:id/pause',
+  role: 'writer',
   summary: 'Start no half-step until resumed; running work continues',
   query: noQuery,
   body: noBody,
@@ -154,6 +164,7 @@ const resume = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions/:id/resume',
+  role: 'writer',
   summary: 'End a pause, or the block after refused credentials',
   query: noQuery,
   body: noBody,
@@ -168,6 +179,7 @@ const spawn = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions/:id/children',
+  role: 'writer',
   summary: 'Spawn a sub-agent',
   query: noQuery,
   body: z.strictObject({
@@ -204,6 +216,7 @@ const spawn = route({
 const usage = route({
   method: 'GET',
   path: '/sessions/:id/usage',
+  role: 'reader',
   summary: 'The tokens that the session has used; with tree=true also those of its descendants',
   query: z.strictObject({ tree: z.enum(['true', 'false']).optional(), token }),
   answers: [{ status: 200, description: 'The tokens', schema: answers.sessionUsage }, UNKNOWN],
@@ -216,6 +229,7 @@ const usage = route({
 const budget = route({
   method: 'POST',
   path: '/sessions/:id/budget',
+  role: 'admin',
   summary: 'Set the tokens that the session and its descendants may use in total; null: no limit',
   query: noQuery,
   body: z.strictObject({ tokens: z.number().int().min(1).max(BUDGET_TOKENS_MAX).nullable() }),
@@ -233,6 +247,7 @@ const budget = route({
 const approve = route({
   method: 'POST',
   path: '/sessions/:id/approve',
+  role: 'approver',
   summary: 'Decide a tool call that waits for a person',
   query: noQuery,
   body: z.strictObject({
@@ -246,10 +261,10 @@ const approve = route({
     UNKNOWN,
     problemAnswer(400, 'An input that cannot be stored'),
   ],
-  async handle({ part, body, server: { runtime } }) {
+  async handle({ part, body, caller, server: { runtime } }) {
     const session = runtime.session(await known(runtime, part('id')));
     const { callId, allow, reason, input } = body;
-    const decided = await session.approve(callId, { allow, ...defined({ reason, input }) });
+    const decided = await session.approve(callId, { allow, ...defined({ reason, input, by: authorOf(caller) }) });
     return json({ callId, allow, decided });
   },
 });
@@ -257,6 +272,7 @@ const approve = route({
 const answer = route({
   method: 'POST',
   path: '/sessions/:id/answer',
+  role: 'approver',
   summary: 'Answer a question of the model, or decline to',
   query: noQuery,
   body: z.union([
@@ -275,10 +291,12 @@ const answer = route({
     UNKNOWN,
     problemAnswer(400, 'An answer that does not fit; the question still waits. Or a call that needs an approval'),
   ],
-  async handle({ part, body, server: { runtime } }) {
+  async handle({ part, body, caller, server: { runtime } }) {
     const session = runtime.session(await known(runtime, part('id')));
     const { callId } = body;
-    const isAnswered = 'value' in body ? session.answer(callId, body.value) : session.decline(callId, body.reason);
+    const by = defined({ by: authorOf(caller) });
+    const isAnswered =
+      'value' in body ? session.answer(callId, body.value, by) : session.decline(callId, body.reason, by);
     return json({ callId, answered: await isAnswered });
   },
 });
@@ -286,6 +304,7 @@ const answer = route({
 const explain = route({
   method: 'GET',
   path: '/sessions/:id/explain',
+  role: 'reader',
   summary: 'Why the session is not running: exactly one reason',
   query: noQuery,
   answers: [{ status: 200, description: 'The reason', schema: answers.explanation }, UNKNOWN],
@@ -297,6 +316,7 @@ const explain = route({
 const viewport = route({
   method: 'GET',
   path: '/sessions/:id/viewport',
+  role: 'reader',
   summary: 'The messages the model sees now; fewer than requested if they are large',
   query: z.strictObject({ after: place.optional(), limit: pageSize.optional(), token }),
   answers: [{ status: 200, description: 'A page of the messages', schema: answers.viewport }, UNKNOWN],
@@ -312,6 +332,7 @@ const viewport = route({
 const request = route({
   method: 'GET',
   path: '/sessions/:id/request',
+  role: 'reader',
   summary:
     'The request body that the model would be sent now, byte-stable. Its messages come in pages, all else on the first page. `violations` has the first rules of the Messages API that the request breaks. An idle session breaks R12, because its last message is an answer',
   query: z.strictObject({
@@ -352,7 +373,7 @@ export const sessionRoutes: readonly Route[] = [
 ];
 
 /** The id, if there is such a session. Rejects with `unknown_session`, or `InvalidNameError`. */
-export async function known(runtime: Runtime, id: string): Promise<string> {
+export async function known(runtime: SessionsView, id: string): Promise<string> {
   return (await summaryOf(runtime, id)).id;
 }
 
@@ -362,12 +383,12 @@ export function problemAnswer(status: number, description: string): RouteAnswer 
 }
 
 /** A session with its state. Rejects with `unknown_session`. */
-export async function whole(runtime: Runtime, id: string): Promise<object> {
+export async function whole(runtime: SessionsView, id: string): Promise<object> {
   const summary = await summaryOf(runtime, id);
   return { ...summary, ...(await runtime.session(id).state()) };
 }
 
-async function summaryOf(runtime: Runtime, id: string): Promise<SessionSummary> {
+async function summaryOf(runtime: SessionsView, id: string): Promise<SessionSummary> {
   const summary = await runtime.sessions.get(id);
   if (summary === undefined) throw unknownSession(id);
   return summary;

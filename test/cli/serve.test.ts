@@ -1,5 +1,5 @@
 /** Goal: `troupe serve` serves a directory until it is stopped, and refuses invalid options. Run in place. */
-import { writeFile } from 'node:fs/promises';
+import { chmod, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
@@ -75,6 +75,42 @@ test('SIGTERM drains: new work is refused, reads are answered, and accepted work
   answerFirst();
   expect(await (await waiting).json()).toMatchObject({ status: 'answered', answer: 'Second.' });
   expect(await ended).toBe(0);
+});
+
+test('the tokens of a file, each with its role; a file that others may read is refused, and no token is shown', async () => {
+  const directory = await emptyDirectory();
+  const path = join(directory, 'tokens.json');
+  await writeFile(path, JSON.stringify([{ token: 'secret-4711', role: 'reader' }]), { mode: 0o600 });
+  const surroundings = testSurroundings(directory);
+  const ended = runCommandLine(['serve', 'data', '--port', '0', '--json', '--tokens', 'tokens.json'], surroundings);
+  await eventually(() => surroundings.stdout.text().includes('\n'));
+  const { url } = JSON.parse(surroundings.stdout.text()) as { readonly url: string };
+  const headers = { authorization: 'Bearer secret-4711', 'content-type': 'application/json' };
+  expect((await fetch(`${url}/sessions`)).status).toBe(401);
+  expect((await fetch(`${url}/sessions`, { headers })).status).toBe(200);
+  expect((await fetch(`${url}/sessions`, { method: 'POST', headers, body: '{"id":"s"}' })).status).toBe(403);
+  surroundings.signal('SIGTERM');
+  expect(await ended).toBe(0);
+
+  const refused = async (): Promise<string> => {
+    const { code, stderr } = await command(['serve', 'data', '--port', '0', '--tokens', 'tokens.json'], directory);
+    expect(code).not.toBe(0);
+    expect(stderr).not.toContain('4711');
+    return stderr;
+  };
+  for (const [text, said] of [
+    ['[{"token":"secret-4711"', 'is not JSON'],
+    ['{"token":"secret-4711"}', 'must hold a list'],
+    ['[{"token":"secret-4711"}]', 'tokens.0.role'],
+  ] as const) {
+    await writeFile(path, text);
+    expect(await refused()).toContain(said);
+  }
+  await writeFile(path, JSON.stringify([{ token: 'secret-4711', role: 'reader' }]));
+  await chmod(path, 0o640);
+  expect(await refused()).toContain('chmod 600 tokens.json');
+  await rm(path);
+  expect(await refused()).toContain('ENOENT');
 });
 
 test('the agents of a module; a token from the environment, which is not shown', async () => {

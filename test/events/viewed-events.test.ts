@@ -191,6 +191,11 @@ const SAMPLES: {
       rendered: { role: 'tool_call', tool: 'note', timestamp: AT, input: 'a: 1\nb: 2\n...' },
     },
   },
+  'approval.decided': {
+    raw: { toolUseId: 'c1', toolName: 'note', allow: true, by: 'ada' },
+    basic: { toolUseId: 'c1', toolName: 'note', allow: true, by: 'ada' },
+    verbose: { toolUseId: 'c1', toolName: 'note', allow: true, by: 'ada' },
+  },
   'question.asked': {
     raw: {
       toolUseId: 'c1',
@@ -242,6 +247,33 @@ const SAMPLES: {
   },
   'model.changed': same({ model: 'gpt/gpt-5.5', reason: 'model_overloaded' }),
   'llm.thread': same({ turn: 't1', thread: 'replayed', code: 'thread_not_found', bytes: 900 }),
+  'llm.lost': {
+    raw: {
+      turn: 't1',
+      attempt: 2,
+      reason: 'cancelled',
+      text: `${MARKER} part`,
+      thinking: MARKER,
+      truncated: true,
+      usage: { input_tokens: 7, output_tokens: 2 },
+    },
+    basic: {
+      turn: 't1',
+      attempt: 2,
+      reason: 'cancelled',
+      truncated: true,
+      usage: { input_tokens: 7, output_tokens: 2 },
+      rendered: { role: 'assistant', content: `${MARKER} part` },
+    },
+    verbose: {
+      turn: 't1',
+      attempt: 2,
+      reason: 'cancelled',
+      truncated: true,
+      usage: { input_tokens: 7, output_tokens: 2 },
+      rendered: { role: 'assistant', content: `${MARKER} part`, timestamp: AT },
+    },
+  },
   'interrupt.acknowledged': same({ reason: 'enough' }),
   'child.spawned': same({ child: 's:1', name: 'sleuth' }),
   'child.state': same({ child: 's:1', name: 'sleuth', state: 'idle' }),

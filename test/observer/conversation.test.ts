@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { agent, type Message, type Pending, type Session, tool } from '../../src/index.ts';
 import { Conversation } from '../../src/observer/model/conversation.ts';
 import { previewOf, VIEW_MODES, viewMessage, viewPending } from '../../src/observer/model/message-view.ts';
-import { type ObservedEvent, readEvent } from '../../src/observer/wire.ts';
+import { type ObservedEvent, readDetail, readEvent } from '../../src/observer/wire.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { history, runtimeKit, uniqueName } from '../support/runtime-kit.ts';
 
@@ -75,6 +75,37 @@ test('C3: a streamed text is replaced by its final message', () => {
     message: message(1, { type: 'agent_message' }),
   } as ObservedEvent);
   expect(conversation.streamed.text).toBe('');
+});
+
+test('C5: a lost answer is shown until its model streams or answers again, or the next half-step begins', () => {
+  const lost = { type: 'llm.lost', session: 's', at: 2, turn: 't', attempt: 1, text: 'Hel', thinking: 'hm' } as const;
+  const state = { type: 'session.state', session: 's', at: 3, state: 'awaiting' } as const;
+  const ends: readonly ObservedEvent[] = [
+    { ...created(9), message: message(9, { type: 'agent_message' }) } as ObservedEvent,
+    { ...state, seq: 9 },
+  ];
+  for (const end of ends) {
+    const conversation = new Conversation();
+    conversation.apply({ type: 'text.delta', session: 's', at: 1, text: 'He', turn: 't' });
+    conversation.apply({ ...lost, seq: 1, reason: 'cancelled' });
+    conversation.apply({ type: 'turn.finished', session: 's', at: 2, seq: 2, turn: 't', reason: 'cancelled' } as never);
+    conversation.apply({ ...state, seq: 3, phase: 'retrying' });
+    expect(conversation.streamed).toEqual({ text: 'Hel', thinking: 'hm', lost: 'cancelled' });
+    conversation.apply(end);
+    expect(conversation.streamed).toEqual({ text: '', thinking: '' });
+  }
+  const again = new Conversation();
+  again.setDraft({ turn: 't', text: 'Hel', lost: 'restart' });
+  expect(again.streamed).toMatchObject({ text: 'Hel', lost: 'restart' });
+  again.apply({ type: 'text.delta', session: 's', at: 4, text: 'New', turn: 't' });
+  expect(again.streamed).toEqual({ text: 'New', thinking: '' });
+});
+
+test('the detail of a session has its draft; a draft of another form is left out', () => {
+  const listed = { id: 's', agent: 'a', state: 'awaiting', status: 'running', mailbox: 0, updatedAt: 1, seq: 4 };
+  const draft = { turn: 'turn-1', text: 'Hel', thinking: 'hm', lost: 'restart' };
+  expect(readDetail({ ...listed, draft }).draft).toEqual(draft);
+  expect(readDetail({ ...listed, draft: { text: 5 } }).draft).toBeUndefined();
 });
 
 test('calls are shown as waiting for a person until they run, are answered, or their turn ends', () => {

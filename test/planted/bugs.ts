@@ -3,17 +3,20 @@
  * `register.mjs` puts one of them in place while its file is loaded.
  */
 import { answerBugs } from './answer-bugs.ts';
+import { draftBugs } from './draft-bugs.ts';
 import { encryptionBugs } from './encryption-bugs.ts';
 import { enricherBugs } from './enricher-bugs.ts';
 import { erasureBugs } from './erasure-bugs.ts';
 import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
 import { historyBugs } from './history-bugs.ts';
+import { layoutBugs } from './layout-bugs.ts';
 import { modelBugs } from './model-bugs.ts';
 import type { PlantedBug } from './planted-bug.ts';
 import { questionBugs } from './question-bugs.ts';
 import { requestBugs } from './request-bugs.ts';
 import { sessionBugs } from './session-bugs.ts';
 import { storeBugs } from './store-bugs.ts';
+import { tenantBugs } from './tenant-bugs.ts';
 import { versionBugs } from './version-bugs.ts';
 import { webhookBugs } from './webhook-bugs.ts';
 
@@ -22,6 +25,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...storeBugs,
   ...encryptionBugs,
   ...erasureBugs,
+  ...draftBugs,
+  ...layoutBugs,
   ...sessionBugs,
   ...eventAndPoolBugs,
   ...historyBugs,
@@ -32,6 +37,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...modelBugs,
   ...webhookBugs,
   ...versionBugs,
+  ...tenantBugs,
 ];
 
 /** The bug of this name. Throws an `Error` when there is none. */

@@ -10,7 +10,7 @@ export const erasureBugs: readonly PlantedBug[] = [
     name: 'erasure-stops-at-first-row',
     what: 'only the newest row of a deleted session is erased',
     file: ERASURE,
-    find: 'if (note !== undefined) this.#note(key, { ...note, row: previousRow }, batch);',
+    find: 'if (note !== undefined) this.#note(key, behind(note, previousRow), batch);',
     replace: 'if (note !== undefined && previousRow >= 0) this.#note(key, { ...note, row: 0 }, batch);',
   },
   {
@@ -24,7 +24,7 @@ export const erasureBugs: readonly PlantedBug[] = [
     name: 'erasure-not-noted',
     what: 'a deletion does not note the rows of the session, so that a crash forgets to erase them',
     file: JOURNAL,
-    find: 'this.#erasure.begin(key, { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [] }, batch);',
+    find: 'this.#erasure.begin(key, { ...note, ...this.starts.remove(key, batch) }, batch);',
     replace: '',
   },
   {
@@ -42,5 +42,33 @@ export const erasureBugs: readonly PlantedBug[] = [
     this.#erasure.load();`,
     replace: `    this.#touched = undefined;
     if (this.#turns === 0) this.#erasure.load();`,
+  },
+  {
+    name: 'old-history-not-noted',
+    what: 'the older part of a log is replaced by its base, but nothing leads to its rows, so they stay',
+    file: 'src/journal/log-starts.ts',
+    find: 'erasure.begin(key, { name, row, heirs: [], keeps: true, ...earlier }, batch);',
+    replace: '',
+  },
+  {
+    name: 'old-history-base-ignored',
+    what: 'a log whose older part was removed is folded from an empty state instead of its base',
+    file: 'src/runtime/reading/log-beginning.ts',
+    find: '  if (start === undefined) {',
+    replace: '  if (start === undefined || session !== undefined) {',
+  },
+  {
+    name: 'old-history-without-record',
+    what: 'the older part of a log leaves, but the session keeps its archived messages in memory: no record says so',
+    file: 'src/session/decide/compression.ts',
+    find: 'if (removed !== undefined && history.before <= removed.before) return NOTHING;',
+    replace: 'if (removed === undefined || history.before > 0) return NOTHING;',
+  },
+  {
+    name: 'old-history-forgotten-at-rest',
+    what: 'the head of a session does not say that messages left its window, so a session at rest keeps them forever',
+    file: 'src/runtime/shard/checkpointer.ts',
+    find: 'departed: firstDeparture(actor.state) }',
+    replace: 'departed: undefined }',
   },
 ];

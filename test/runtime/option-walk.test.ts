@@ -412,6 +412,18 @@ const openRows: Readonly<Record<string, Row>> = {
     'runtime/handles/encryption.test.ts',
     'G44: a new key takes the place of the earlier one, which then opens nothing',
   ),
+  'retention.archivedHistoryMs': shown(
+    'runtime/handles/retention.test.ts',
+    'archived history that is older than the time is removed from the log, and the session continues as before',
+  ),
+  'retention.deadLettersMs': shown(
+    'runtime/handles/retention.test.ts',
+    'dead letters that are older than the time are dropped, and others stay',
+  ),
+  'retention.finishedChildrenMs': shown(
+    'runtime/handles/retention.test.ts',
+    'children that ended long ago are deleted, and others stay',
+  ),
   webhooks: shown(
     'runtime/webhooks/webhooks.test.ts',
     'children: the end of their turns only if wanted, their waiting calls in any case; `events` selects',

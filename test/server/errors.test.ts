@@ -255,6 +255,7 @@ describe('the table', () => {
     bad_request: true,
     unauthorized: true,
     forbidden: true,
+    role_missing: true,
     not_found: true,
     method_not_allowed: true,
     body_too_large: true,

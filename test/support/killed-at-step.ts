@@ -8,20 +8,24 @@ const SYNC = ['renameSync', 'rmSync', 'mkdirSync', 'openSync', 'fsyncSync', 'lin
 const ASYNC = ['rename', 'rm', 'mkdir', 'open', 'copyFile', 'chmod'] as const;
 
 let countdown = Number.POSITIVE_INFINITY;
+let passed = 0;
 
 /** Kills the process before its `step`-th change from now on, counted from 0. */
 export function killAtStep(step: number): void {
   countdown = step;
+  passed = 0;
 }
 
-/** Ends the counting: the process survives. */
-export function survive(): void {
+/** Ends the counting: the process survives. Returns the number of changes since `killAtStep`. */
+export function survive(): number {
   countdown = Number.POSITIVE_INFINITY;
+  return passed;
 }
 
 function passStep(): void {
   if (countdown === 0) process.kill(process.pid, 'SIGKILL');
   countdown -= 1;
+  passed += 1;
 }
 
 function patch(target: object, name: string): void {

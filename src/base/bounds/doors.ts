@@ -18,6 +18,10 @@ export const SERVER_CONNECTIONS_PER_ADDRESS_MAX = 1_024;
 export const SERVER_HEALTH_CONNECTIONS_MAX = 64;
 /** Milliseconds that a connection beyond the two connection bounds may stay open: a probe sends its request at once. */
 export const SERVER_HEALTH_MS_MAX = 2_000;
+/** Tokens of one server. A request is compared with all of them, which takes a fraction of a millisecond. */
+export const SERVER_TOKENS_MAX = 1_000;
+/** Bytes of a file of tokens: `SERVER_TOKENS_MAX` tokens of the usual length, and room for names and blanks. */
+export const TOKENS_FILE_BYTES_MAX: number = 1024 * 1024;
 /** Milliseconds between checks for late requests. */
 export const SERVER_LATE_CHECK_MS = 1_000;
 /** Milliseconds a refused client must wait when the server has too many connections, streams, bodies or requests. */

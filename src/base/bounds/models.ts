@@ -52,6 +52,16 @@ export const MODEL_CALL_MS_MAX = 600_000;
  * context is dropped, and is sent whole with the session's next call.
  */
 export const MIRRORED_CONTEXTS_MAX = 10_000;
+/**
+ * Milliseconds between two drafts of a running call, and before its first one. A crash loses that much text at most, and
+ * a stream costs one small write in that time. Answers that take less time have no draft.
+ */
+export const DRAFT_INTERVAL_MS = 1_000;
+/**
+ * UTF-16 units of streamed text and thoughts that a draft keeps, from the beginning: 8,000 tokens, more than most answers
+ * have. The whole draft is written each time, so a longer one would make long streams costly.
+ */
+export const DRAFT_CHARACTERS_MAX = 32_768;
 /** UTF-16 units of text that one call may gather for its next delta. Beyond this bound the delta is sent early. */
 export const DELTA_CHARACTERS_MAX = 65_536;
 /**

@@ -76,6 +76,8 @@ export const GUARDRAILS_MAX = 32;
 export const WAITING_LISTENERS_MAX = 1_024;
 /** Characters of the reason a person gives for a denial: the model reads it. */
 export const APPROVAL_REASON_CHARACTERS_MAX = 10_000;
+/** UTF-16 units of the name of a decision's author: a name, an address, or an id of another system. */
+export const AUTHOR_CHARACTERS_MAX = 256;
 
 /** Characters of a question that a model asks, with its choices. A person or another model reads it whole. */
 export const QUESTION_CHARACTERS_MAX = 20_000;
@@ -102,6 +104,11 @@ export const TASK_HISTORY_MAX = 1_000;
  * `messages()` reads them.
  */
 export const HIDDEN_MESSAGES_MAX = 10_000;
+/**
+ * Times that a session remembers at which messages left its window. With more, a removal of old history would come more
+ * exactly when it is due.
+ */
+export const DEPARTURES_MAX = 16;
 /**
  * Forks that share one session's log. When the session is deleted, the shared beginning of each fork is stored with the
  * fork. Further forks get a copy.

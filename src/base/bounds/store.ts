@@ -39,6 +39,25 @@ export const ERASE_SLICE_ROWS_MAX = 8;
 export const ERASE_SLICE_BYTES_MAX: number = 256 * 1024;
 /** Milliseconds between two such slices, so that they take at most a tenth of the session thread. */
 export const ERASE_PAUSE_MS = 30;
+/** Sessions looked at in one step of the search for old data: about a millisecond of the session thread. */
+export const RETENTION_SLICE_SESSIONS = 32;
+/**
+ * UTF-16 units of a log that one step folds to find what is old. With the next bound, a step takes one or two
+ * milliseconds of the session thread.
+ */
+export const RETENTION_SLICE_CHARACTERS: number = 128 * 1024;
+/** Rows of a log that such a step reads. */
+export const RETENTION_SLICE_ROWS = 32;
+/** The next search for old data begins after this share of the shortest time that data is kept: so late it is removed. */
+export const RETENTION_LATE_SHARE: number = 1 / 16;
+/** Milliseconds between two searches at most: a search reads the heads of all sessions. */
+export const RETENTION_PAUSE_MS_MAX: number = 60 * 60 * 1000;
+/** Milliseconds between two searches at least. */
+export const RETENTION_PAUSE_MS_MIN = 20;
+/** Milliseconds without a search at most: a day. A clock that was changed is noticed then. */
+export const RETENTION_WAIT_MS_MAX: number = 24 * 60 * 60 * 1000;
+/** Milliseconds that data can be kept at least. Shorter times would remove what a caller is about to read. */
+export const RETENTION_MS_MIN = 1;
 /** UTF-8 bytes of a commit that may run on the session thread itself: a few transitions. */
 export const COMMIT_HERE_BYTES_MAX: number = 8 * 1024;
 /** Milliseconds that a commit on the session thread may take: no longer than a tick may. */
@@ -148,10 +167,29 @@ export const DOCTOR_PIECES_MAX = 64;
  * pages.
  */
 export const COPY_PIECE_BYTES: number = 512 * 1024;
+/**
+ * Share of a shard's file that must be free before an open compacts it. From half on, the copy writes no more than it
+ * frees.
+ */
+export const COMPACT_FREE_SHARE_MIN = 0.5;
+/** Free bytes of a shard's file before an open compacts it. Fewer are reused soon, and cost less than a copy. */
+export const COMPACT_FREE_BYTES_MIN: number = 8 * 1024 * 1024;
+/**
+ * Bytes of contents of the largest shard that an open compacts: its copy takes one or two seconds. An operator compacts
+ * larger ones.
+ */
+export const COMPACT_AT_OPEN_BYTES_MAX: number = 64 * 1024 * 1024;
 /** Bytes of the record of a backup: a line for each of `SHARDS_MAX` shards. */
 export const BACKUP_RECORD_BYTES_MAX: number = 64 * 1024;
 /** Result files of a backup that are copied at once: as many as the thread pool has threads. */
 export const BACKUP_FILES_AT_ONCE = 4;
+/**
+ * Bytes of one write while sessions are copied into another number of shards: enough for a commit to be worth its cost,
+ * and little memory.
+ */
+export const LAYOUT_BATCH_BYTES: number = 8 * 1024 * 1024;
+/** Milliseconds between two log lines about a store that is copied into another number of shards. */
+export const LAYOUT_REPORT_MS = 5_000;
 
 // ---- the search index and its searches ----------------------------------------------------------------------------
 

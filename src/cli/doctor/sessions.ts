@@ -4,7 +4,9 @@ import type { Message } from '../../base/messages.ts';
 import type { SalvageShard, SalvageStore } from '../../journal/check/salvage-store.ts';
 import { type LogSource, plantFork } from '../../runtime/reading/fork-reader.ts';
 import { decodeHead } from '../../runtime/reading/head.ts';
+import { beginningOf } from '../../runtime/reading/log-beginning.ts';
 import { applyAll } from '../../session/apply/apply.ts';
+import { everyMessage } from '../../session/history/branch.ts';
 import { publicMessage } from '../../session/state/messages.ts';
 import { decodeTransition } from '../../session/state/records.ts';
 import { restoreState } from '../../session/state/snapshot.ts';
@@ -41,13 +43,19 @@ export function* foldedSessions(store: SalvageStore): Iterable<FoldedSession> {
 function fold(shard: SalvageShard, id: string, key: number): FoldedSession {
   const state = emptyState(id);
   const messages = new Map<number, Message>();
+  const source = sourceOf(shard);
   let [turns, bytes, oldest, newest] = [0, 0, 0, 0];
   let damage: FoldedSession['damage'];
   try {
-    for (const { data } of shard.entries(key)) {
+    const begun = beginningOf(source, id, key, false);
+    Object.assign(state, begun.state);
+    for (const message of everyMessage(state)) messages.set(message.seq, publicMessage(message));
+    for (const { data, position } of shard.entries(key)) {
+      // The rows of a removed part may not be erased yet.
+      if (position <= begun.position) continue;
       const turn = decodeTransition(data);
-      if (turns === 0) {
-        plantFork(sourceOf(shard), key, state, turn);
+      if (turns === 0 && begun.position === 0) {
+        plantFork(source, key, state, turn);
         for (const message of state.messages) messages.set(message.seq, publicMessage(message));
       }
       applyAll(state, turn.records, turn.at, {
@@ -76,7 +84,8 @@ function sourceOf(shard: SalvageShard): LogSource {
   return {
     keyOf: (name) => shard.sessions().find(([id]) => id === name)?.[1],
     read: function* (key, after) {
-      for (const entry of shard.entries(key)) if (entry.position > after) yield entry;
+      const first = Math.max(after, shard.contents.index.starts.get(key)?.position ?? 0);
+      for (const entry of shard.entries(key)) if (entry.position > first) yield entry;
     },
     entry: (key, position) => [...shard.entries(key)].find((entry) => entry.position === position),
     head: (key) => {
@@ -84,6 +93,7 @@ function sourceOf(shard: SalvageShard): LogSource {
       return stored && { ...stored, data: shard.head(key) ?? stored.data };
     },
     blob: (address) => shard.blob(address),
+    starts: { of: (key) => shard.startOf(key) },
   };
 }
 

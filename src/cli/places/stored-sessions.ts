@@ -13,7 +13,7 @@ import type { Journal } from '../../journal/journal.ts';
 import { openJournal } from '../../journal/open-journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
-import { readManifest, shardDirectory } from '../../journal/store/manifest.ts';
+import { readSettledManifest, shardDirectory } from '../../journal/store/manifest.ts';
 import { fittingKeys, type GivenKeys } from '../../journal/store/store-key.ts';
 import { byLetter } from '../../runtime/protocol/letters.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
@@ -83,7 +83,7 @@ export async function readStore<T>(
   const lock = await acquireStoreLock(directory);
   const journals: Journal[] = [];
   try {
-    const manifest = await readManifest(directory);
+    const manifest = await readSettledManifest(directory);
     const fitting = manifest && fittingKeys(directory, manifest.encryption, keys);
     // A command that reads does not replace the key of the store.
     const encryption = fitting && { ...fitting, isRotating: false };

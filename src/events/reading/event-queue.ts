@@ -47,6 +47,8 @@ export interface EventQueueOptions {
   readonly until?: (event: SessionEvent) => boolean;
   /** The event as this reader sees it, or undefined to leave it out. A throw fails the iteration. */
   readonly view?: (event: SessionEvent) => SessionEvent | undefined;
+  /** False for a session whose live events are not taken, so they push no other event out. Default: all are taken. */
+  readonly isMeant?: (session: string) => boolean;
   /** False if text and thinking deltas are not wanted. */
   readonly deltas?: boolean;
   /** True if a note comes before the first delta that the reader should get (E6). */
@@ -180,6 +182,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   }
 
   #receive(event: SessionEvent): void {
+    if (this.#options.isMeant?.(event.session) === false) return;
     const isDelta = event.type === 'text.delta' || event.type === 'thinking.delta';
     if (isDelta && (this.#isJoining || this.#options.deltas === false)) return;
     if (this.#options.replay === undefined || event.seq === undefined) {
@@ -239,7 +242,8 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
       if (seen !== undefined) return { done: false, value: seen };
       if (this.#isOver) return OVER;
       if (this.#ending === undefined) return undefined;
-      this.#end(this.#ending);
+      if ('error' in this.#ending) throw this.#ending.error;
+      this.#finish();
       return OVER;
     } catch (error) {
       this.#finish();
@@ -295,11 +299,6 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     const seen = this.#options.view === undefined ? event : this.#options.view(event);
     if (isLast) this.#finish();
     return seen;
-  }
-
-  #end(ending: { readonly error?: unknown }): void {
-    this.#finish();
-    if ('error' in ending) throw ending.error;
   }
 
   /** The next event that is available without waiting. Requests a page of the log when one is needed. */

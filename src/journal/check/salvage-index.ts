@@ -32,6 +32,7 @@ const SEARCHED: readonly TableName[] = [
   'dataKeys',
   'blobs',
   'media',
+  'origins',
 ];
 
 /** Collects the contents of a file. Throws only the system's errors. */

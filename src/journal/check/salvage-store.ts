@@ -17,12 +17,12 @@ import type { StoreEncryption } from '../encryption/master-keys.ts';
 import type { Vault } from '../encryption/vault.ts';
 import { PageFile } from '../lmdb/pages.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
-import type { SessionKey, StoredEntry } from '../position.ts';
+import type { LogStart, SessionKey, StoredEntry } from '../position.ts';
 import { withMedia } from '../rows/media-text.ts';
-import { decodeRow, positionOf, type RowEntry, rowSessions, sliceRow } from '../rows/row-codec.ts';
+import { decodeRow, positionOf, type RowEntry, rowOf, rowSessions, sliceRow } from '../rows/row-codec.ts';
 import { unpackRow, unpackTable } from '../rows/row-packing.ts';
 import { refuseIfOwned } from '../store/lock.ts';
-import { readManifest, type StoreManifest, shardDirectory } from '../store/manifest.ts';
+import { readSettledManifest, type StoreManifest, shardDirectory } from '../store/manifest.ts';
 import { fittingKeys, type GivenKeys } from '../store/store-key.ts';
 import { gatherIndex, type SalvageIndex } from './salvage-index.ts';
 import { blobText, headData, mediumBytes, salvageVault, sealedDamage } from './salvage-keys.ts';
@@ -85,9 +85,12 @@ export class SalvageShard {
    * The entries of a session, oldest first, up to the first damage. The damage is thrown as `StoreCorruptError` (V1).
    */
   *entries(key: SessionKey): Iterable<StoredEntry> {
-    let before = 0;
+    // The rows of a removed part may be erased already, or not yet.
+    const first = rowOf(this.contents.index.starts.get(key)?.position ?? 0);
+    let before = first;
     for (const { row, previousRow } of this.#links.get(key) ?? []) {
-      if (previousRow !== before)
+      if (row <= first) continue;
+      if (previousRow !== before && (before > first || previousRow > first))
         throw this.#corrupt(row, `row ${previousRow}, which comes before row ${row}, is lost`);
       for (const { turn, data } of sliceRow(unpackRow(this.#row(row), row), row, key, this.#vault?.reveal)?.entries ??
         []) {
@@ -112,6 +115,12 @@ export class SalvageShard {
   /** A head's text; undefined when the session has none. Throws `StoreCorruptError` when it cannot be decrypted. */
   head(key: SessionKey): string | undefined {
     return headData(this.contents.index, key, this.#vault);
+  }
+
+  /** The beginning of a session's log, for a reader of `blob`; undefined if nothing of it was removed. */
+  startOf(key: SessionKey): LogStart | undefined {
+    const start = this.contents.index.starts.get(key);
+    return start === undefined || this.#vault === undefined ? start : this.#vault.start(start);
   }
 
   close(): void {
@@ -189,8 +198,9 @@ export interface SalvageStore {
 }
 
 /**
- * Opens a store for inspection. Rejects with `StoreKeyError` for keys that do not fit, with `StoreLockedError` while a process has it open, with `StoreVersionError`
- * for a newer format, and with the system's error. A damaged store is opened: see `findings`.
+ * Opens a store for inspection. Rejects with `StoreKeyError` for keys that do not fit, with `StoreLockedError` while a
+ * process has it open, with `StoreVersionError` for a newer format, and with the system's error. A damaged store is
+ * opened: see `findings`.
  */
 export async function openSalvage(directory: string, keys?: GivenKeys): Promise<SalvageStore> {
   await refuseIfOwned(directory);
@@ -235,7 +245,7 @@ function keysFor(
 
 async function manifestOf(directory: string, findings: Finding[]): Promise<StoreManifest | undefined> {
   try {
-    return await readManifest(directory);
+    return await readSettledManifest(directory);
   } catch (error) {
     if (!(error instanceof StoreCorruptError)) throw error;
     const { path, reason } = error.data;

@@ -6,7 +6,7 @@
 import { isSealed } from '../encryption/data-key.ts';
 import { integerOf, type LeafNode, PageDamage, type PageFile, type PageTree } from '../lmdb/pages.ts';
 import { isTableName, STORE_FORMAT, TABLE_FLAGS, TABLE_SINCE } from '../lmdb/tables.ts';
-import type { Erasure } from '../position.ts';
+import type { Erasure, LogStart } from '../position.ts';
 import { corruptMedium, isMediumOf, ownerOfMedium } from '../rows/media-text.ts';
 import { unsealText } from '../rows/sealed-text.ts';
 import { decodeBlob, isBlobOf } from '../rows/stored-text.ts';
@@ -15,6 +15,10 @@ import { decodeBlob, isBlobOf } from '../rows/stored-text.ts';
 const VERSION_BYTES = 8;
 const HEAD_LINE = /^1 (\d+) ([01])$/;
 const ADDRESS = /^(?:\d{1,10}\/)?[0-9a-f]{64}$/;
+/** One part that was removed before, in such a note. */
+const EARLIER = /after (\d+) (\d+) /g;
+/** A note about a removed session or part: see `erasureText`. */
+const ERASURE = /^(part )?((?:after \d{1,16} \d{1,16} )*)(\d{1,16}) ((?:\d{1,10},?)*) ([\x21-\x7e]+)$/;
 /**
  * The first nibble of a key of the table `log`, as lmdb writes it. The bits of a double follow it, without trailing
  * zeros.
@@ -46,9 +50,13 @@ export class StoreIndex {
   readonly rows: Map<number, FilePlace> = new Map();
   readonly blobs: Map<string, FilePlace> = new Map();
   readonly media: Map<string, FilePlace> = new Map();
+  /** Keys of the sessions that have a draft. */
+  readonly drafts: Set<number> = new Set();
   readonly erasures: Map<number, Erasure> = new Map();
   /** Wrapped data keys; none in a store that is not encrypted. */
   readonly dataKeys: Map<number, string> = new Map();
+  readonly starts: Map<number, LogStart> = new Map();
+  readonly origins: Map<number, string> = new Map();
   /** Entries whose seal or form is wrong. */
   readonly damaged: PageDamage[] = [];
   /** The format record, sealed or not; undefined when there was none. */
@@ -77,6 +85,8 @@ export class StoreIndex {
     addMissing(this.blobs, other.blobs);
     addMissing(this.media, other.media);
     addMissing(this.dataKeys, other.dataKeys);
+    addMissing(this.starts, other.starts);
+    addMissing(this.origins, other.origins);
   }
 
   /** A blob's text as it is stored; undefined when the address has none, or the text does not match the address. */
@@ -120,11 +130,19 @@ export class StoreIndex {
     for (const [what, keys] of [
       ['head', this.heads.keys()],
       ['mark as runnable', this.runnable],
+      ['draft', this.drafts],
     ] as const) {
       for (const key of keys) if (!this.keys.has(key)) yield `a ${what} belongs to no session (key ${key})`;
     }
-    for (const [key, { row }] of this.erasures) {
-      if (this.keys.has(key)) yield `a session is noted as removed, and is there (key ${key})`;
+    for (const key of this.origins.keys()) {
+      if (!this.keys.has(key) && !this.erasures.has(key)) yield `a name of results belongs to no session (key ${key})`;
+    }
+    for (const [key, { base }] of this.starts) {
+      if (!this.keys.has(key)) yield `a beginning belongs to no session (key ${key})`;
+      if (!this.blobs.has(base)) yield `the beginning of the session with key ${key} is lost`;
+    }
+    for (const [key, { row, keeps }] of this.erasures) {
+      if (keeps !== true && this.keys.has(key)) yield `a session is noted as removed, and is there (key ${key})`;
       if (row > 0 && !this.rows.has(row)) yield `a note about a removed session leads to row ${row}, which is lost`;
     }
   }
@@ -157,11 +175,21 @@ export class StoreIndex {
       case 'lastRows':
         this.lastRows.set(keyNumber(node), wholeNumber(sealed(file, name, keyNumber(node), node)));
         return;
+      case 'drafts':
+        sealed(file, name, keyNumber(node), node);
+        this.drafts.add(keyNumber(node));
+        return;
       case 'erasures':
         this.erasures.set(keyNumber(node), parseErasure(sealed(file, name, keyNumber(node), node)));
         return;
       case 'dataKeys':
         this.dataKeys.set(keyNumber(node), sealed(file, name, keyNumber(node), node));
+        return;
+      case 'starts':
+        this.starts.set(keyNumber(node), parseStart(sealed(file, name, keyNumber(node), node)));
+        return;
+      case 'origins':
+        this.origins.set(keyNumber(node), sealed(file, name, keyNumber(node), node));
         return;
       case 'runnable':
         sealed(file, name, keyNumber(node), node);
@@ -199,17 +227,40 @@ export function parseCheckpoint(text: string): { readonly upTo: number; readonly
   return upTo === undefined ? undefined : { upTo: Number(upTo), indexedRow: Number(indexedRow) };
 }
 
-/** The text under the seal of a note about a removed session. */
-export function erasureText({ row, heirs, name }: Erasure): string {
-  return `${row} ${heirs.join(',')} ${name}`;
+/** The text under the seal of a note about a removed session, or the removed part of a log. */
+export function erasureText({ row, heirs, name, keeps, earlier }: Erasure): string {
+  const parts = (earlier ?? []).map((part) => `after ${part.row} ${part.left} `).join('');
+  return `${keeps === true ? 'part ' : ''}${parts}${row} ${heirs.join(',')} ${name}`;
 }
 
 /** Parses such a note. Throws `PageDamage`. */
 export function parseErasure(text: string): Erasure {
-  const [, row, heirs, name] = /^(\d{1,16}) ((?:\d{1,10},?)*) ([\x21-\x7e]+)$/.exec(text) ?? [];
+  const [, keeps, parts = '', row, heirs, name] = ERASURE.exec(text) ?? [];
   if (row === undefined || heirs === undefined || name === undefined)
     throw new PageDamage('a note about a removed session is damaged');
-  return { row: Number(row), heirs: heirs === '' ? [] : heirs.split(',').map(Number), name };
+  return {
+    row: Number(row),
+    heirs: heirs === '' ? [] : heirs.split(',').map(Number),
+    name,
+    ...(keeps === undefined ? {} : { keeps: true }),
+    ...(parts === '' ? {} : { earlier: Array.from(parts.matchAll(EARLIER), (part) => earlierPart(part)) }),
+  };
+}
+
+function earlierPart([, row, left]: RegExpExecArray): { readonly row: number; readonly left: number } {
+  return { row: Number(row), left: Number(left) };
+}
+
+/** The text under the seal of the beginning of a log. */
+export function startText({ position, base }: LogStart): string {
+  return `${position} ${base}`;
+}
+
+/** Parses such a beginning. Throws `PageDamage`. */
+export function parseStart(text: string): LogStart {
+  const [, position, base = ''] = /^(\d{1,16}) (\S+)$/.exec(text) ?? [];
+  if (position === undefined || !ADDRESS.test(base)) throw new PageDamage('the beginning of a log is damaged');
+  return { position: Number(position), base };
 }
 
 /** A head's text under its seal. */

@@ -3,7 +3,7 @@
  *
  * Each session has a separate data key, wrapped by the master key and stored in the table `dataKeys`. Entries, heads,
  * blobs, media and shortened results are sealed with it. The address of a blob or medium is a hash of its contents, so
- * it is stored as a keyed hash: otherwise a reader of the disk could check a guess.
+ * it is stored as a keyed hash: otherwise a reader of the disk could check a guess. Drafts are sealed like heads.
  *
  * Owns: unwrapped data keys, up to a bound, and the count of values sealed by this opening. Does not own: the wrapped
  * keys. Those that are not durable yet are in the batches, the others in the engine.
@@ -20,13 +20,15 @@ import { randomBytes } from 'node:crypto';
 import { DATA_KEYS_BYTES_MAX } from '../../base/bounds.ts';
 import { StoreCorruptError } from '../../base/errors.ts';
 import type { WriteBatch } from '../engine.ts';
-import type { Head, SessionKey } from '../position.ts';
+import type { Head, LogStart, SessionKey } from '../position.ts';
 import { corruptMedium, ownerOfMedium } from '../rows/media-text.ts';
 import { RecentValues } from '../rows/recent-values.ts';
 import { corruptRow, type Reveal } from '../rows/row-codec.ts';
 import { DataKey, Opening } from './data-key.ts';
 import { KEY_BYTES, MasterKeys, type StoreEncryption } from './master-keys.ts';
 
+/** Begins an address that a reader has from a table: the value is stored under the rest of it. */
+const STORED_MARK = '=';
 /** The owner of blobs that belong to no session. Keys of sessions begin at 1. */
 const NO_OWNER = 0;
 
@@ -78,10 +80,28 @@ export class Vault {
     return { ...stored, data: data.toString('utf8') };
   }
 
+  /** A draft as it is stored, as base64. */
+  sealDraft(key: SessionKey, text: string): string {
+    return this.#keyFor(key).seal(this.#opening, draftPlace(key), text, true).toString('base64');
+  }
+
+  /** A stored draft, decrypted. Throws `StoreCorruptError`. */
+  draft(key: SessionKey, stored: string): string {
+    const text = this.#find(key)?.open(draftPlace(key), Buffer.from(stored, 'base64'));
+    if (text === undefined) throw unreadable(`the draft of session key ${key}`);
+    return text.toString('utf8');
+  }
+
+  /** The beginning of a log for its readers. The table has the address under which the base is stored. */
+  start(stored: LogStart): LogStart {
+    return { ...stored, base: `${STORED_MARK}${stored.base}` };
+  }
+
   /**
    * The address under which a blob or medium is stored. Undefined: its owner has no key, so nothing of it is stored.
    */
   storedAddress(address: string): string | undefined {
+    if (address.startsWith(STORED_MARK)) return address.slice(STORED_MARK.length);
     const owner = ownerOfMedium(address);
     return this.#stored(this.#find(owner ?? NO_OWNER), owner, address);
   }
@@ -154,6 +174,10 @@ export class Vault {
     if (bytes === undefined) throw unreadable(`the data key of session key ${owner}`);
     return bytes;
   }
+}
+
+function draftPlace(key: SessionKey): string {
+  return `draft ${key}`;
 }
 
 function headPlace({ key, position }: Pick<Head, 'key' | 'position'>): string {

@@ -16,6 +16,8 @@ import type { TableName } from './tables.ts';
 /** Bytes of a short key, and of a sealed number, name or mark; generous. */
 const KEY_BYTES = 24;
 const SEALED_BYTES = 96;
+/** Bytes of one earlier part in a note about removed rows, at most. */
+const EARLIER_BYTES = 42;
 /** Pages that a table may gain before its shape is read again. They add at most two levels to its tree. */
 const SHAPE_PAGES_MAX = 256;
 /** Most UTF-8 bytes that a UTF-16 unit takes. */
@@ -144,9 +146,24 @@ export class CommitRoom {
       return known;
     };
     for (const { oldBytes, bytes } of rewritten) tally('log').replace(KEY_BYTES, oldBytes, bytes?.length);
+    for (const start of batch.starts.values()) {
+      if (start === undefined) tally('starts').remove();
+      else tally('starts').put(KEY_BYTES, start.base.length + SEALED_BYTES);
+    }
     for (const erasure of batch.erasures.values()) {
       if (erasure === undefined) tally('erasures').remove();
-      else tally('erasures').put(KEY_BYTES, erasure.name.length + erasure.heirs.length * KEY_BYTES + SEALED_BYTES);
+      else
+        tally('erasures').put(
+          KEY_BYTES,
+          erasure.name.length +
+            erasure.heirs.length * KEY_BYTES +
+            (erasure.earlier ?? []).length * EARLIER_BYTES +
+            SEALED_BYTES,
+        );
+    }
+    for (const text of batch.drafts.values()) {
+      if (text === undefined) tally('drafts').remove();
+      else tally('drafts').put(KEY_BYTES, text.length * UNIT_BYTES + SEALED_BYTES);
     }
     // New rows replace no entries.
     for (const row of rows) tally('log').put(KEY_BYTES, row.length, true);
@@ -178,6 +195,10 @@ export class CommitRoom {
     for (const [address, bytes] of batch.media) {
       if (bytes === undefined) tally('media').remove();
       else tally('media').put(address.length + KEY_BYTES, bytes.length);
+    }
+    for (const origin of batch.origins.values()) {
+      if (origin === undefined) tally('origins').remove();
+      else tally('origins').put(KEY_BYTES, origin.length + SEALED_BYTES);
     }
     if (batch.nextKey !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
     if (batch.checkpoint !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);

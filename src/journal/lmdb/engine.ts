@@ -27,9 +27,17 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ROW_CACHE_BYTES_MAX } from '../../base/bounds.ts';
 import { asError, StoreLockedError, TroupeError } from '../../base/errors.ts';
-import { erasureText, headText, parseCheckpoint, parseErasure, parseHead } from '../check/store-index.ts';
+import {
+  erasureText,
+  headText,
+  parseCheckpoint,
+  parseErasure,
+  parseHead,
+  parseStart,
+  startText,
+} from '../check/store-index.ts';
 import type { Engine, EngineState, WriteBatch } from '../engine.ts';
-import type { Erasure, Head, JournalCopy, SessionKey } from '../position.ts';
+import type { Erasure, Head, JournalCopy, LogStart, SessionKey } from '../position.ts';
 import { mediaPrefix } from '../rows/media-text.ts';
 import { RecentValues } from '../rows/recent-values.ts';
 import { encodeRows } from '../rows/row-codec.ts';
@@ -206,6 +214,18 @@ class LmdbEngine implements Engine {
     );
   }
 
+  draft(key: SessionKey): string | undefined {
+    return this.#reading(() => unsealed('drafts', key, this.#environment.drafts.get(key)));
+  }
+
+  draftKeys(): readonly SessionKey[] {
+    return this.#reading(() => Array.from(this.#environment.drafts.getKeys(), Number));
+  }
+
+  originOf(key: SessionKey): string | undefined {
+    return this.#reading(() => unsealed('origins', key, this.#environment.origins.get(key)));
+  }
+
   erasures(): ReadonlyMap<SessionKey, Erasure> {
     return this.#reading(() => {
       const found = new Map<SessionKey, Erasure>();
@@ -213,6 +233,13 @@ class LmdbEngine implements Engine {
         found.set(Number(key), parseErasure(unsealed('erasures', Number(key), value) ?? ''));
       }
       return found;
+    });
+  }
+
+  startOf(key: SessionKey): LogStart | undefined {
+    return this.#reading(() => {
+      const text = unsealed('starts', key, this.#environment.starts.get(key));
+      return text === undefined ? undefined : parseStart(text);
     });
   }
 
@@ -353,7 +380,9 @@ class LmdbEngine implements Engine {
    * of single puts can be ignored.
    */
   #put(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): void {
-    const { log, names, keys, heads, lastRows, runnable, blobs, media, erasures, dataKeys, meta } = this.#environment;
+    const environment = this.#environment;
+    const { log, names, keys, heads, lastRows, runnable, blobs, media, drafts, meta } = environment;
+    const { erasures, dataKeys, starts, origins } = environment;
     for (const { number, bytes } of rewritten) {
       if (bytes === undefined) void log.remove(number);
       else void log.put(number, bytes);
@@ -391,6 +420,10 @@ class LmdbEngine implements Engine {
       if (bytes === undefined) void media.remove(address);
       else void media.put(address, bytes);
     }
+    for (const [key, text] of batch.drafts) {
+      if (text === undefined) void drafts.remove(key);
+      else void drafts.put(key, sealText('drafts', key, text));
+    }
     for (const [key, erasure] of batch.erasures) {
       if (erasure === undefined) void erasures.remove(key);
       else void erasures.put(key, sealText('erasures', key, erasureText(erasure)));
@@ -398,6 +431,14 @@ class LmdbEngine implements Engine {
     for (const [key, wrapped] of batch.dataKeys) {
       if (wrapped === undefined) void dataKeys.remove(key);
       else void dataKeys.put(key, sealText('dataKeys', key, wrapped));
+    }
+    for (const [key, start] of batch.starts) {
+      if (start === undefined) void starts.remove(key);
+      else void starts.put(key, sealText('starts', key, startText(start)));
+    }
+    for (const [key, origin] of batch.origins) {
+      if (origin === undefined) void origins.remove(key);
+      else void origins.put(key, sealText('origins', key, origin));
     }
     if (rewritten.length > 0) {
       void meta.put('rewrites', sealText('meta', 'rewrites', String(this.#state.rewrites + 1)), 0);

@@ -33,7 +33,7 @@ import { syncDirectory } from '../store/durable-file.ts';
 import { DataFile } from './data-file.ts';
 import { commitCause, corruptError, openError, writeError } from './errors.ts';
 import { checkLmdbFile } from './file.ts';
-import { DATA_FILE, LOCK_FILE, STORE_FORMAT } from './tables.ts';
+import { DATA_FILE, LOCK_FILE, STORE_FORMAT, TABLE_FLAGS } from './tables.ts';
 
 // lmdb and its packages are one file each in CommonJS, and a dozen ES modules: these take twelve milliseconds longer.
 const lmdb = loadLibrary('lmdb') as typeof lmdbLibrary;
@@ -43,7 +43,8 @@ export const NO_COMMIT: typeof lmdbLibrary.ABORT = lmdb.ABORT;
 
 /** A new environment is created here and then moved into place. */
 const BIRTH_DIRECTORY = 'creating';
-const DATABASES_MAX = 12;
+
+const DATABASES_MAX = Object.keys(TABLE_FLAGS).length;
 
 /** The options for opening an LMDB journal. */
 export interface LmdbOptions {
@@ -84,10 +85,16 @@ export interface LmdbEnvironment {
   readonly blobs: Database<Buffer, string>;
   /** Address of a medium (`rows/media-text.ts`) -> its bytes. */
   readonly media: Database<Buffer, string>;
+  /** Key of a session -> its draft (`stored-drafts.ts`). */
+  readonly drafts: Database<string, number>;
   /** Key of a removed session -> its newest row that is not erased yet, and its name. */
   readonly erasures: Database<string, number>;
   /** Key of a session -> its wrapped data key. Empty in a store that is not encrypted. */
   readonly dataKeys: Database<string, number>;
+  /** Key of a session whose log was removed in part -> the position and the base with which its log begins. */
+  readonly starts: Database<string, number>;
+  /** Key of a session -> the name of its results from another layout. */
+  readonly origins: Database<string, number>;
   /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`, `rewrites`; sealed, like all text. */
   readonly meta: Database<string, string>;
 }
@@ -110,6 +117,12 @@ export async function openEnvironment(options: LmdbOptions): Promise<LmdbEnviron
   } catch (error) {
     throw await openError(directory, path, error);
   }
+}
+
+/** Opens an environment that exists, only to copy it: nothing of it is written. The caller closes it. */
+export function openForCopy(directory: string): RootDatabase<unknown, Key> {
+  makeLockFile(join(directory, LOCK_FILE));
+  return lmdb.open<unknown, Key>({ ...environmentOptions({ directory, durability: 'flush' }), readOnly: true });
 }
 
 /** Creates the environment of `options.directory` unless it exists. Rejects like `openEnvironment`. */
@@ -224,8 +237,11 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
     runnable: root.openDB<string, number>('runnable', NUMBERED_TEXT_TABLE),
     blobs: root.openDB<Buffer, string>('blobs', { encoding: 'binary' }),
     media: root.openDB<Buffer, string>('media', { encoding: 'binary' }),
+    drafts: root.openDB<string, number>('drafts', NUMBERED_TEXT_TABLE),
     erasures: root.openDB<string, number>('erasures', NUMBERED_TEXT_TABLE),
     dataKeys: root.openDB<string, number>('dataKeys', NUMBERED_TEXT_TABLE),
+    starts: root.openDB<string, number>('starts', NUMBERED_TEXT_TABLE),
+    origins: root.openDB<string, number>('origins', NUMBERED_TEXT_TABLE),
     meta: root.openDB<string, string>('meta', { ...TEXT_TABLE, useVersions: true }),
   };
 }

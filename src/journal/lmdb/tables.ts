@@ -3,8 +3,11 @@
 /**
  * Version of the whole environment. A store with a higher version is not opened. A lower version is raised when the
  * store is opened for writing. From version 2 rows and blobs may be packed. From version 3 media have their own table.
- * From version 4 the rows of removed sessions are erased, as the table `erasures` says. From version 5 a store may be
- * encrypted, with wrapped data keys in the table `dataKeys`.
+ * From version 4 the rows of removed sessions are erased, as the table `erasures` says. From version 5 the older part of
+ * a session's log may be removed, as the table `starts` says; drafts have a table, and logs have `lost` records; a
+ * decision may name its author, which publishes one more event; sessions may have been moved from another layout, and
+ * the table `origins` has the names of their results; a store may be encrypted, with wrapped data keys in the table
+ * `dataKeys`.
  */
 export const STORE_FORMAT = 5;
 /** The tables that stores of earlier formats lack, each with the first format that has it. */
@@ -12,6 +15,9 @@ export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.
   media: 3,
   erasures: 4,
   dataKeys: 5,
+  drafts: 5,
+  starts: 5,
+  origins: 5,
 });
 
 /** The file of an environment. */
@@ -29,8 +35,11 @@ export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
   runnable: 0x08,
   blobs: 0,
   media: 0,
+  drafts: 0x08,
   erasures: 0x08,
   dataKeys: 0x08,
+  starts: 0x08,
+  origins: 0x08,
   meta: 0x100,
 });
 
@@ -44,8 +53,11 @@ export type TableName =
   | 'runnable'
   | 'blobs'
   | 'media'
+  | 'drafts'
   | 'erasures'
   | 'dataKeys'
+  | 'starts'
+  | 'origins'
   | 'meta';
 
 /** True for the name of one of our tables. */

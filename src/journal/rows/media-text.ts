@@ -88,6 +88,19 @@ export function withMedia(stored: string, find: (address: string) => string): st
   return stored.replace(REFERENCES, (_reference, address: string) => `${FIELD}${find(address)}"`);
 }
 
+/** The stored text with other addresses of its media. */
+export function withMovedMedia(stored: string, moved: (address: string) => string): string {
+  if (!stored.includes(REFERENCE)) return stored;
+  return stored.replace(REFERENCES, (_reference, address: string) => `${REFERENCE}${moved(address)}"`);
+}
+
+/** The address of the same medium for another session. Throws an `Error` for a text that is not an address. */
+export function movedAddress(address: string, owner: SessionKey): string {
+  const [, , hash] = ADDRESS.exec(address) ?? [];
+  if (hash === undefined) throw new Error(`${JSON.stringify(address)} is not the address of a medium`);
+  return `${owner}/${hash}`;
+}
+
 function bytesOf(base64: string): Buffer | undefined {
   if (base64.length % 4 !== 0 || !BEGINNING.test(base64)) return undefined;
   const bytes = Buffer.from(base64, 'base64');

@@ -65,7 +65,8 @@ export interface BackupReport {
 
 /** The file name of a result, with the shard and the key of its session. Stores before format 4 name no session. */
 export const RESULT_FILE: RegExp = /^tool_result_(?:(\d+)-(\d+)_)?[0-9a-f]+\.txt$/;
-const CURSOR_FILE = /^[0-9a-f]+\.json$/;
+/** The file name of a webhook's cursor. */
+export const CURSOR_FILE: RegExp = /^[0-9a-f]+\.json$/;
 /** A copy of a shard is made here and then moved to its name. */
 const UNFINISHED_FOLDER = 'unfinished';
 /** Files and folders that a directory may have when a backup is written into it (B5). */

@@ -9,6 +9,7 @@
 import { mkdir } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
+import { settleLayout } from '../layout/change-layout.ts';
 import { openError } from '../lmdb/errors.ts';
 import { readBackupRecord } from './backup-record.ts';
 import {
@@ -23,7 +24,8 @@ import type { EncryptionRecord } from './store-key.ts';
 
 /**
  * The manifest of a data directory. A directory without one becomes a store with `shards` shards, encrypted with
- * `encryption` if that is given. The caller holds the directory's lock. Rejects like `readManifest`, with the errors of `openError` when a store cannot be made, and with
+ * `encryption` if that is given. The caller holds the directory's lock. A change of the shards that was interrupted is
+ * undone or finished. Rejects like `readManifest`, with the errors of `openError` when a store cannot be made, and with
  * `ConfigError` for the directory of a backup.
  */
 export async function openManifest(
@@ -33,7 +35,7 @@ export async function openManifest(
 ): Promise<StoreManifest> {
   const known = await readManifest(directory);
   const begun = await readBegunManifest(directory);
-  if (known !== undefined && begun === undefined) return known;
+  if (known !== undefined && begun === undefined) return settled(directory, known);
   if ((await readBackupRecord(directory)) !== undefined) {
     throw new ConfigError(`${directory} is a backup: \`troupe restore ${directory} DIR\` makes a store of it`, {
       data: { path: directory },
@@ -41,6 +43,16 @@ export async function openManifest(
   }
   try {
     return await writeManifest(directory, known?.shards ?? (await createShards(directory, shards)), encryption);
+  } catch (error) {
+    throw await openError(directory, directory, error);
+  }
+}
+
+/** The manifest of a store once an interrupted change of its shards is undone or finished, and its shards are checked. */
+async function settled(directory: string, known: StoreManifest): Promise<StoreManifest> {
+  try {
+    const manifest = await settleLayout(directory, known);
+    return manifest === known ? known : ((await readManifest(directory)) ?? manifest);
   } catch (error) {
     throw await openError(directory, directory, error);
   }

@@ -1,14 +1,14 @@
 /**
- * `manifest.json` of a data directory: the facts needed before a shard of the directory is opened. It is written when the
- * directory is made, and again when the master key of an encrypted store is replaced. The number of shards never changes,
- * because it determines the shard of each tree.
+ * `manifest.json` of a data directory: the facts needed before a shard of the directory is opened. It is written when
+ * the directory is made, when the master key of an encrypted store is replaced, and when its sessions move to another
+ * number of shards (`layout/change-layout.ts`): the number determines the shard of each tree.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SHARDS_MAX } from '../../base/bounds.ts';
-import { StoreCorruptError, StoreVersionError } from '../../base/errors.ts';
+import { ConfigError, StoreCorruptError, StoreVersionError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
 import { CORRUPT_HINT } from '../lmdb/errors.ts';
@@ -16,8 +16,15 @@ import { DATA_FILE } from '../lmdb/tables.ts';
 import { putFile, syncDirectory } from './durable-file.ts';
 import type { EncryptionRecord } from './store-key.ts';
 
-/** Version of the data directory's layout; a higher one is not opened. */
+/** Version of a settled data directory. */
 export const MANIFEST_FORMAT = 1;
+/**
+ * Version of a data directory whose new shards are whole, but not in place yet. A build that does not know how to put
+ * them there refuses it.
+ */
+export const MOVING_FORMAT = 2;
+/** A higher version is not opened. */
+const FORMAT_MAX = MOVING_FORMAT;
 
 const MANIFEST_FILE = 'manifest.json';
 /** The file that stands in for the manifest until the store is created; see `store/birth.ts`. */
@@ -27,15 +34,15 @@ const SHARD_PREFIX = 'shard-';
 
 /** The contents of the manifest. */
 export interface StoreManifest {
-  readonly format: number;
-  /** Number of shards the directory was made with. */
+  /** `MOVING_FORMAT`: the shards must be put in place before any of them is opened. */
+  readonly format: typeof MANIFEST_FORMAT | typeof MOVING_FORMAT;
   readonly shards: number;
   /** Missing: the store is not encrypted. */
   readonly encryption?: EncryptionRecord | undefined;
 }
 
 const manifestSchema = z.object({
-  format: z.literal(MANIFEST_FORMAT),
+  format: z.union([z.literal(MANIFEST_FORMAT), z.literal(MOVING_FORMAT)]),
   shards: z.number().int().min(1).max(SHARDS_MAX),
   encryption: z.object({ keyId: z.string() }).optional(),
 });
@@ -47,8 +54,9 @@ export function shardDirectory(directory: string, shard: number): string {
 
 /**
  * The manifest of a data directory. `undefined` for a new directory: there is neither a manifest nor a shard, or the
- * creation of the store has not ended. Rejects with `StoreCorruptError` (the manifest is unreadable, or does not match
- * the shards that exist) and `StoreVersionError` (newer). Writes nothing.
+ * creation of the store has not ended. The shards of a manifest with `MOVING_FORMAT` are not checked. Rejects with
+ * `StoreCorruptError` (the manifest is unreadable, or does not match the shards that exist) and `StoreVersionError`
+ * (newer). Writes nothing.
  */
 export async function readManifest(directory: string): Promise<StoreManifest | undefined> {
   const path = join(directory, MANIFEST_FILE);
@@ -60,6 +68,7 @@ export async function readManifest(directory: string): Promise<StoreManifest | u
     }
     return undefined;
   }
+  if (manifest.format === MOVING_FORMAT) return manifest;
   for (let shard = 0; shard < manifest.shards; shard += 1) {
     if (!(await exists(join(shardDirectory(directory, shard), DATA_FILE)))) {
       throw corrupt(
@@ -72,6 +81,20 @@ export async function readManifest(directory: string): Promise<StoreManifest | u
   if (extra !== undefined)
     throw corrupt(path, `the manifest names ${manifest.shards} shards, but ${SHARD_PREFIX}${extra} exists`);
   return manifest;
+}
+
+/**
+ * The manifest of a store whose shards are in place. Rejects like `readManifest`, and with `ConfigError` for a store
+ * that must be opened by a runtime first.
+ */
+export async function readSettledManifest(directory: string): Promise<StoreManifest | undefined> {
+  const manifest = await readManifest(directory);
+  if (manifest?.format !== MOVING_FORMAT) return manifest;
+  throw new ConfigError(
+    `the number of session threads of ${directory} was being changed when its process ended: open the store with ` +
+      'a runtime once, which finishes the change',
+    { data: { path: directory } },
+  );
 }
 
 /**
@@ -108,10 +131,12 @@ export async function writeManifest(
   return manifest;
 }
 
-/** Names another master key in the manifest, durably, once it wraps all data keys. */
-export async function writeKeyId(directory: string, encryption: EncryptionRecord): Promise<void> {
-  const manifest = await readManifest(directory);
-  if (manifest !== undefined) await put(join(directory, MANIFEST_FILE), { ...manifest, encryption });
+/** Replaces facts of a store's manifest, durably and in one step. The other facts stay. */
+export async function replaceManifest(directory: string, facts: Partial<StoreManifest>): Promise<StoreManifest> {
+  const known = await readManifest(directory);
+  const manifest = manifestSchema.parse({ ...known, ...facts });
+  await put(join(directory, MANIFEST_FILE), manifest);
+  return manifest;
 }
 
 function put(path: string, manifest: StoreManifest): Promise<void> {
@@ -130,10 +155,10 @@ async function readFileOf(path: string): Promise<StoreManifest | undefined> {
   }
   const value = parseJson(path, text);
   const format = isRecord(value) ? value['format'] : undefined;
-  if (typeof format === 'number' && format > MANIFEST_FORMAT) {
+  if (typeof format === 'number' && format > FORMAT_MAX) {
     throw new StoreVersionError(
-      `${path} has format ${format}; this version reads up to ${MANIFEST_FORMAT}. Nothing was written`,
-      { data: { path, found: format, supported: MANIFEST_FORMAT } },
+      `${path} has format ${format}; this version reads up to ${FORMAT_MAX}. Nothing was written`,
+      { data: { path, found: format, supported: FORMAT_MAX } },
     );
   }
   const parsed = manifestSchema.safeParse(value);
@@ -150,7 +175,7 @@ function parseJson(path: string, text: string): unknown {
 }
 
 /** The numbers of the shards whose directories exist. */
-async function shardNumbers(directory: string): Promise<readonly number[]> {
+export async function shardNumbers(directory: string): Promise<readonly number[]> {
   let names: readonly string[];
   try {
     names = await readdir(directory);

@@ -152,6 +152,8 @@ async function checkedSessions(
       sessions += known.length;
       for (const key of [...known.map(([, each]) => each), ...found.contents.index.erasures.keys()]) {
         owners.add(`${shard}-${key}`);
+        const origin = found.contents.index.origins.get(key);
+        if (origin !== undefined) owners.add(origin);
       }
     }
     return { sessions, owners };

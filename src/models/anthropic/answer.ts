@@ -20,16 +20,16 @@ export interface AnswerReading {
 }
 
 /**
- * Reads the answer of a call and passes its deltas to `context.onDelta`. Rejects with `ModelError` when the stream is
+ * Reads the answer of a call, and passes its deltas and tokens to `context`. Rejects with `ModelError` when the stream is
  * broken or ends too soon. Rejects with the platform's error when the connection fails. Never resolves with part of an
  * answer.
  */
 export async function readAnswer(
   response: Response,
-  context: Pick<GenerateContext, 'onDelta'>,
+  context: Pick<GenerateContext, 'onDelta' | 'onUsage'>,
   reading: AnswerReading,
 ): Promise<ModelResponse> {
-  const assembly = new ResponseAssembly(context.onDelta);
+  const assembly = new ResponseAssembly(context.onDelta, context.onUsage);
   reading.answer = assembly;
   const parser = new EventStreamParser((name, data) => assembly.accept(name, data));
   const take = (chunk: Uint8Array): void => {

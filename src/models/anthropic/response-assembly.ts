@@ -53,6 +53,7 @@ const EVENTS: ReadonlySet<string> = new Set([
 /** Assembles one answer. `accept` throws `ModelError`; the assembly is unusable after that. */
 export class ResponseAssembly {
   readonly #onDelta: (delta: ModelDelta) => void;
+  readonly #onUsage: ((usage: Usage) => void) | undefined;
   readonly #content: ContentBlock[] = [];
   /** The newest value of each member of the usage. */
   readonly #usage: Record<string, unknown> = {};
@@ -67,8 +68,9 @@ export class ResponseAssembly {
   #stopReason: string | undefined;
   #finished = false;
 
-  constructor(onDelta: (delta: ModelDelta) => void) {
+  constructor(onDelta: (delta: ModelDelta) => void, onUsage?: (usage: Usage) => void) {
     this.#onDelta = onDelta;
+    this.#onUsage = onUsage;
   }
 
   /** True once the answer is complete. */
@@ -283,6 +285,7 @@ export class ResponseAssembly {
   #count(usage: unknown): void {
     if (!isRecord(usage)) return;
     for (const [key, value] of Object.entries(usage)) if (isUsageValue(value)) this.#usage[key] = value;
+    this.#onUsage?.(readUsage(this.#usage));
   }
 
   #finish(): void {

@@ -33,7 +33,7 @@ export function shareOfLimits(
     if (limit === undefined) continue;
     if (limit < count) {
       const name = `${option}.${key}`;
-      const expected = `must be at least the number of session threads the store was made with, ${count}`;
+      const expected = `must be at least the number of session threads, ${count}`;
       throw new ConfigError(`option ${JSON.stringify(name)}: ${expected}; got number ${limit}`, {
         data: { key: name },
       });

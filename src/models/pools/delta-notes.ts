@@ -10,16 +10,17 @@
  */
 import { DELTAS_OF_NOTE_MAX } from '../../base/bounds.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
-import type { ModelPoolListener, StreamedDelta } from '../pool.ts';
+import type { ModelPoolListener, StreamDraft, StreamedDelta } from '../pool.ts';
 import type { ModelDelta } from '../provider.ts';
 
 /**
- * Four values for each delta: the id of its call, its type, its text, and its `before` (see `StreamedDelta`). A flat
- * list is cloned faster than objects.
+ * Four values for each delta: the id of its call, its type, its text, and its `before` (see `StreamedDelta`). A draft has
+ * the type `draft`, and the draft is in the place of `before`. A flat list is cloned faster than objects.
  */
 export type DeltaNote = readonly unknown[];
 
 const VALUES_OF_DELTA = 4;
+const DRAFT = 'draft';
 
 /** Reports deltas to the far side of `endpoint`, which reads them with `readDeltas`. */
 export function deltaNotes(endpoint: Endpoint): ModelPoolListener['delta'] {
@@ -33,9 +34,10 @@ export function deltaNotes(endpoint: Endpoint): ModelPoolListener['delta'] {
     endpoint.hasten();
     return note;
   };
-  return (id, _session, { type, text, before }) => {
+  return (id, _session, { type, text, before, draft }) => {
     open ??= opened();
-    open.push(id, type, text, before);
+    if (draft === undefined) open.push(id, type, text, before);
+    else open.push(id, DRAFT, text, draft);
     if (open.length >= DELTAS_OF_NOTE_MAX * VALUES_OF_DELTA) open = undefined;
   };
 }
@@ -43,8 +45,13 @@ export function deltaNotes(endpoint: Endpoint): ModelPoolListener['delta'] {
 /** Passes the deltas of a note to `take`, in order. */
 export function readDeltas(note: DeltaNote, take: (id: number, delta: StreamedDelta) => void): void {
   for (let at = 0; at < note.length; at += VALUES_OF_DELTA) {
-    const type = note[at + 1] as ModelDelta['type'];
+    const kind = note[at + 1] as ModelDelta['type'] | typeof DRAFT;
     const text = note[at + 2] as string;
+    if (kind === DRAFT) {
+      take(note[at] as number, { type: 'text', text, draft: note[at + 3] as StreamDraft });
+      continue;
+    }
+    const type = kind;
     const before = note[at + 3] as StreamedDelta['before'];
     take(note[at] as number, before === undefined ? { type, text } : { type, text, before });
   }

@@ -14,11 +14,14 @@
  * - P6 A call keeps what it has streamed until it completes, whether its deltas are wanted or not.
  * - P7 A malformed delta fails its call and aborts the call's signal. `onDelta` itself never throws.
  * - P8 At most `CALLS_STARTED_MAX` calls are passed to the provider in one tick, so that answers are read between them.
+ * - P9 A call that streams reports what is new for its draft every `DRAFT_INTERVAL_MS`; what is new at its failure is
+ *   part of the completion. So all drafts of a call together are the beginning of its text, each piece once.
  */
 import {
   CALLS_STARTED_MAX,
   DELTA_CHARACTERS_MAX,
   DELTA_COALESCE_MS,
+  DRAFT_INTERVAL_MS,
   ERROR_TEXT_CHARACTERS_MAX,
 } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Soon } from '../../base/clock.ts';
@@ -34,6 +37,7 @@ import { modelErrorOf } from '../model-error.ts';
 import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener, StreamedDelta } from '../pool.ts';
 import type { ModelDelta, ModelProvider, ModelRequest } from '../provider.ts';
 import { ContextMirror } from './context-mirror.ts';
+import { type DraftedPart, nextDraft } from './stream-drafts.ts';
 import { StreamedText } from './streamed-text.ts';
 
 /** A call in flight. */
@@ -56,6 +60,8 @@ interface Running {
   readonly streamed: StreamedText;
   /** True once a piece has been added to `streamed`. Pieces that are still in `deltas` do not count. */
   hasStreamed: boolean;
+  /** The part of its text and tokens that its drafts have. */
+  readonly drafted: DraftedPart;
 }
 
 /**
@@ -84,6 +90,8 @@ class InPlacePool implements ModelPool {
   /** Calls that have unreported deltas. */
   readonly #talking = new Set<Running>();
   #deltaTimer: unknown;
+  /** The timer of the next drafts (P9). It begins with the first piece of a call. */
+  #draftTimer: unknown;
   #completions: ModelCompletion[] = [];
   #isReporting = false;
   #closed = false;
@@ -113,6 +121,7 @@ class InPlacePool implements ModelPool {
       deltaLength: 0,
       streamed: new StreamedText(this.#streamedSum),
       hasStreamed: false,
+      drafted: { characters: 0, isCut: false, usage: undefined, isUsageNew: false },
     };
     this.#running.set(call.id, running);
     if (this.#closed) {
@@ -176,7 +185,12 @@ class InPlacePool implements ModelPool {
 
   #start(running: Running, request: ModelRequest): void {
     const onDelta = (delta: unknown): void => this.#take(running, delta);
-    const context = withSignal({ onDelta, session: running.session }, running.abort);
+    const onUsage = (usage: unknown): void => {
+      running.drafted.usage = usage;
+      running.drafted.isUsageNew = true;
+      this.#draftLater();
+    };
+    const context = withSignal({ onDelta, onUsage, session: running.session }, running.abort);
     try {
       const messages = withNewestMarks(request.messages, CACHE_MARKS_MAX);
       const sent = messages === request.messages ? request : { ...request, messages };
@@ -214,11 +228,13 @@ class InPlacePool implements ModelPool {
   #fail(running: Running, error: unknown): void {
     if (running.isOver) return;
     const stack = faultStack(error);
+    const unreported = (running.deltas ?? []).map(({ type, texts }) => ({ type, text: texts.join('') }));
+    const lost = nextDraft(running.streamed, running.drafted, unreported);
     this.#complete(running, {
       id: running.id,
       error: errorShape(error),
       ms: this.#elapsedMs(running),
-      ...defined({ stack }),
+      ...defined({ stack, lost }),
     });
   }
 
@@ -232,14 +248,36 @@ class InPlacePool implements ModelPool {
     this.#running.delete(running.id);
     if (running.deadline !== undefined) this.#deadlines.remove(running.deadline);
     this.#completions.push(completion);
-    if (this.#running.size === 0 && this.#deltaTimer !== undefined) {
-      // The tick of the completion reports the remaining deltas (P3), so no timer is left (P5).
-      this.#clock.clearTimer(this.#deltaTimer);
-      this.#deltaTimer = undefined;
-    }
+    if (this.#running.size === 0) this.#clearTimers();
     if (this.#isReporting) return;
     this.#isReporting = true;
     this.#soon(this.#report);
+  }
+
+  /** The tick of the completion reports the remaining deltas (P3), so no timer is left (P5). */
+  #clearTimers(): void {
+    if (this.#deltaTimer !== undefined) this.#clock.clearTimer(this.#deltaTimer);
+    if (this.#draftTimer !== undefined) this.#clock.clearTimer(this.#draftTimer);
+    this.#deltaTimer = undefined;
+    this.#draftTimer = undefined;
+  }
+
+  #draftLater(): void {
+    this.#draftTimer ??= this.#clock.setTimer(() => {
+      this.#draftTimer = undefined;
+      this.#reportDrafts();
+    }, DRAFT_INTERVAL_MS);
+  }
+
+  /** One timer serves all calls. A call that began a moment ago waits for the next time. */
+  #reportDrafts(): void {
+    const now = this.#clock.monotonic();
+    for (const running of [...this.#running.values()]) {
+      if (now - running.startedMs < DRAFT_INTERVAL_MS) continue;
+      const draft = nextDraft(running.streamed, running.drafted);
+      if (draft !== undefined) this.#listener.delta(running.id, running.session, { type: 'text', text: '', draft });
+    }
+    if (this.#running.size > 0) this.#draftLater();
   }
 
   #report = (): void => {
@@ -260,6 +298,7 @@ class InPlacePool implements ModelPool {
   }
 
   #gather(running: Running, delta: ModelDelta): void {
+    this.#draftLater();
     if (!running.wantsDeltas) {
       running.hasStreamed = true;
       running.streamed.add(delta.type, delta.text);

@@ -49,6 +49,28 @@ export class StreamedText {
     return this.#runs.map(({ type, text }) => ({ type, text: text.toString() }));
   }
 
+  /** UTF-16 units of the text so far. */
+  get characters(): number {
+    return this.#characters;
+  }
+
+  /** True if the text was dropped. */
+  get isDropped(): boolean {
+    return this.#isDropped;
+  }
+
+  /** The text from one unit up to another, neighbours of one type joined. */
+  piecesBetween(start: number, end: number): readonly ModelDelta[] {
+    const found: ModelDelta[] = [];
+    let before = 0;
+    for (const { type, text } of this.#runs) {
+      const [from, to] = [Math.max(0, start - before), Math.min(text.length, end - before)];
+      if (from < to) found.push({ type, text: text.slice(from, to) });
+      before += text.length;
+    }
+    return found;
+  }
+
   /** Drops the text: the call has ended, or a bound was exceeded (S2). */
   drop(): void {
     this.#sum.characters -= this.#characters;

@@ -82,6 +82,8 @@ async function generate(
   if (isReplyError(reply)) throw errorOf(reply);
   const response = responseOf(reply, request, { session: context.session, call }, signature);
   paused.note(request, response);
+  // The API also reports the input when an answer begins, and the output at its end.
+  context.onUsage?.({ ...response.usage, output_tokens: 0 });
   for (const { type, text } of response.content.flatMap(wordsOf)) {
     if (pieceMs > 0) await wait(clock, pieceMs, context.signal);
     context.onDelta({ type, text });

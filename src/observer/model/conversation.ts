@@ -10,7 +10,9 @@
  *     ends.
  *  C4 A message removed by an edit is removed here. A message that another branch or a summary hides stays, marked as
  *     not shown to the model.
+ *  C5 A lost answer is shown until its model answers again, streams again, or the next half-step begins.
  */
+import type { AnswerDraft, LossReason } from '../../base/answer-draft.ts';
 import type { Message, Pending } from '../../base/messages.ts';
 import { MESSAGES_MAX, PENDING_MAX, STREAMED_CHARACTERS_MAX } from '../bounds.ts';
 import { type ObservedEvent, readQuestion, type WaitingCall } from '../wire.ts';
@@ -19,6 +21,8 @@ import { type ObservedEvent, readQuestion, type WaitingCall } from '../wire.ts';
 export interface StreamedAnswer {
   readonly text: string;
   readonly thinking: string;
+  /** Why the answer will not be completed; missing while it is being written. */
+  readonly lost?: LossReason;
 }
 
 const NOTHING_STREAMED: StreamedAnswer = Object.freeze({ text: '', thinking: '' });
@@ -100,6 +104,12 @@ export class Conversation {
   /** Notes that the log has nothing before the first message here. */
   setBegun(): void {
     this.#hasEarlier = false;
+    this.#version += 1;
+  }
+
+  /** Shows the draft that the session has now. */
+  setDraft({ text, thinking = '', lost }: AnswerDraft): void {
+    this.#streamed = lost === undefined ? { text, thinking } : { text, thinking, lost };
     this.#version += 1;
   }
 
@@ -219,13 +229,22 @@ export class Conversation {
       case 'pending.removed':
         return this.#pending.delete(event.pendingId);
       case 'text.delta':
-        return this.#stream({ text: this.#streamed.text + event.text, thinking: this.#streamed.thinking });
+        return this.#stream({ text: this.#written.text + event.text, thinking: this.#written.thinking });
       case 'thinking.delta':
-        return this.#stream({ text: this.#streamed.text, thinking: this.#streamed.thinking + event.text });
+        return this.#stream({ text: this.#written.text, thinking: this.#written.thinking + event.text });
+      case 'llm.lost':
+        if (event.text === '' && event.thinking === undefined) return false;
+        this.#streamed = { text: event.text, thinking: event.thinking ?? '', lost: event.reason };
+        return true;
+      case 'session.state':
+        if (event.state !== 'awaiting' || event.phase !== undefined) return false;
+        this.#streamed = NOTHING_STREAMED;
+        return true;
       case 'llm.retry':
       case 'turn.finished':
       case 'turn.failed':
-        this.#streamed = NOTHING_STREAMED;
+        // A lost answer stays: it is why the call is made again, or what the turn leaves behind.
+        this.#streamed = this.#streamed.lost === undefined ? NOTHING_STREAMED : this.#streamed;
         return true;
       default:
         return false;
@@ -241,6 +260,11 @@ export class Conversation {
     }
     this.#messages.push(message);
     this.#trim();
+  }
+
+  /** The answer that is being written. The text of a lost answer is not its beginning. */
+  get #written(): StreamedAnswer {
+    return this.#streamed.lost === undefined ? this.#streamed : NOTHING_STREAMED;
   }
 
   #stream(streamed: StreamedAnswer): boolean {

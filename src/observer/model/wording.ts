@@ -1,5 +1,6 @@
 /** Formats figures, times and states. Pure. */
 
+import type { LossReason } from '../../base/answer-draft.ts';
 import type { SessionNode } from './session-tree.ts';
 import { durationText } from './time-scale.ts';
 
@@ -17,6 +18,13 @@ export type Mark =
   | 'stopped'
   | 'ended'
   | 'failed';
+
+/** The remark about a part of an answer that was lost. The model is not shown such a part. */
+export const LOST_WORDS: Readonly<Record<LossReason, string>> = {
+  restart: 'partial: cut off by a restart',
+  cancelled: 'partial: interrupted',
+  failed: 'partial: the call failed',
+};
 
 /** The word of each mark, and its meaning. */
 export const MARK_WORDS: Readonly<Record<Mark, { readonly word: string; readonly meaning: string }>> = {

@@ -113,6 +113,8 @@ export class ChosenSession {
       this.timeLine.setLiveAfter(detail.seq);
       await this.#readTail(viewport.at(-1)?.seq ?? 0);
       if (this.#isClosed) return;
+      // The stream begins with the whole text of an answer that is being written.
+      if (detail.draft?.lost !== undefined) this.conversation.setDraft(detail.draft);
       this.#parts.onDetail(detail);
       this.version.value += 1;
       this.status.value = { kind: 'ready' };

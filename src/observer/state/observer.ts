@@ -324,6 +324,8 @@ export class Observer {
         // An outdated figure is worse than none.
         this.#metrics.clear();
         this.figures.value = undefined;
+        // A token of one tenant may not read the counters, so nothing else says that calls may wait.
+        if (this.waiting.page.value === undefined) this.waiting.changed();
       },
     );
   }

@@ -3,9 +3,9 @@ import type { JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Message } from '../../base/messages.ts';
 import { TEXT_CHARACTERS_MAX } from '../bounds.ts';
-import type { Conversation } from '../model/conversation.ts';
+import type { Conversation, StreamedAnswer } from '../model/conversation.ts';
 import { type MessageView, type ViewMode, viewMessage, viewPending } from '../model/message-view.ts';
-import { clockText, countOf } from '../model/wording.ts';
+import { clockText, countOf, LOST_WORDS } from '../model/wording.ts';
 import type { ChosenSession } from '../state/chosen-session.ts';
 import type { Observer } from '../state/observer.ts';
 import type { Preferences } from '../state/preferences.ts';
@@ -69,10 +69,12 @@ export function ConversationView(props: {
             <TalkItem
               key="thinking"
               view={{ ...STREAMED, speaker: 'thought', title: 'thinking', body: streamed.thinking }}
-              isWritten
+              flag={flagOf(streamed)}
             />
           ) : null}
-          {streamed.text !== '' ? <TalkItem key="text" view={{ ...STREAMED, body: streamed.text }} isWritten /> : null}
+          {streamed.text !== '' ? (
+            <TalkItem key="text" view={{ ...STREAMED, body: streamed.text }} flag={flagOf(streamed)} />
+          ) : null}
           {waiting.map(({ entry, view }) => (
             <TalkItem
               key={`entry ${entry.id}`}
@@ -108,6 +110,11 @@ const STREAMED: MessageView = {
   isFailed: false,
   isPending: false,
 };
+
+/** The remark about an answer that has no message. */
+function flagOf({ lost }: StreamedAnswer): string {
+  return lost === undefined ? 'being written' : LOST_WORDS[lost];
+}
 
 /** Messages as they were last drawn. An unchanged message is not compared again while an answer streams. */
 type DrawnMessages = WeakMap<
@@ -149,10 +156,11 @@ function itemOf(message: Message, mode: ViewMode, isEvicted: boolean): JSX.Eleme
 function TalkItem(props: {
   readonly view: MessageView;
   readonly isEvicted?: boolean;
-  readonly isWritten?: boolean;
+  /** A remark about a message that is no message of the log. */
+  readonly flag?: string;
   readonly onRecall?: (() => void) | undefined;
 }): JSX.Element {
-  const { view, isEvicted = false, isWritten = false, onRecall } = props;
+  const { view, isEvicted = false, flag, onRecall } = props;
   const [isWhole, setWhole] = useState(false);
   const isCut = !isWhole && view.body.length > TEXT_CHARACTERS_MAX;
   const body = isCut ? view.body.slice(0, TEXT_CHARACTERS_MAX) : view.body;
@@ -171,7 +179,7 @@ function TalkItem(props: {
             waits
           </span>
         ) : null}
-        {isWritten ? <span class="said-flag is-written">being written</span> : null}
+        {flag === undefined ? null : <span class="said-flag is-written">{flag}</span>}
       </div>
       <div class="said-body">
         <div class={view.isCode ? 'said-text is-code' : 'said-text'}>{body}</div>

@@ -135,6 +135,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       catalog,
       settings,
       limits,
+      retention: plan.retention,
       durability: plan.durability,
       clock,
       random: surroundings.random,
@@ -178,7 +179,7 @@ function resultStoreOf(
     isSynced: directory !== undefined && durability !== 'os',
     ownerOf: (session) => {
       const key = journal.keyOf(session);
-      return key === undefined ? undefined : resultOwner(index, key);
+      return key === undefined ? undefined : resultOwner(journal, index, key);
     },
     ...resultKeys(index, journal),
     ...defined({ disk }),

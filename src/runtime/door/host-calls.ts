@@ -1,4 +1,6 @@
 /** Requests of a shard to its host. Runs on the shard's thread. */
+import { defined } from '../../base/defined.ts';
+import type { Usage } from '../../base/messages.ts';
 import { checkResponse } from '../../models/anthropic/response-check.ts';
 import type { GenerateContext, ModelDelta, ModelProvider, ModelResponse } from '../../models/provider.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
@@ -31,19 +33,23 @@ export function hostCalls({
  */
 export function hostProviders(endpoint: Endpoint): (key: string, name: string) => ModelProvider {
   const { ask } = hostOver(endpoint);
-  const calls = new Map<number, GenerateContext['onDelta']>();
+  const calls = new Map<number, Pick<GenerateContext, 'onDelta' | 'onUsage'>>();
   let lastId = 0;
   endpoint.handle('model.delta', (note) => {
     const { id, delta } = note as { readonly id: number; readonly delta: ModelDelta };
-    calls.get(id)?.(delta);
+    calls.get(id)?.onDelta(delta);
+  });
+  endpoint.handle('model.usage', (note) => {
+    const { id, usage } = note as { readonly id: number; readonly usage: Usage };
+    calls.get(id)?.onUsage?.(usage);
   });
   return (key, name) => ({
     name,
-    async generate(request, { session, signal, onDelta }): Promise<ModelResponse> {
+    async generate(request, { session, signal, onDelta, onUsage }): Promise<ModelResponse> {
       lastId += 1;
       const id = lastId;
       const onAbort = (): void => endpoint.notify('host.abortModel', { id });
-      calls.set(id, onDelta);
+      calls.set(id, { onDelta, ...defined({ onUsage }) });
       signal.addEventListener('abort', onAbort, { once: true });
       try {
         return checkResponse(await ask('host.generate', { id, provider: key, session, request }));

@@ -3,7 +3,7 @@ import type { SessionActor } from '../../../actors/session-actor.ts';
 import { DEAD_LETTER_SCAN_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { TroupeError } from '../../base/errors.ts';
-import { isInTree } from '../../base/ids.ts';
+import { isInTree, isOfTenant, tenantPrefix } from '../../base/ids.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import { withContent } from '../../session/rules/waiting-content.ts';
 import { type DeadLetter, type DeadLetterSummary, letterSummary, publicLetter } from '../../session/state/letters.ts';
@@ -86,16 +86,21 @@ type Named = readonly (readonly [string, SessionKey])[];
 /**
  * The session with which a page begins: where the page before ended if that is wanted, or the root of the wanted tree.
  */
-function first(shard: Shard, { after, session }: Request): Named {
+function first(shard: Shard, { after, session, tenant }: Request): Named {
   const isWanted = after !== undefined && (session === undefined || isInTree(after.session, session));
   const id = isWanted ? after.session : session;
-  const key = id === undefined ? undefined : shard.parts.journal.keyOf(id);
+  const key = id === undefined || !isOfTenant(tenant, id) ? undefined : shard.parts.journal.keyOf(id);
   return id === undefined || key === undefined ? [] : [[id, key]];
 }
 
-/** The next sessions by id; in a tree only the descendants of its root, whose ids begin with the root's. */
-function namesBehind(shard: Shard, { session }: Request, after: string | undefined): Named {
-  const prefix = session === undefined ? undefined : `${session}:`;
+/**
+ * The next sessions by id: of the tenant if there is one, and in a tree only the descendants of its root, whose ids begin
+ * with the root's.
+ */
+function namesBehind(shard: Shard, { session, tenant }: Request, after: string | undefined): Named {
+  if (session !== undefined && !isOfTenant(tenant, session)) return [];
+  const ofTenant = tenant === undefined ? undefined : tenantPrefix(tenant);
+  const prefix = session === undefined ? ofTenant : `${session}:`;
   // The root of the tree comes before the prefix of its descendants.
   const behind = after === session ? undefined : after;
   return shard.parts.journal.names({ limit: SLICE, ...defined({ after: behind, prefix }) });

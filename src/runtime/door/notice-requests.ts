@@ -1,6 +1,7 @@
 /** Answers the methods `notices.…`, from the log: the notices that a follower on the host missed or could not hold. */
 import { NOTICE_SCAN_SESSIONS, NOTICES_PAGE_BYTES_MAX, NOTICES_PAGE_MAX } from '../../base/bounds.ts';
 import { StoreCorruptError } from '../../base/errors.ts';
+import { shardOf } from '../../base/ids.ts';
 import { charactersOfContent } from '../../events/reading/event-buffer.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import { isWanted, type Notice } from '../../session/rules/notices.ts';
@@ -19,7 +20,7 @@ export function noticeRequests(door: ShardDoor): HandlersOf<'notices'> {
   };
 }
 
-function scan(shard: Shard, { after, wish }: NoticeScanRequest): NoticeScan {
+function scan(shard: Shard, { after, former = [], wish }: NoticeScanRequest): NoticeScan {
   const { journal, isolated } = shard.parts;
   const { opened } = shard.notices;
   if (after === undefined) return { found: [], end: opened, isLast: false, opened };
@@ -29,19 +30,27 @@ function scan(shard: Shard, { after, wish }: NoticeScanRequest): NoticeScan {
     const session = journal.nameOf(key);
     // A session that needs more memory than its thread has must not be read.
     if (session === undefined || isolated.errorOf(key, session) !== undefined) continue;
+    const known = Math.max(after, ...former.map((positions) => positions[shardOf(session, positions.length)] ?? 0));
     try {
+      // Most sessions that were moved from another layout have nothing after it, and need not be folded.
+      if (known > after && isEmpty(journal.read(key, known))) continue;
       let range: { readonly first: number; readonly last: number } | undefined;
-      for (const { notice, position } of noticesOf(shard, session, key, (known) => known <= after)) {
+      for (const { notice, position } of noticesOf(shard, session, key, (position) => position <= known)) {
         if (position > end) break;
-        if (position > after && isWanted(notice, wish)) range = { first: range?.first ?? notice.seq, last: notice.seq };
+        if (position > known && isWanted(notice, wish)) range = { first: range?.first ?? notice.seq, last: notice.seq };
       }
-      if (range !== undefined) found.push({ session, key, ...range });
+      if (range !== undefined) found.push({ session, key, origin: journal.originOf(key), ...range });
     } catch (error) {
       // The damage is reported when the session is loaded. The other sessions are still scanned.
       if (!(error instanceof StoreCorruptError)) throw error;
     }
   }
   return { found, end, isLast: end >= journal.end(), opened };
+}
+
+function isEmpty(entries: Iterable<unknown>): boolean {
+  for (const _entry of entries) return false;
+  return true;
 }
 
 function page(shard: Shard, { session, key, after, until, wish }: NoticePageRequest): readonly Notice[] {

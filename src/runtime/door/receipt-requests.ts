@@ -2,9 +2,9 @@
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { TroupeError } from '../../base/errors.ts';
 import { entryAtWork } from '../../session/rules/mailbox.ts';
-import { emptyState, type ReceiptState } from '../../session/state/state.ts';
+import type { ReceiptState } from '../../session/state/state.ts';
 import type { HandlersOf, WantedReceipt } from '../protocol/protocol.ts';
-import { foldLog } from '../reading/session-reader.ts';
+import { foldWhole } from '../reading/session-reader.ts';
 import type { Shard } from '../shard/shard.ts';
 import type { ShardDoor } from './shard-door.ts';
 
@@ -57,9 +57,11 @@ function pendingIdOf({ key, state }: SessionActor, wanted: WantedReceipt): numbe
 function acceptedSeq(shard: Shard, actor: SessionActor, pendingId: number): number {
   for (const { id, seq } of actor.state.keys.values()) if (id === pendingId) return seq;
   let found = 0;
-  foldLog(shard.parts.journal, actor.key, emptyState(actor.id), 0, {
-    event: (body, seq) => {
-      if (body.type === 'pending.created' && body.pending.id === pendingId) found = seq;
+  foldWhole(shard.parts.journal, actor, {
+    observer: {
+      event: (body, seq) => {
+        if (body.type === 'pending.created' && body.pending.id === pendingId) found = seq;
+      },
     },
   });
   return found;
@@ -70,9 +72,11 @@ export function receiptOf(shard: Shard, actor: SessionActor, pendingId: number):
   const known = actor.state.receipts.get(pendingId);
   if (known !== undefined || pendingId >= actor.state.nextPendingId) return known;
   let found: ReceiptState | undefined;
-  foldLog(shard.parts.journal, actor.key, emptyState(actor.id), 0, {
-    settled: (id, receipt) => {
-      if (id === pendingId) found = receipt;
+  foldWhole(shard.parts.journal, actor, {
+    observer: {
+      settled: (id, receipt) => {
+        if (id === pendingId) found = receipt;
+      },
     },
   });
   return found;

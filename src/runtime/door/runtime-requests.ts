@@ -2,6 +2,7 @@
 
 import { defined } from '../../base/defined.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { isOfTenant, tenantPrefix } from '../../base/ids.ts';
 import { byOrder, type ListRequest, passes, passesFacts } from '../protocol/list-order.ts';
 import type { HandlersOf, SessionSummary } from '../protocol/protocol.ts';
 import type { Shard } from '../shard/shard.ts';
@@ -66,12 +67,12 @@ function listById(shard: Shard, request: ListRequest): readonly SessionSummary[]
     const page = journal.names({
       limit: LIST_PAGE,
       ...defined({ after }),
-      ...(typeof request.parent === 'string' ? { prefix: `${request.parent}:` } : {}),
+      ...defined({ prefix: prefixOf(request) }),
     });
     for (const [name, key] of page) {
       after = name;
       const summary = shard.residency.summary(name, key);
-      if (summary === undefined || !passes(summary, request)) continue;
+      if (summary === undefined || !isOfTenant(request.tenant, name) || !passes(summary, request)) continue;
       found.push(summary);
       if (found.length >= request.limit) return found;
     }
@@ -79,15 +80,22 @@ function listById(shard: Shard, request: ListRequest): readonly SessionSummary[]
   }
 }
 
+/** The beginning of the ids that a list can have; undefined: any. */
+function prefixOf({ parent, tenant }: ListRequest): string | undefined {
+  if (typeof parent === 'string') return `${parent}:`;
+  return tenant === undefined ? undefined : tenantPrefix(tenant);
+}
+
 /** The sessions by their last change. Only those that the list returns are read. */
 function listNewest(shard: Shard, request: ListRequest): readonly SessionSummary[] {
   const { residency } = shard;
-  const { after, parent, limit } = request;
+  const { after, parent, limit, tenant } = request;
   const compare = byOrder('newest');
   const found: SessionSummary[] = [];
   for (const noted of residency.order.newestFirst()) {
     if (found.length >= limit) break;
     if (after !== undefined && compare(noted, after) <= 0) continue;
+    if (!isOfTenant(tenant, noted.id)) continue;
     if (parent === null && !noted.isRoot) continue;
     if (typeof parent === 'string' && !noted.id.startsWith(`${parent}:`)) continue;
     if (!passesFacts(noted, request)) continue;

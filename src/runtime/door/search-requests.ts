@@ -3,6 +3,7 @@
  * bytes: no session is loaded into memory, and nothing is unpacked or folded here.
  */
 import { SEARCH_PAGE_NAMES } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Handler, HandlersOf, ShardMethods } from '../protocol/protocol.ts';
 import { decodeHead } from '../reading/head.ts';
@@ -15,7 +16,9 @@ export type SearchAnswers = {
 };
 
 /** Handlers that read a journal. They throw `StoreCorruptError` for unreadable data. */
-export function searchAnswers(journal: Pick<Journal, 'stored' | 'keyOf' | 'nameOf' | 'head'>): SearchAnswers {
+export function searchAnswers(
+  journal: Pick<Journal, 'stored' | 'starts' | 'keyOf' | 'nameOf' | 'head'>,
+): SearchAnswers {
   const { stored } = journal;
   return {
     'search.log': ({ from, offset }) => stored.rowsFrom(from, offset),
@@ -28,7 +31,7 @@ export function searchAnswers(journal: Pick<Journal, 'stored' | 'keyOf' | 'nameO
       if (key === undefined) return undefined;
       const head = journal.head(key);
       const base = head === undefined ? undefined : decodeHead(head.data).base;
-      return base === undefined ? { key } : { key, base };
+      return { key, ...defined({ base, start: journal.starts.of(key)?.base }) };
     },
   };
 }

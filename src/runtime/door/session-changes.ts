@@ -2,6 +2,7 @@
  * Answers the methods `session.…` that change a session: messages, decisions, sub-agents, goals, compression, forks.
  * Each answers once the change is durable (A2).
  */
+import { defined } from '../../base/defined.ts';
 import type { Draft } from '../../base/draft.ts';
 import { errorShape } from '../../base/errors.ts';
 import type { CompressAnswer } from '../../session/decide/compression.ts';
@@ -37,7 +38,7 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
       return door.submitIfPresent(request, { type: 'interrupt', ...(reason === undefined ? {} : { reason }) }, false);
     },
     'session.approve': (request) => {
-      const { callId, allow, reason, input } = request;
+      const { callId, allow, reason, input, by } = request;
       return door.submitIfPresent(
         request,
         {
@@ -46,13 +47,14 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
           allow,
           ...(reason === undefined ? {} : { reason }),
           ...(input === undefined ? {} : { input }),
+          ...defined({ by }),
         },
         false,
       );
     },
     'session.answer': (request) => {
-      const { callId, reply } = request;
-      return door.submitIfPresent(request, { type: 'answer', callId, reply }, false);
+      const { callId, reply, by } = request;
+      return door.submitIfPresent(request, { type: 'answer', callId, reply, ...defined({ by }) }, false);
     },
     'session.budget': (request) => {
       const { tokens } = request;

@@ -3,6 +3,7 @@
  * the data it read is durable (A2).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
+import type { AnswerDraft } from '../../base/answer-draft.ts';
 import { defined } from '../../base/defined.ts';
 import { type ErrorShape, errorShape, TroupeError } from '../../base/errors.ts';
 import { addUsage, type Message, NO_USAGE, type Usage } from '../../base/messages.ts';
@@ -27,7 +28,7 @@ import type { ForkedRecord, SessionSnapshot, ShardHandlers, ShardMethods } from 
 import { archivedChunks, chunkMessages } from '../reading/archived-chunks.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import { messagePage, pageByPlace, pendingOf, pendingPage, requestPage } from '../reading/session-pages.ts';
-import { foldLog } from '../reading/session-reader.ts';
+import { foldWhole } from '../reading/session-reader.ts';
 import type { Shard } from '../shard/shard.ts';
 import { type ShardDoor, undefinedAgent } from './shard-door.ts';
 
@@ -62,7 +63,7 @@ export function sessionReads(door: ShardDoor): SessionReads {
       return door.read(
         session,
         (actor) => {
-          const snapshot = snapshotOf(actor.state, clock.now());
+          const snapshot = snapshotOf(actor.state, clock.now(), shard.drafts.of(actor));
           const refusal = shard.life.callWaitOf(session)?.refusal ?? shard.residency.blockOf(actor.state);
           return refusal === undefined ? snapshot : blockedBy(snapshot, refusal);
         },
@@ -236,10 +237,7 @@ function readRequest<T>(door: ShardDoor, request: OfSession, look: (whole: Model
 
 /** Every message that was not removed: the log is folded without evictions and with every branch. */
 function allMessages(shard: Shard, actor: SessionActor): SessionState['messages'] {
-  const state = emptyState(actor.id);
-  state.keepsAll = true;
-  foldLog(shard.parts.journal, actor.key, state, 0);
-  return state.messages;
+  return foldWhole(shard.parts.journal, actor, { keepsAll: true }).messages;
 }
 
 function viewportOf(shard: Shard, actor: SessionActor): readonly LoggedMessage[] {
@@ -247,14 +245,22 @@ function viewportOf(shard: Shard, actor: SessionActor): readonly LoggedMessage[]
   return viewport(actor.state.messages, budget);
 }
 
-function snapshotOf(state: SessionState, now: number): SessionSnapshot {
+/** `draft`: that of a call which the log does not mention. */
+function snapshotOf(state: SessionState, now: number, draft: AnswerDraft | undefined = state.draft): SessionSnapshot {
   // A retry whose time has come counts as an ordinary call.
   const isRetrying = (state.current?.retryAt ?? 0) > now;
   const phase = phaseOf(state, isRetrying);
   return {
     state: state.state,
     status: statusOf(state),
-    ...defined({ phase, blocked: state.blocked, lastOutcome: state.last?.outcome, lastError: state.last?.error }),
+    ...defined({
+      phase,
+      blocked: state.blocked,
+      lastOutcome: state.last?.outcome,
+      lastError: state.last?.error,
+      draft,
+      removed: state.removed,
+    }),
     mailbox: state.mailbox.length,
     seq: state.eventSeq,
     children: [...state.children.values()].map(({ id, name, exited }) => ({

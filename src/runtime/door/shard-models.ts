@@ -19,7 +19,7 @@ import type { ModelProvider, ProviderData } from '../../models/provider.ts';
 import { resolveProvider } from '../../models/resolve.ts';
 import type { Counters } from '../protocol/metrics.ts';
 import type { LogLine, ShardPlan, ShardProvider } from '../protocol/protocol.ts';
-import { troubleLogLine } from '../shard/trouble-log-line.ts';
+import { troubleLogLine } from './trouble-log-line.ts';
 
 /** The surroundings that model calls need. */
 export interface ModelSurroundings {

@@ -1,5 +1,5 @@
 /** Answers `waiting.page`: the calls of a shard's sessions that wait for a person, oldest first. */
-import { isInTree } from '../../base/ids.ts';
+import { isInTree, isOfTenant } from '../../base/ids.ts';
 import { charactersOfContent } from '../../events/reading/event-buffer.ts';
 import { type NumberedWait, queuedCalls } from '../../session/rules/queued-calls.ts';
 import type { HandlersOf, ShardMethods } from '../protocol/protocol.ts';
@@ -24,9 +24,10 @@ export function waitingRequests(door: ShardDoor): HandlersOf<'waiting'> {
 
 /** The calls of a page, and one more if there are more. */
 function page(shard: Shard, request: Request): readonly NumberedWait[] {
-  const { after, limit, bytesMax, session: within } = request;
+  const { after, limit, bytesMax, session: within, tenant } = request;
   const candidates = [...shard.residency.personWaits.all()]
-    .filter(({ session, newest }) => newest >= (after?.at ?? 0) && (within === undefined || isInTree(session, within)))
+    .filter(({ newest }) => newest >= (after?.at ?? 0))
+    .filter(({ session }) => isOfTenant(tenant, session) && (within === undefined || isInTree(session, within)))
     .sort((a, b) => a.oldest - b.oldest);
   const found: NumberedWait[] = [];
   let age = Number.NEGATIVE_INFINITY;

@@ -1,7 +1,8 @@
 import { defined } from '../../base/defined.ts';
+import { isOfTenant } from '../../base/ids.ts';
 import type { PublishedEvent, SessionEvent } from '../../events/event.ts';
 import type { EventTap, TapReader } from '../../events/reading/event-tap.ts';
-import { FanOut } from '../../events/reading/fan-out.ts';
+import { FanOut, type SubscribeAllOptions } from '../../events/reading/fan-out.ts';
 import type { ShardLink } from '../host/shard-link.ts';
 import { CursoredEvents } from './cursored-events.ts';
 import { EventPages } from './event-pages.ts';
@@ -23,6 +24,8 @@ export interface AllReading {
   readonly after?: ReadonlyMap<string, number>;
   readonly view?: View;
   readonly signal?: AbortSignal;
+  /** Only events of this tenant's sessions. */
+  readonly tenant?: string;
 }
 
 /** Routes events from shards to subscribers on the host thread. */
@@ -85,9 +88,11 @@ export class EventHub {
    * A reader of all sessions: live, except for sessions in which it has a cursor. Throws `LimitError` for too many
    * readers.
    */
-  all({ after, ...reading }: AllReading): AsyncIterableIterator<SessionEvent> {
+  all({ after, tenant, ...given }: AllReading): AsyncIterableIterator<SessionEvent> {
+    const isMeant = tenant === undefined ? undefined : (session: string): boolean => isOfTenant(tenant, session);
+    const reading = { ...given, ...defined({ isMeant }) };
     if (after === undefined || after.size === 0) return this.#fanOut.subscribeAll(reading);
-    return this.#placed(after, reading.view ?? ((event) => event), reading.signal);
+    return this.#placed(after, reading);
   }
 
   /** A live reader of all sessions that receives whole lists of events. Throws `LimitError` for too many readers. */
@@ -95,9 +100,12 @@ export class EventHub {
     return this.#fanOut.tap(reader);
   }
 
-  #placed(after: ReadonlyMap<string, number>, view: View, signal: AbortSignal | undefined): CursoredEvents {
+  #placed(
+    after: ReadonlyMap<string, number>,
+    { view = (event) => event, signal, isMeant }: Pick<SubscribeAllOptions, 'view' | 'signal' | 'isMeant'>,
+  ): CursoredEvents {
     const live = this.#fanOut.subscribeAll({
-      ...defined({ signal }),
+      ...defined({ signal, isMeant }),
       onClose: () => void this.#placedReaders.delete(reader),
     });
     const replay = (session: string, from: number, limit: number): Promise<readonly SessionEvent[]> =>

@@ -304,7 +304,11 @@ function shardPlan(
     durability: checked.durability,
     settings: checked.settings,
     limits: checked.limits,
-    ...defined({ enrichers: checked.enrichers, encryption: place.encryption }),
+    ...defined({
+      enrichers: checked.enrichers,
+      retention: checked.retention,
+      encryption: place.encryption,
+    }),
     threads: { models: checked.threads.models, tools: checked.threads.tools },
     publishesNotices: checked.webhooks.length > 0,
     ...(place.directory === undefined ? {} : { directory: shardDirectory(place.directory, shard.index) }),
@@ -338,6 +342,13 @@ function shardProviders(
     ...(governor === undefined ? {} : { governor: shareOfLimits(governor, index, count, governorOption) }),
     rates: rates[each] ?? createRateMemory(),
   }));
+}
+
+/** Throws `ConfigError` if a provider's limits are too small for this number of session threads. */
+export function checkShares({ providers }: CheckedOptions, count: number): void {
+  for (const { governor, governorOption } of providers) {
+    if (governor !== undefined) shareOfLimits(governor, 0, count, governorOption);
+  }
 }
 
 function providerPlan(provider: ModelProvider | ProviderData): ProviderPlan {

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { PAGE_BYTES_MAX, SERVER_PAGE_DEFAULT, SERVER_PAGE_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
-import { checkSessionId } from '../../base/ids.ts';
+import { filterId } from '../../base/ids.ts';
 import { parseOption } from '../../base/parse-option.ts';
 import type { DeadLetter, DeadLetterSummary } from '../../session/state/letters.ts';
 import { byLetter, type LetterPlace, letterPlaceText, letterSize, readLetterPlace } from '../protocol/letters.ts';
@@ -85,17 +85,18 @@ export class DeadLetters {
 }
 
 /**
- * A page of the dead letters of these shards. Throws `ConfigError` for bad options, `InvalidNameError` for a session
+ * A page of the dead letters of these shards. `tenant`: only letters of this tenant's sessions. Throws `ConfigError` for bad options, `InvalidNameError` for a session
  * that is not an id, and the error of a shard.
  */
 export async function deadLetterPage(
   shardsOf: (session: string | undefined) => readonly ShardCaller[],
   given: DeadLetterOptions,
+  tenant?: string,
 ): Promise<Page<DeadLetterSummary>> {
   const { after, limit = SERVER_PAGE_DEFAULT, session } = parseOption(pageSchema, 'deadLetters', given);
   const place = after === undefined ? undefined : checkPlace(after);
-  const within = session === undefined ? undefined : checkSessionId(session);
-  const request = { limit, bytesMax: PAGE_BYTES_MAX, ...defined({ after: place, session: within }) };
+  const within = session === undefined ? undefined : filterId(tenant, session);
+  const request = { limit, bytesMax: PAGE_BYTES_MAX, ...defined({ after: place, session: within, tenant }) };
   const parts = await Promise.all(shardsOf(within).map((shard) => shard.call('letters.page', request, true)));
   // A shard that stopped early may have more letters right behind `reached`. So the page ends at the first such
   // position.

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { EVENT_PLACES_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, LimitError } from '../../base/errors.ts';
-import { checkSessionId } from '../../base/ids.ts';
+import { filterId, isOfTenant } from '../../base/ids.ts';
 import { parseOption } from '../../base/parse-option.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { ViewMode } from '../../events/rendered.ts';
@@ -99,31 +99,32 @@ export function sessionReading(session: string, given: EventOptions): SessionRea
 }
 
 /**
- * The options of `runtime.events`, checked. Throws `LimitError` for too many cursors, `ConfigError` for an invalid mode
+ * The options of `runtime.events`, checked. `tenant`: only events of this tenant's sessions. Throws `LimitError` for too many cursors, `ConfigError` for an invalid mode
  * or invalid cursors, `InvalidNameError` for an invalid session id of a cursor.
  */
-export function allReading(given: AllEventOptions): AllReading {
+export function allReading(given: AllEventOptions, tenant?: string): AllReading {
   const { filter, mode, signal, after } = parseOption(allEventsSchema, 'events', given);
   const show: View = mode === undefined ? (event) => event : viewOf(mode);
   return {
-    ...(after === undefined ? {} : { after: checkPlaces(after) }),
+    ...(after === undefined ? {} : { after: checkPlaces(after, tenant) }),
     ...(filter === undefined && mode === undefined
       ? {}
       : { view: filter === undefined ? show : (event) => (filter(event) ? show(event) : undefined) }),
-    ...defined({ signal }),
+    ...defined({ signal, tenant }),
   };
 }
 
 const placesSchema = z.record(z.string(), z.number().int().min(0));
 
-function checkPlaces(given: unknown): ReadonlyMap<string, number> {
+function checkPlaces(given: unknown, tenant: string | undefined): ReadonlyMap<string, number> {
   const places = Object.entries(parseOption(placesSchema, 'after', given));
   if (places.length > EVENT_PLACES_MAX) {
     throw new LimitError(`events of at most ${EVENT_PLACES_MAX} sessions can be replayed to one reader`, {
       data: { limit: 'eventPlaces', value: places.length },
     });
   }
-  return new Map(places.map(([session, after]) => [checkSessionId(session), after]));
+  const named = places.map(([session, after]) => [filterId(tenant, session), after] as const);
+  return new Map(named.filter(([session]) => isOfTenant(tenant, session)));
 }
 
 function viewOf(mode: ViewMode): View {

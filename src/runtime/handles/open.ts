@@ -5,15 +5,17 @@ import { join, resolve } from 'node:path';
 import { defined } from '../../base/defined.ts';
 import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import { openManifest } from '../../journal/store/birth.ts';
+import { compactAtOpen } from '../../journal/store/compaction.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
-import { writeKeyId } from '../../journal/store/manifest.ts';
+import { replaceManifest, type StoreManifest } from '../../journal/store/manifest.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
 import { encryptionRecord, fittingKeys } from '../../journal/store/store-key.ts';
 import { createLogger } from '../host/default-logger.ts';
 import { type ShardWorker, startWorker } from '../host/shard-threads.ts';
 import { type CheckedOptions, checkOptions, type OpenOptions } from '../protocol/options.ts';
+import { MOVED_SESSIONS } from '../reading/moved-sessions.ts';
 import { keepAnnounced } from './announced-servers.ts';
-import { assembleWithModels, MEMORY, type Place } from './assemble.ts';
+import { assembleWithModels, checkShares, MEMORY, type Place } from './assemble.ts';
 import { handOver, type Runtime } from './runtime.ts';
 
 /**
@@ -64,7 +66,7 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
 /** Names the new key of a store in its manifest, once every shard has wrapped its data keys with it. */
 async function endRotation({ directory, encryption }: Place): Promise<void> {
   if (directory === undefined || encryption?.isRotating !== true) return;
-  await writeKeyId(directory, encryptionRecord(encryption));
+  await replaceManifest(directory, { encryption: encryptionRecord(encryption) });
 }
 
 async function assembled(checked: CheckedOptions, place: Place): Promise<Runtime> {
@@ -88,13 +90,12 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
 }
 
 /**
- * Acquires the directory: takes the lock first, then reads the manifest. Once a store exists, its shard count overrides
- * the option (A6).
+ * Acquires the directory: takes the lock first, then reads the manifest. A store with another number of shards than the
+ * option says is changed (A6).
  */
-async function openPlace(
-  directory: string,
-  { threads: { sessions: sessionThreads }, takeoverMs, encryption }: CheckedOptions,
-): Promise<Place> {
+async function openPlace(directory: string, checked: CheckedOptions): Promise<Place> {
+  const { threads, takeoverMs, encryption } = checked;
+  const sessionThreads = threads.sessions;
   const shards = Math.max(1, sessionThreads);
   if (directory === MEMORY) {
     if (encryption !== undefined) {
@@ -109,8 +110,11 @@ async function openPlace(
   const lock = await acquireStoreLock(root, defined({ takeoverMs }));
   if (sessionThreads === 0) loadShard();
   try {
-    const manifest = await openManifest(root, shards, encryption && encryptionRecord(encryption));
-    const keys = fittingKeys(root, manifest.encryption, encryption);
+    const made = await openManifest(root, shards, encryption && encryptionRecord(encryption));
+    const keys = fittingKeys(root, made.encryption, encryption);
+    const manifest = await withShards(root, made, checked);
+    // A process that takes the store over must be ready soon.
+    if (takeoverMs === undefined) await compacted(root, manifest.shards, checked);
     return {
       ...defined({ encryption: keys }),
       directory: root,
@@ -124,6 +128,53 @@ async function openPlace(
     await lock.release();
     throw error;
   }
+}
+
+/** Compacts the files of the store. They may stay as they are, so a failure is only logged. */
+async function compacted(root: string, shards: number, { logger }: CheckedOptions): Promise<void> {
+  try {
+    const { bytesBefore, bytes } = await compactAtOpen(root, shards);
+    if (bytesBefore > 0) logger?.info({ bytesBefore, bytes }, `the files of the store ${root} were compacted`);
+  } catch (error) {
+    logger?.warn({ err: error }, `the files of the store ${root} were not compacted: ${asError(error).message}`);
+  }
+}
+
+/** Changes the number of shards of the store, if the options ask for another one. */
+async function withShards(directory: string, manifest: StoreManifest, checked: CheckedOptions): Promise<StoreManifest> {
+  const { shards, logger } = checked;
+  if (shards === undefined || shards === manifest.shards) return manifest;
+  if (manifest.encryption !== undefined) {
+    throw new ConfigError(
+      `option "threads.sessions": ${shards}, but the encrypted store ${directory} was made with ${manifest.shards} ` +
+        `session threads. What it has is bound to its place, so its sessions cannot move to other threads: open it with ` +
+        `${manifest.shards}, or without the option. Nothing was written`,
+      { data: { key: 'threads.sessions', value: shards, expected: manifest.shards, path: directory } },
+    );
+  }
+  // An option that would be refused afterwards is refused before the store is changed.
+  checkShares(checked, shards);
+  const { changeLayout } = await import('../../journal/layout/change-layout.ts');
+  const { movedCursor } = await import('../webhooks/cursor.ts');
+  const change = { from: manifest.shards, to: shards };
+  logger?.info(change, `${directory}: the number of session threads changes from ${change.from} to ${change.to}`);
+  const { sessions, bytes, ms } = await changeLayout({
+    directory,
+    ...change,
+    reading: MOVED_SESSIONS,
+    moveCursor: (text, moved) => movedCursor(text, shards, moved),
+    report: (copied) => logger?.info({ ...change, bytes: copied }, `${directory}: ${megabytes(copied)} copied`),
+  });
+  logger?.info(
+    { ...change, sessions, bytes, ms: Math.round(ms) },
+    `${directory}: ${sessions} sessions were moved to ${shards} session threads, ${megabytes(bytes)} in ` +
+      `${(ms / 1_000).toFixed(1)} s`,
+  );
+  return { ...manifest, shards };
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1_048_576).toFixed(1)} MB`;
 }
 
 /**

@@ -3,48 +3,22 @@
  * shards.
  */
 import { z } from 'zod';
-import {
-  CLOSE_DEADLINE_MS,
-  READY_WAIT_MS,
-  SEARCH_QUERY_CHARACTERS_MAX,
-  SEARCH_RESULTS_DEFAULT,
-  SEARCH_RESULTS_MAX,
-  WEBHOOK_CLOSE_MS,
-} from '../../base/bounds.ts';
-import { CancelledError, ConfigError, describeValue, type TroupeError } from '../../base/errors.ts';
-import { checkSessionId, rootOf, shardOf } from '../../base/ids.ts';
+import { CLOSE_DEADLINE_MS, READY_WAIT_MS, WEBHOOK_CLOSE_MS } from '../../base/bounds.ts';
+import { ConfigError, type TroupeError } from '../../base/errors.ts';
+import { checkTenantName } from '../../base/ids.ts';
 import { orAborted } from '../../base/lazy-abort.ts';
-import { namesHint } from '../../base/near-names.ts';
 import { parseOption } from '../../base/parse-option.ts';
-import type { DefinitionSource } from '../../definitions/definition.ts';
-import type { SessionEvent } from '../../events/event.ts';
 import type { ViewMode } from '../../events/rendered.ts';
-import type { ViewedEvent } from '../../events/viewed-event.ts';
 import type { Durability } from '../../journal/journal.ts';
 import type { BackupReport } from '../../journal/store/backup.ts';
 import type { Takeover } from '../../journal/store/lock.ts';
-import type { QueuedCall } from '../../session/rules/queued-calls.ts';
-import type { DeadLetterSummary } from '../../session/state/letters.ts';
 import type { Diagnostics } from '../events/diagnostics.ts';
-import type { EventHub } from '../events/event-hub.ts';
-import type { MessageCallbacks } from '../events/message-callbacks.ts';
 import type { ShardLink } from '../host/shard-link.ts';
-import { type Agent, isAgent } from '../protocol/agent.ts';
 import { type CounterValues, type ProviderMetrics, readCounters, readProviders } from '../protocol/metrics.ts';
-import type { Page } from '../protocol/pages.ts';
-import type { SessionSummary } from '../protocol/protocol.ts';
 import type { MessageSearch } from '../search/client.ts';
-import type { FoundMessage } from '../search/service.ts';
 import type { Webhooks } from '../webhooks/webhooks.ts';
 import { type BackupParts, backupStore } from './backup.ts';
-import { Child } from './child.ts';
-import { type DeadLetterOptions, deadLetterPage } from './dead-letters.ts';
-import { type AllEventOptions, allReading } from './event-options.ts';
-import { Family } from './family.ts';
-import { Session } from './session.ts';
-import { type ListedSession, type ListOptions, listSessions } from './session-list.ts';
-import type { SessionParts } from './session-parts.ts';
-import { type WaitingOptions, waitingPage } from './waiting.ts';
+import { SessionsView, Tenant, type ViewParts } from './sessions-view.ts';
 
 /** Facts about a runtime. */
 export interface RuntimeInfo {
@@ -82,62 +56,26 @@ export interface RuntimeMetrics extends CounterValues {
 }
 
 /** The parts of a runtime. */
-export interface RuntimeParts extends Pick<BackupParts, 'store' | 'now'> {
-  readonly links: readonly ShardLink[];
-  readonly hub: EventHub;
-  readonly callbacks: MessageCallbacks;
-  readonly diagnostics: Diagnostics;
+export interface RuntimeParts extends ViewParts, Pick<BackupParts, 'store' | 'now'> {
   readonly info: RuntimeInfo;
   readonly counters: readonly SharedArrayBuffer[];
   /** The keys of the providers, the first one first. */
   readonly providers: readonly string[];
-  readonly agentNames: ReadonlySet<string>;
-  /** The agent of sessions that name none; empty: several are defined. */
-  readonly onlyAgent: string;
   readonly degraded: () => TroupeError | undefined;
   readonly toolBlocks: () => number;
-  /** Skills and workflows, if directories of them were given. */
-  readonly definitions?: DefinitionSource | undefined;
-  /** The search over all sessions. The runtime notifies it of deletions. */
-  readonly search: MessageSearch;
   /** The webhooks, if there are any. */
   readonly webhooks?: Webhooks | undefined;
   /** Releases the data directory. */
   readonly release: () => Promise<void>;
 }
 
-/** Options of `search`. */
-export interface MessageSearchOptions {
-  readonly limit?: number;
-  readonly session?: string;
-}
-
-/**
- * The outcome of a search. `isComplete`: false if the index lacks something that was written before the search began.
- */
-export interface MessageSearchResult {
-  readonly found: readonly FoundMessage[];
-  readonly isComplete: boolean;
-}
-
-const querySchema = z.string().max(SEARCH_QUERY_CHARACTERS_MAX);
-const searchSchema = z.strictObject({
-  limit: z.number().int().min(1).max(SEARCH_RESULTS_MAX).optional(),
-  session: z.string().optional(),
-});
-
 const drainSchema = z.strictObject({ signal: z.instanceof(AbortSignal).optional() });
 const closeSchema = z.strictObject({ deadlineMs: z.number().min(0).optional() });
-const KIN: SessionParts['kin'] = {
-  child: (parts, of) => new Child(parts, of),
-  family: (children, ended) => new Family(children, ended),
-};
-
 /** Ends a runtime for a process that takes its directory over. Rejects as `close` does. */
 export let handOver: (runtime: Runtime, takeover: Takeover) => Promise<void>;
 
 /** See the head of the file. */
-export class Runtime {
+export class Runtime extends SessionsView {
   static {
     handOver = (runtime, takeover) => runtime.#handOver(takeover);
   }
@@ -154,6 +92,7 @@ export class Runtime {
   #resumed: { readonly restarts: number; readonly done: Promise<boolean> } | undefined;
 
   constructor(parts: RuntimeParts) {
+    super(parts);
     this.#parts = parts;
     let ended = (_end: RuntimeEnd): void => undefined;
     this.closed = new Promise((resolve) => {
@@ -163,109 +102,11 @@ export class Runtime {
   }
 
   /**
-   * A session by its id: the existing one, or one that the first request creates. No await, no lock. Throws
-   * `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an undefined agent. Without an agent, an existing
-   * session keeps its own, and a new session gets the only agent. If several are defined, the request that would create
-   * the session rejects with `ConfigError`. A request to a session that was made with another agent than the one named
-   * rejects with `ConfigError` (`agent_mismatch`). If the agent itself is given, answers are typed by its `output`; if
-   * its name is given, they are text.
+   * The sessions of one tenant, with the same methods as the runtime. Nothing of another tenant is ever shown, and a
+   * session of another tenant is answered as one that does not exist. Throws `InvalidNameError`.
    */
-  session<Answer>(id: string, agent: Agent<Answer>): Session<Answer>;
-  session(id: string, agent?: string): Session;
-  session(id: string, given?: string | Agent<unknown>): Session<unknown> {
-    checkSessionId(id);
-    this.#parts.diagnostics.look();
-    const isWhole = isAgent(given);
-    const agent: unknown = isWhole ? given.name : given;
-    const output = isWhole ? given.output : undefined;
-    if (agent !== undefined && !(typeof agent === 'string' && this.#parts.agentNames.has(agent))) {
-      const hint = typeof agent === 'string' ? namesHint(agent, this.#parts.agentNames, 'agents') : '';
-      throw new ConfigError(`no agent is named ${describeValue(agent)}${hint}`, {
-        code: 'unknown_agent',
-        data: { agent },
-      });
-    }
-    if (agent !== undefined) return new Session({ ...this.#partsOf(id, { agent, isNamed: true }), output });
-    return new Session({ ...this.#partsOf(id, { agent: this.#parts.onlyAgent }), output });
-  }
-
-  #partsOf(id: string, named: SessionParts['named']): SessionParts {
-    return {
-      id,
-      named,
-      link: this.#linkOf(id),
-      hub: this.#parts.hub,
-      callbacks: this.#parts.callbacks,
-      remove: (session) => this.sessions.delete(session),
-      sibling: (other) => this.#partsOf(other, {}),
-      kin: KIN,
-      definitions: this.#parts.definitions,
-    };
-  }
-
-  /** The sessions of the directory. */
-  readonly sessions: {
-    /** Sessions, by default the last changed one first. Rejects with `ConfigError` for bad options. */
-    readonly list: (options?: ListOptions) => Promise<readonly ListedSession[]>;
-    /** One session by its id; `undefined` when there is none. */
-    readonly get: (id: string) => Promise<SessionSummary | undefined>;
-    /** Deletes a session and its descendants; false when there was none. */
-    readonly delete: (id: string) => Promise<boolean>;
-  } = {
-    list: async (options = {}) => listSessions(this.#parts.links, (id) => this.#linkOf(id), options),
-    get: async (id) => this.#linkOf(checkSessionId(id)).call('sessions.get', { session: id }, true),
-    delete: async (id) => {
-      const deleted = await this.#linkOf(checkSessionId(id)).call('sessions.delete', { session: id }, true);
-      for (const session of deleted) {
-        this.#parts.hub.end(session);
-        this.#parts.callbacks.forget(session);
-      }
-      this.#parts.search.forget(deleted);
-      return deleted.length > 0;
-    },
-  };
-
-  /**
-   * The messages that fit a query best, best first; none for a query without terms. `limit`: 1 to 100, default 20.
-   * `session`: only in the tree of this session. The first search reads the logs. Rejects with `ConfigError`,
-   * `InvalidNameError`, `CancelledError` (closed), and a retryable error if the search thread died.
-   */
-  async search(query: string, options: MessageSearchOptions = {}): Promise<MessageSearchResult> {
-    const text = parseOption(querySchema, 'search.query', query);
-    const { limit = SEARCH_RESULTS_DEFAULT, session } = parseOption(searchSchema, 'search', options);
-    const trees = session === undefined ? undefined : new Set([rootOf(checkSessionId(session))]);
-    const { found, isComplete } = await this.#parts.search.search(text, { limit, trees });
-    return { found, isComplete };
-  }
-
-  /**
-   * Live events of all sessions; sessions in `after` are replayed from the log first. In `basic` or `verbose` the
-   * events carry no raw content.
-   */
-  events(options?: AllEventOptions & { readonly mode?: 'debug' }): AsyncIterableIterator<SessionEvent>;
-  events(options: AllEventOptions): AsyncIterableIterator<ViewedEvent>;
-  events(options: AllEventOptions = {}): AsyncIterableIterator<SessionEvent> {
-    return this.#parts.hub.all(allReading(options));
-  }
-
-  /**
-   * A page of the tool calls that wait for a person, oldest first, over all sessions, also those not in memory.
-   * `session.approve` decides a call. Rejects with `ConfigError` for bad options, `InvalidNameError` for a `session`
-   * that is not an id.
-   */
-  waiting(options: WaitingOptions = {}): Promise<Page<QueuedCall>> {
-    const { links } = this.#parts;
-    return waitingPage((session) => (session === undefined ? links : [this.#linkOf(session)]), options);
-  }
-
-  /**
-   * A page of the dead letters of all sessions, without their contents, by session and age. A page may be empty and
-   * have a `next`: it looks at a bounded number of sessions. `session.deadLetters` reads, sends and drops one. Rejects
-   * with `ConfigError` for bad options, `InvalidNameError` for a `session` that is not an id.
-   */
-  deadLetters(options: DeadLetterOptions = {}): Promise<Page<DeadLetterSummary>> {
-    const { links } = this.#parts;
-    return deadLetterPage((session) => (session === undefined ? links : [this.#linkOf(session)]), options);
+  tenant(name: string): Tenant {
+    return new Tenant(this.#parts, checkTenantName(name));
   }
 
   /** Counters, synchronously: the shards write them into shared memory. */
@@ -385,12 +226,6 @@ export class Runtime {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
-  }
-
-  #linkOf(id: string): ShardLink {
-    const link = this.#parts.links[shardOf(id, this.#parts.links.length)];
-    if (link === undefined) throw new CancelledError('the runtime is closed');
-    return link;
   }
 }
 

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { LIST_FAMILIES_DEFAULT, LIST_FAMILIES_MAX, SERVER_PAGE_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
+import { idWithin } from '../../base/ids.ts';
 import { parseOption } from '../../base/parse-option.ts';
 import {
   type LastOutcome,
@@ -68,13 +69,14 @@ const schema = z.strictObject({
 });
 
 /**
- * The sessions of these shards. `shardOf`: the shard of a session. Throws `ConfigError` for bad options, and the error
+ * The sessions of these shards. `shardOf`: the shard of a session. `tenant`: only sessions of this tenant. Throws `ConfigError` for bad options, and the error
  * of a shard.
  */
 export async function listSessions(
   shards: readonly ShardCaller[],
   shardOf: (id: string) => ShardCaller,
   options: ListOptions,
+  tenant?: string,
 ): Promise<readonly ListedSession[]> {
   const { order = 'newest', after, children, ...given } = parseOption(schema, 'list', options);
   if (children === true && given.parent != null) {
@@ -83,9 +85,11 @@ export async function listSessions(
     });
   }
   const limit = children === true ? familyLimit(given.limit) : (given.limit ?? SERVER_PAGE_MAX);
+  const idOf = (id: string): string => idWithin(tenant, id) ?? id;
   const place = after === undefined ? undefined : placeOf(order, after);
-  const parent = children === true ? null : given.parent;
-  const request: ListRequest = { ...defined({ ...given, parent, after: place }), order, limit };
+  const from = order === 'id' && place !== undefined ? { id: idOf(place.id) } : place;
+  const parent = children === true ? null : typeof given.parent === 'string' ? idOf(given.parent) : given.parent;
+  const request: ListRequest = { ...defined({ ...given, parent, after: from, tenant }), order, limit };
   const lists = await Promise.all(shards.map((shard) => shard.call('sessions.list', request, true)));
   const found = lists.flat().sort(byOrder(order)).slice(0, limit);
   return children === true ? Promise.all(found.map((root) => withChildren(shardOf(root.id), root))) : found;

@@ -2,14 +2,15 @@
 import { z } from 'zod';
 import {
   APPROVAL_REASON_CHARACTERS_MAX,
+  AUTHOR_CHARACTERS_MAX,
   BUDGET_TOKENS_MAX,
   PAGE_BYTES_MAX,
   SERVER_PAGE_DEFAULT,
   SERVER_PAGE_MAX,
 } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
-import { ConfigError, ContentError, describeValue, InvalidArgumentError } from '../../base/errors.ts';
-import { checkSessionId } from '../../base/ids.ts';
+import { ConfigError, ContentError, describeValue, InvalidArgumentError, InvalidNameError } from '../../base/errors.ts';
+import { checkSessionId, idWithin, tenantOf } from '../../base/ids.ts';
 import { type Json, NotPlainError, stableText, toPlainJson, wellFormed } from '../../base/json.ts';
 import type { Deliver } from '../../base/messages.ts';
 import { parseOption } from '../../base/parse-option.ts';
@@ -62,7 +63,10 @@ export interface ForkOptions {
    * messages.
    */
   readonly at?: number;
-  /** The fork's id; default `<parent>:fork-<n>`. A fork on another thread gets a copy of the messages. */
+  /**
+   * The fork's id; default `<parent>:fork-<n>`. A fork on another thread gets a copy of the messages. It is of the same
+   * tenant as its parent.
+   */
   readonly id?: string;
 }
 
@@ -83,6 +87,14 @@ export interface ApprovalDecision {
   readonly reason?: string;
   /** Another input for an allowed call. It is checked against the tool's schema like any input. */
   readonly input?: Readonly<Record<string, unknown>>;
+  /** The person or program that decides, for the record: `approval.decided` names it. At most 256 characters. */
+  readonly by?: string;
+}
+
+/** Options of `answer` and `decline`. */
+export interface ReplyOptions {
+  /** The person or program that answers, as in `ApprovalDecision`. */
+  readonly by?: string;
 }
 
 const wholeNumber = z.number().int().min(0);
@@ -99,11 +111,14 @@ const PLACE = /^\d{1,15}$/;
 const PENDING_PLACE = /^[0-4]-\d{1,15}$/;
 
 const reasonSchema = z.string().max(APPROVAL_REASON_CHARACTERS_MAX).transform(wellFormed).optional();
+const bySchema = z.string().min(1).max(AUTHOR_CHARACTERS_MAX).transform(wellFormed).optional();
 const approvalSchema = z.strictObject({
   allow: z.boolean(),
   reason: reasonSchema,
   input: z.record(z.string(), z.unknown()).optional(),
+  by: bySchema,
 });
+const replySchema = z.strictObject({ by: bySchema });
 
 /** A number of tokens that a budget may have. */
 export const budgetSchema: z.ZodNumber = z.number().int().min(1).max(BUDGET_TOKENS_MAX);
@@ -159,25 +174,32 @@ export function checkDecision(
   callId: unknown,
   decision: ApprovalDecision,
 ): Omit<ShardMethods['session.approve']['request'], 'session' | 'agent'> {
-  const { allow, reason, input } = parseOption(approvalSchema, 'approve', decision);
+  const { allow, reason, input, by } = parseOption(approvalSchema, 'approve', decision);
   return {
     callId: callIdOf('approve', callId),
     allow,
-    ...defined({ reason }),
+    ...defined({ reason, by }),
     ...(input === undefined ? {} : { input: plainValue(input, 'input') }),
   };
 }
 
 /** The arguments of `session.answer`, checked. Throws `ConfigError`, `ContentError`. */
-export function checkAnswer(callId: unknown, value: unknown): AnswerRequest {
+export function checkAnswer(callId: unknown, value: unknown, options: ReplyOptions): AnswerRequest {
+  const { by } = parseOption(replySchema, 'answer', options);
   const plain = plainValue(value, 'the answer');
-  return { callId: callIdOf('answer', callId), reply: { value: plain, fingerprint: fingerprintOf(stableText(plain)) } };
+  const reply = { value: plain, fingerprint: fingerprintOf(stableText(plain)) };
+  return { callId: callIdOf('answer', callId), reply, ...defined({ by }) };
 }
 
 /** The arguments of `session.decline`, checked. Throws `ConfigError`. */
-export function checkDecline(callId: unknown, reason: unknown): AnswerRequest {
+export function checkDecline(callId: unknown, reason: unknown, options: ReplyOptions): AnswerRequest {
+  const { by } = parseOption(replySchema, 'decline', options);
   const given = parseOption(reasonSchema, 'decline.reason', reason);
-  return { callId: callIdOf('decline', callId), reply: { declined: true, ...defined({ reason: given }) } };
+  return {
+    callId: callIdOf('decline', callId),
+    reply: { declined: true, ...defined({ reason: given }) },
+    ...defined({ by }),
+  };
 }
 
 type AnswerRequest = Omit<ShardMethods['session.answer']['request'], 'session' | 'agent'>;
@@ -186,13 +208,23 @@ function callIdOf(method: string, callId: unknown): string {
   return parseOption(z.string(), `${method}.callId`, callId);
 }
 
-/** The options of `session.fork`, checked. Throws `ConfigError`, `InvalidArgumentError`, `InvalidNameError`. */
-export function checkForkOptions(options: unknown): ForkOptions {
+/** The options of a session's `fork`, checked. Throws `ConfigError`, `InvalidArgumentError`, `InvalidNameError`. */
+export function checkForkOptions(options: unknown, session: string): ForkOptions {
   const { at, id } = parseOption(forkSchema, 'fork', options);
   if (at !== undefined && !(Number.isSafeInteger(at) && at > 0)) {
     throw new InvalidArgumentError('invalid_argument', `\`at\` must be the seq of a message, got ${at}`);
   }
-  return { ...defined({ at }), ...(id === undefined ? {} : { id: checkSessionId(id) }) };
+  return { ...defined({ at }), ...(id === undefined ? {} : { id: forkId(session, id) }) };
+}
+
+/** The id of a fork, which is of the same tenant as its session. An id without a tenant is taken as one of that tenant. */
+function forkId(session: string, given: string): string {
+  const tenant = tenantOf(session);
+  const id = idWithin(tenant, checkSessionId(given));
+  if (id !== undefined && tenantOf(id) === tenant) return id;
+  throw new InvalidNameError(
+    `a fork of ${JSON.stringify(session)} is of the same tenant, so ${JSON.stringify(given)} cannot be its id`,
+  );
 }
 
 /** A storable copy of a value. Throws `ContentError`. */

@@ -46,6 +46,7 @@ import {
   checkUsageOptions,
   type ForkOptions,
   type PageOptions,
+  type ReplyOptions,
   type SendOptions,
   type StructuredSendOptions,
   type UsageOptions,
@@ -255,13 +256,13 @@ export class Session<Answer = string> {
    * call asks nothing, or was answered otherwise. Rejects with `ContentError` for an answer that does not fit
    * (`data.issues`; the question still waits), `LimitError` (too large), `InvalidArgumentError` (use `approve`).
    */
-  async answer(callId: string, value: unknown): Promise<boolean> {
-    return this.#parts.link.call('session.answer', { ...this.address, ...checkAnswer(callId, value) }, true);
+  async answer(callId: string, value: unknown, options: ReplyOptions = {}): Promise<boolean> {
+    return this.#parts.link.call('session.answer', { ...this.address, ...checkAnswer(callId, value, options) }, true);
   }
 
   /** Declines to answer. The model sees the `reason`, an MCP server does not. Resolves and rejects as `answer` does. */
-  async decline(callId: string, reason?: string): Promise<boolean> {
-    return this.#parts.link.call('session.answer', { ...this.address, ...checkDecline(callId, reason) }, true);
+  async decline(callId: string, reason?: string, options: ReplyOptions = {}): Promise<boolean> {
+    return this.#parts.link.call('session.answer', { ...this.address, ...checkDecline(callId, reason, options) }, true);
   }
 
   /**
@@ -448,7 +449,7 @@ export class Session<Answer = string> {
    * `InvalidNameError` (an id that is taken, or too long), `ConfigError`.
    */
   async fork(options: ForkOptions = {}): Promise<Session<Answer>> {
-    const { id, ...cut } = checkForkOptions(options);
+    const { id, ...cut } = checkForkOptions(options, this.id);
     const { id: session, link, sibling, output } = this.#parts;
     if (id === undefined) {
       const made = await link.call('session.fork', { session, ...cut }, false);

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { PAGE_BYTES_MAX, SERVER_PAGE_DEFAULT, SERVER_PAGE_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
-import { checkSessionId } from '../../base/ids.ts';
+import { filterId } from '../../base/ids.ts';
 import { parseOption } from '../../base/parse-option.ts';
 import { charactersOfContent } from '../../events/reading/event-buffer.ts';
 import type { NumberedWait, QueuedCall } from '../../session/rules/queued-calls.ts';
@@ -28,17 +28,18 @@ const schema = z.strictObject({
 });
 
 /**
- * A page over these shards. Throws `ConfigError` for bad options, `InvalidNameError` for an invalid session id, and the
+ * A page over these shards. `tenant`: only calls of this tenant's sessions. Throws `ConfigError` for bad options, `InvalidNameError` for an invalid session id, and the
  * error of a shard.
  */
 export async function waitingPage(
   shardsOf: (session: string | undefined) => readonly ShardCaller[],
   given: WaitingOptions,
+  tenant?: string,
 ): Promise<Page<QueuedCall>> {
   const { after, limit = SERVER_PAGE_DEFAULT, session } = parseOption(schema, 'waiting', given);
   const place = after === undefined ? undefined : checkPlace(after);
-  const within = session === undefined ? undefined : checkSessionId(session);
-  const request = { limit, bytesMax: PAGE_BYTES_MAX, ...defined({ after: place, session: within }) };
+  const within = session === undefined ? undefined : filterId(tenant, session);
+  const request = { limit, bytesMax: PAGE_BYTES_MAX, ...defined({ after: place, session: within, tenant }) };
   const lists = await Promise.all(shardsOf(within).map((shard) => shard.call('waiting.page', request, true)));
   const waits = lists.flat().sort(olderFirst);
   const last = lastOf(waits, limit);

@@ -8,6 +8,7 @@ import { asError, CancelledError, ConfigError, describeValue } from '../../base/
 import { checkDelta } from '../../models/delta-check.ts';
 import { callOwnProvider } from '../../models/own-provider.ts';
 import type { ModelProvider } from '../../models/provider.ts';
+import { readUsage } from '../../models/usage.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import { createHostRunner, type HostRunner, type HostWork, type McpToolOf } from '../../tools/host-tools.ts';
 import type { AnyTool } from '../../tools/tool.ts';
@@ -86,8 +87,12 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
         fail(delta);
         controller.abort(delta);
       };
+      const onUsage = (usage: unknown): void => {
+        if (!signal.aborted) endpoint.notify('model.usage', { id, usage: readUsage(usage) });
+      };
+      const context = { signal, session, onDelta, onUsage };
       try {
-        return await Promise.race([callOwnProvider(provider, request, { signal, session, onDelta }), malformed]);
+        return await Promise.race([callOwnProvider(provider, request, context), malformed]);
       } finally {
         calls.delete(id);
       }

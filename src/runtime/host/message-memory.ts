@@ -8,7 +8,7 @@ import { thoughtOf } from '../../events/view-modes.ts';
 import { searchableText } from '../../search/searchable.ts';
 import type { MessageMemory } from '../../tools/built-in/memory-tools.ts';
 import type { ShardCaller } from '../protocol/protocol.ts';
-import { isWithin, type SearchScope, treesOf } from '../protocol/search-scope.ts';
+import { isWithin, reachOf, type SearchScope } from '../protocol/search-scope.ts';
 import type { MessageSearch } from '../search/client.ts';
 
 /** The parts of the memory. */
@@ -31,11 +31,11 @@ const FETCHED_AROUND = 4 * VIEW_MESSAGES_AROUND;
 export function createMessageMemory({ search, linkOf, scope, resultsMax }: MemoryParts): MessageMemory {
   return {
     async search(query, session) {
-      const trees = await treesOf(scope, session);
+      const reach = await reachOf(scope, session);
       const { found, isComplete, messages } = await search.search(query, {
         limit: resultsMax,
         excluding: session,
-        trees,
+        ...reach,
       });
       const shown = query.trim();
       const note = isComplete
@@ -54,7 +54,7 @@ export function createMessageMemory({ search, linkOf, scope, resultsMax }: Memor
     },
     async message(messageId, reader) {
       const { session, seq } = parseMessageId(messageId);
-      if (!isWithin(await treesOf(scope, reader), session)) return undefined;
+      if (!isWithin(await reachOf(scope, reader), session)) return undefined;
       const link = linkOf(session);
       const summary = await link.call('sessions.get', { session }, true);
       if (summary === undefined) return undefined;
@@ -68,7 +68,7 @@ export function createMessageMemory({ search, linkOf, scope, resultsMax }: Memor
       const link = linkOf(session);
       // A message out of reach gets the same answer as a missing one, so that the answer does not reveal that the
       // session exists.
-      const isInReach = isWithin(await treesOf(scope, reader), session);
+      const isInReach = isWithin(await reachOf(scope, reader), session);
       const summary = isInReach ? await link.call('sessions.get', { session }, true) : undefined;
       const after = Math.max(0, seq - 1 - FETCHED_AROUND);
       const near =

@@ -2,6 +2,7 @@
  * Dead letters between the host and the shards: the methods, the order of the list over all sessions, and a position in
  * it. Pure; for shards, the host, and commands that read a directory.
  */
+import { SESSION_ID_FORM } from '../../base/ids.ts';
 import type { DeadLetter, DeadLetterSummary } from '../../session/state/letters.ts';
 import type { OfSession, ReceiptName } from './addresses.ts';
 
@@ -19,13 +20,14 @@ export interface LetterPart {
 
 /** The methods `letters.…` of a shard. */
 export interface LetterMethods {
-  /** A part of the shard's dead letters. `session`: only those of this session and its descendants. */
+  /** A part of the shard's dead letters. `session`: only those of this session and its descendants. `tenant`: of its sessions. */
   'letters.page': {
     request: {
       readonly after?: LetterPlace;
       readonly limit: number;
       readonly bytesMax: number;
       readonly session?: string;
+      readonly tenant?: string;
     };
     answer: LetterPart;
   };
@@ -40,7 +42,7 @@ export interface LetterMethods {
 }
 
 /** A position as text: the `next` of a page. */
-const PLACE = /^(\d{1,16})-([A-Za-z0-9][A-Za-z0-9._:-]{0,127})$/;
+const PLACE = new RegExp(`^(\\d{1,16})-(${SESSION_ID_FORM})`);
 
 /** Compares two positions: by session, and within a session in the order in which its entries were accepted. */
 export function byLetter(a: LetterPlace, b: LetterPlace): number {

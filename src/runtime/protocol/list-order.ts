@@ -2,6 +2,7 @@
  * The order of the sessions in a list, a position in the list, and its filters. Pure. Shards, the host, and commands
  * that read a directory share this file.
  */
+import { SESSION_ID_FORM } from '../../base/ids.ts';
 import type { LastOutcome, SessionStateName, SessionStatus } from '../../events/event.ts';
 
 /** The order of a list: the last changed session first, or by id, ascending. */
@@ -21,6 +22,8 @@ export interface ListFilter {
   readonly status?: readonly SessionStatus[];
   readonly outcome?: LastOutcome;
   readonly agent?: string;
+  /** Only sessions of this tenant. */
+  readonly tenant?: string;
   /** Epoch ms; both exclusive. */
   readonly changedAfter?: number;
   readonly changedBefore?: number;
@@ -43,7 +46,7 @@ export interface ListedFacts {
 }
 
 /** A position as text: the `next` of a page. */
-const PLACE = /^(\d{1,16})-([A-Za-z0-9][A-Za-z0-9._:-]{0,127})$/;
+const PLACE = new RegExp(`^(\\d{1,16})-(${SESSION_ID_FORM})`);
 
 /**
  * Compares two positions. `newest`: the last changed session first, sessions of the same time by id. `id`: all by id.

@@ -5,6 +5,8 @@ import type { Notice, NoticeWish } from '../../session/rules/notices.ts';
 /** A notice of one incarnation of a session. */
 export interface KeyedNotice {
   readonly key: SessionKey;
+  /** See `Journal.originOf`. */
+  readonly origin?: string | undefined;
   readonly notice: Notice;
 }
 
@@ -21,6 +23,8 @@ export interface NoticeNote {
  */
 export interface NoticeScanRequest {
   readonly after?: Position;
+  /** Positions of earlier layouts of the store up to which the follower has the notices; see `WebhookCursor.former`. */
+  readonly former?: readonly (readonly Position[])[];
   readonly wish: NoticeWish;
 }
 
@@ -30,6 +34,8 @@ export interface NoticeScan {
   readonly found: readonly {
     readonly session: string;
     readonly key: SessionKey;
+    /** See `Journal.originOf`. */
+    readonly origin?: string | undefined;
     readonly first: number;
     readonly last: number;
   }[];

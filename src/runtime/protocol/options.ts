@@ -29,12 +29,17 @@ import type { McpServerMap } from '../../tools/mcp/protocol.ts';
 import { parseServers } from '../../tools/mcp/server-options.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
 import { checkEncryption, type EncryptionOptions, encryptionSchema } from './encryption-option.ts';
+import { type Retention, retentionSchema } from './retention.ts';
 import type { SearchOptions, SearchScope } from './search-scope.ts';
 import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema } from './webhook-options.ts';
 
 /** Threads of a runtime. */
 export interface ThreadOptions {
-  /** Number of session threads. 0: sessions run on the host thread. Default 1. */
+  /**
+   * Number of session threads. A store that was made with another number is changed to this one when it is opened.
+   * 0: sessions run on the host thread, and the store stays as it is. Default: the number of the store, or 1 for a new
+   * store.
+   */
   readonly sessions?: number;
   /** Model threads of each session thread; 0: model calls run on the session thread. Default 1. */
   readonly models?: number;
@@ -110,6 +115,8 @@ export interface OpenOptions {
    * not at all. Not allowed for `':memory:'`.
    */
   readonly encryption?: EncryptionOptions;
+  /** How long data is kept that sessions no longer need. Default: everything is kept as long as its session. */
+  readonly retention?: Retention;
   /** Receivers, over HTTP, of two notices: a tool call waits for a person, a turn ended. At most 16. */
   readonly webhooks?: readonly WebhookOptions[];
   /**
@@ -163,6 +170,8 @@ export interface CheckedOptions {
   /** The agent of sessions that name none: the only agent of the option `agents`; empty if there are several. */
   readonly onlyAgent: string;
   readonly threads: Required<ThreadOptions>;
+  /** The number of shards that the store must have; undefined: the number that it has. */
+  readonly shards: number | undefined;
   readonly durability: Durability;
   /** Milliseconds in which another owner of the directory may finish its half-steps; missing: nothing is taken over. */
   readonly takeoverMs?: number;
@@ -177,6 +186,8 @@ export interface CheckedOptions {
   readonly mcp: McpSource | undefined;
   readonly encryption: GivenKeys | undefined;
   readonly webhooks: readonly CheckedWebhook[];
+  /** Undefined when everything is kept. */
+  readonly retention: Retention | undefined;
   /** The logger; undefined when nothing is logged. */
   readonly logger: GuardedLogger | undefined;
   readonly clock: Clock;
@@ -203,7 +214,7 @@ const paths = z.union([path.transform((only) => [only]), z.array(path).max(DEFIN
 
 type Given<T> = { readonly [Key in keyof T]?: T[Key] | undefined };
 type PathOption = 'skills' | 'workflows' | 'specialists';
-type NestedOption = 'threads' | 'limits' | 'enrichers' | 'search';
+type NestedOption = 'threads' | 'limits' | 'enrichers' | 'search' | 'retention';
 type GivenLimits = Given<GovernorLimits>;
 
 /** Options whose form was checked. A key may have the value `undefined`, and directories are lists. */
@@ -304,6 +315,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
     .optional(),
   encryption: encryptionSchema.optional(),
   webhooks: webhooksSchema.optional(),
+  retention: retentionSchema.optional(),
   logger: z
     .custom<Logger | false>(
       (value) => value === false || hasMethods('info', 'warn', 'error', 'debug')(value),
@@ -337,6 +349,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
       models: threads.models ?? (isTest ? 0 : 1),
       tools: threads.tools ?? availableParallelism(),
     },
+    shards: threads.sessions === 0 ? undefined : threads.sessions,
     durability: given.durability ?? 'flush',
     ...defined({ takeoverMs: takeoverMsOf(given.takeover) }),
     settings: parseSettings(given.settings),
@@ -347,10 +360,16 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     mcp: mcpSourceOf(given.mcp),
     encryption: checkEncryption(given.encryption),
     webhooks: checkWebhooks(given.webhooks),
+    retention: retentionOf(given.retention),
     logger: loggerOf(given.logger ?? defaultLogger ?? false),
     clock: given.clock ?? systemClock,
     random: given.random ?? randomNumber,
   };
+}
+
+function retentionOf(given: GivenOptions['retention']): Retention | undefined {
+  const retention = defined(given ?? {});
+  return Object.keys(retention).length === 0 ? undefined : retention;
 }
 
 function takeoverMsOf(given: GivenOptions['takeover']): number | undefined {

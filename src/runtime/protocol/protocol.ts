@@ -3,6 +3,7 @@
  */
 
 import type { AgentPlan } from '../../../actors/agent-plan.ts';
+import type { AnswerDraft } from '../../base/answer-draft.ts';
 import type { Limits } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Goal, GoalChange } from '../../base/goals.ts';
@@ -34,6 +35,7 @@ import type { AnswerForm } from '../../session/state/answer-form.ts';
 import type { EditRequest } from '../../session/state/edit-request.ts';
 import type { EnricherFacts, ReplacedMessage, SpawnRequest } from '../../session/state/inputs.ts';
 import type { SessionRecord } from '../../session/state/records.ts';
+import type { RemovedHistory } from '../../session/state/retention.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import type { McpGrantData } from '../../tools/mcp/grants.ts';
 import type { McpToolList } from '../../tools/mcp/protocol.ts';
@@ -45,6 +47,7 @@ import type { LetterMethods } from './letters.ts';
 import type { ListRequest } from './list-order.ts';
 import type { NoticePageRequest, NoticeScan, NoticeScanRequest } from './notices.ts';
 import type { PageBounds, PageKind, PageOf } from './pages.ts';
+import type { Retention } from './retention.ts';
 import type { WaitingMethods } from './waiting-order.ts';
 
 /** The source of an agent's tool. */
@@ -99,6 +102,8 @@ export interface ShardPlan {
   readonly providers: readonly ShardProvider[];
   readonly settings: Settings;
   readonly limits: Limits;
+  /** How long data is kept; missing: as long as its session. */
+  readonly retention?: Retention;
   readonly threads: { readonly models: number; readonly tools: number };
   /** True if the host follows the notices of the sessions. */
   readonly publishesNotices?: boolean;
@@ -114,6 +119,16 @@ export interface ShardStart {
   /** Sessions on which an earlier thread ran out of memory; see `isolated-sessions.ts`. */
   readonly isolated: readonly SessionKey[];
   readonly learned: Learned;
+}
+
+/**
+ * The data that is stored of a session apart from its log. `base`: address of a fork's beginning. `start`: address of the base of
+ * a log whose older part was removed.
+ */
+export interface StoredBeginning {
+  readonly key: SessionKey;
+  readonly base?: string;
+  readonly start?: string;
 }
 
 /** External facts, sent to a shard when it starts and when they change. A session uses them from its next epoch on. */
@@ -135,6 +150,13 @@ export interface SessionSnapshot {
   readonly lastOutcome?: LastOutcome;
   /** The error of the last turn, if it failed. */
   readonly lastError?: LastError;
+  /**
+   * Text of the running model call as it was up to a second ago, or of a call that was lost, until the model answers or
+   * the next half-step begins.
+   */
+  readonly draft?: AnswerDraft;
+  /** The part of the history that was removed because of its age; missing: nothing. See the option `retention`. */
+  readonly removed?: RemovedHistory;
   readonly mailbox: number;
   readonly seq: number;
   readonly children: readonly { readonly id: string; readonly name: string; readonly exited?: string }[];
@@ -263,6 +285,7 @@ export interface ShardMethods extends WaitingMethods, LetterMethods {
       readonly allow: boolean;
       readonly reason?: string;
       readonly input?: unknown;
+      readonly by?: string;
     };
     answer: boolean;
   };
@@ -273,6 +296,7 @@ export interface ShardMethods extends WaitingMethods, LetterMethods {
       readonly reply:
         | { readonly value: Json; readonly fingerprint: string }
         | { readonly declined: true; readonly reason?: string };
+      readonly by?: string;
     };
     answer: boolean;
   };
@@ -364,7 +388,7 @@ export interface ShardMethods extends WaitingMethods, LetterMethods {
   /** The ids of sessions by their journal keys, at most `SEARCH_PAGE_NAMES`; `null`: the session is deleted. */
   'search.names': { request: { readonly keys: readonly number[] }; answer: readonly (string | null)[] };
   /** The session that has an id now. `base`: the address of a fork's beginning, if that is stored separately. */
-  'search.session': { request: OfSession; answer: { readonly key: number; readonly base?: string } | undefined };
+  'search.session': { request: OfSession; answer: StoredBeginning | undefined };
   'search.blob': { request: { readonly address: string; readonly offset: number }; answer: BlobPiece | undefined };
   /** The first seq of a session's window; `undefined`: the session is not resident. */
   'search.floor': { request: OfSession; answer: number | undefined };

@@ -1,12 +1,15 @@
-/** The sessions that a session may search and view: its own tree, unless the embedder allows more. Host thread. */
+/**
+ * The sessions that a session may search and view: its own tree, unless the embedder allows more. No scope opens another
+ * tenant. Host thread.
+ */
 import { z } from 'zod';
 import { SEARCH_SCOPE_TREES_MAX } from '../../base/bounds.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
-import { rootOf } from '../../base/ids.ts';
+import { rootOf, tenantOf } from '../../base/ids.ts';
 
 /**
- * `tree`: the session's own tree. `all`: every session of the store. A list: the session's own tree, and the trees of
- * these sessions.
+ * `tree`: the session's own tree. `all`: every session of its tenant. A list: the session's own tree, and the trees of
+ * these sessions, if they are of its tenant.
  */
 export type SearchReach = 'tree' | 'all' | readonly string[];
 
@@ -31,8 +34,13 @@ export interface SearchOptions {
   readonly scope?: SearchScope;
 }
 
-/** The roots of the trees that a session may search; `undefined`: all. */
-export type Trees = ReadonlySet<string> | undefined;
+/** The part of the store that a session may search. */
+export interface Reach {
+  /** The tenant of the session; empty: it has none, and reaches only sessions without one. */
+  readonly tenant: string;
+  /** The roots of the trees; missing: all of the tenant. */
+  readonly trees?: ReadonlySet<string>;
+}
 
 const reachSchema = z.union([z.enum(['tree', 'all']), z.array(z.string()).max(SEARCH_SCOPE_TREES_MAX)]);
 
@@ -40,7 +48,7 @@ const reachSchema = z.union([z.enum(['tree', 'all']), z.array(z.string()).max(SE
  * Evaluates the scope. Rejects with the error that the function throws, and with `ConfigError` if the returned value is
  * not a valid reach.
  */
-export async function treesOf(scope: SearchScope, session: string): Promise<Trees> {
+export async function reachOf(scope: SearchScope, session: string): Promise<Reach> {
   const given: unknown = typeof scope === 'function' ? await scope({ session }) : scope;
   const reach = reachSchema.safeParse(given);
   if (!reach.success) {
@@ -49,12 +57,13 @@ export async function treesOf(scope: SearchScope, session: string): Promise<Tree
       { data: { key: 'search.scope' } },
     );
   }
-  if (reach.data === 'all') return undefined;
+  const tenant = tenantOf(session) ?? '';
+  if (reach.data === 'all') return { tenant };
   const own = rootOf(session);
-  return new Set(reach.data === 'tree' ? [own] : [own, ...reach.data.map(rootOf)]);
+  return { tenant, trees: new Set(reach.data === 'tree' ? [own] : [own, ...reach.data.map(rootOf)]) };
 }
 
 /** True if a session is in reach. */
-export function isWithin(trees: Trees, session: string): boolean {
-  return trees === undefined || trees.has(rootOf(session));
+export function isWithin({ tenant, trees }: Reach, session: string): boolean {
+  return (tenantOf(session) ?? '') === tenant && (trees === undefined || trees.has(rootOf(session)));
 }

@@ -1,4 +1,5 @@
 /** The order of the calls that wait for a person, and a position in that order. Pure; for shards and the host. */
+import { SESSION_ID_FORM } from '../../base/ids.ts';
 import type { NumberedWait } from '../../session/rules/queued-calls.ts';
 
 /** A position in the queue: that of a call. */
@@ -12,7 +13,7 @@ export interface WaitingPlace {
 export interface WaitingMethods {
   /**
    * The calls that wait for a person, oldest first: a page, and one call more if the queue continues. `session`: only
-   * calls of this session and its descendants.
+   * calls of this session and its descendants. `tenant`: only calls of this tenant's sessions.
    */
   'waiting.page': {
     request: {
@@ -20,13 +21,14 @@ export interface WaitingMethods {
       readonly limit: number;
       readonly bytesMax: number;
       readonly session?: string;
+      readonly tenant?: string;
     };
     answer: readonly NumberedWait[];
   };
 }
 
 /** A position as text: the `next` of a page. */
-const PLACE = /^(\d{1,16})-(\d{1,15})-([A-Za-z0-9][A-Za-z0-9._:-]{0,127})$/;
+const PLACE = new RegExp(`^(\\d{1,16})-(\\d{1,15})-(${SESSION_ID_FORM})`);
 
 /** The oldest call first; calls of the same age by session, and within a session in the order of its calls. */
 export function olderFirst(a: NumberedWait, b: NumberedWait): number {

@@ -7,6 +7,7 @@ import {
   WEBHOOKS_MAX,
 } from '../../base/bounds.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { isTenantName } from '../../base/ids.ts';
 import type { NoticeWish } from '../../session/rules/notices.ts';
 
 /** A receiver of notices over HTTP. */
@@ -27,6 +28,8 @@ export interface WebhookOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** True to deliver also the ends of sub-agents' turns. Their waiting calls are always delivered. Default false. */
   readonly children?: boolean;
+  /** Only notices of this tenant's sessions. Default: of all sessions. */
+  readonly tenant?: string;
 }
 
 /** A checked webhook. */
@@ -58,6 +61,7 @@ interface GivenWebhook {
   readonly secret?: string | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly children?: boolean | undefined;
+  readonly tenant?: string | undefined;
 }
 
 const webhook: z.ZodType<GivenWebhook> = z.strictObject({
@@ -66,6 +70,7 @@ const webhook: z.ZodType<GivenWebhook> = z.strictObject({
   secret: z.string().optional(),
   headers: z.record(z.string(), z.string()).optional(),
   children: z.boolean().optional(),
+  tenant: z.string().optional(),
 });
 
 /** The schema of the option. */
@@ -73,11 +78,11 @@ export const webhooksSchema: z.ZodType<readonly GivenWebhook[]> = z.array(webhoo
 
 /** Throws `ConfigError` naming the key. The error never shows a secret or a header. */
 export function checkWebhooks(given: readonly GivenWebhook[] = []): readonly CheckedWebhook[] {
-  const checked = given.map(({ url, events, secret, headers = {}, children }, index) => {
+  const checked = given.map(({ url, events, secret, headers = {}, children, tenant }, index) => {
     const key = `webhooks.${index}`;
     return {
       url: checkUrl(url, `${key}.url`),
-      wish: { events: events ?? EVENTS, children: children ?? false },
+      wish: { events: events ?? EVENTS, children: children ?? false, ...tenantWish(tenant, `${key}.tenant`) },
       key: secret === undefined ? undefined : checkSecret(secret, `${key}.secret`),
       headers: checkHeaders(headers, `${key}.headers`),
     };
@@ -88,6 +93,12 @@ export function checkWebhooks(given: readonly GivenWebhook[] = []): readonly Che
     known.add(url.href);
   }
   return checked;
+}
+
+function tenantWish(tenant: string | undefined, key: string): Pick<NoticeWish, 'tenant'> {
+  if (tenant === undefined) return {};
+  if (isTenantName(tenant)) return { tenant };
+  throw problem(key, 'must be the name of a tenant');
 }
 
 function checkUrl(given: string | URL, key: string): URL {

@@ -10,15 +10,16 @@ import { apply } from '../../session/apply/apply.ts';
 import { inRanges } from '../../session/history/compression-plan.ts';
 import { historyEntries } from '../../session/history/history-form.ts';
 import { decodeTransition, type TransitionRecords } from '../../session/state/records.ts';
-import { emptyState } from '../../session/state/state.ts';
 import type { ChunkInfo, CompressionResult } from '../protocol/protocol.ts';
 import { plantFork } from './fork-reader.ts';
+import { beginningOf } from './log-beginning.ts';
 
 /** All archives of a session, oldest first. Reads the whole log. */
 export function archivedChunks(journal: Journal, actor: SessionActor): readonly ChunkInfo[] {
   const chunks: ChunkInfo[] = [];
   // No archive was ever made, so the log need not be read.
   if ((actor.state.compression?.chunk ?? 0) === 0) return chunks;
+  // Archives whose part of the log was removed are not listed.
   for (const entry of journal.read(actor.key, 0)) {
     const { at, records } = decodeTransition(entry.data);
     for (const record of records) {
@@ -41,8 +42,8 @@ export function chunkMessages(
   number: number,
 ): readonly HistoryMessage[] | undefined {
   if (number > (actor.state.compression?.chunk ?? 0)) return undefined;
-  const state = emptyState(actor.id);
-  let turns = 0;
+  const { state, position } = beginningOf(journal, actor.id, actor.key);
+  let turns = position;
   for (const entry of journal.read(actor.key, 0)) {
     const turn: TransitionRecords = decodeTransition(entry.data);
     if (turns === 0) plantFork(journal, actor.key, state, turn);

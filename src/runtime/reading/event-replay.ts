@@ -13,6 +13,8 @@
  *     has another key.
  *  Y4 memory is bounded in bytes. The bound of a request limits its page, not counting the first event.
  *     `REPLAYS_BYTES_MAX` limits all folds and their events beyond the pages, not counting the fold served last.
+ *  Y5 a page that would begin in a removed part of the log begins with the first event that is left. Its reader sees the
+ *     hole in the numbers, and announces a `gap`.
  */
 import { BYTES_PER_TOKEN, REPLAYS_BYTES_MAX, REPLAYS_MAX } from '../../base/bounds.ts';
 import type { SessionEvent } from '../../events/event.ts';
@@ -20,8 +22,8 @@ import { charactersOf, charactersOfContent } from '../../events/reading/event-bu
 import type { Journal } from '../../journal/journal.ts';
 import type { Position, SessionKey, StoredEntry } from '../../journal/position.ts';
 import { restoreState } from '../../session/state/snapshot.ts';
-import { emptyState, type SessionState } from '../../session/state/state.ts';
-import { decodeHead } from './head.ts';
+import type { SessionState } from '../../session/state/state.ts';
+import { beginningOf, snapshotOf } from './log-beginning.ts';
 import { foldEntry, type LogObserver } from './session-reader.ts';
 
 /** A part of the events in a session's log. */
@@ -127,14 +129,12 @@ export class EventReplays {
 
 function begin(journal: Journal, session: string, key: SessionKey, after: number): Replay {
   const common = { key, entries: undefined, readUpTo: after, rest: [], bytes: 0 };
-  const head = after === 0 ? undefined : journal.head(key);
-  const snapshot = head === undefined ? undefined : decodeHead(head.data).snapshot;
-  const stored = snapshot === undefined ? undefined : journal.blob(snapshot.address);
-  if (snapshot !== undefined && stored !== undefined) {
-    const state = restoreState(stored);
-    if (state.eventSeq <= after) return { ...common, state, position: snapshot.position };
+  const found = after === 0 ? undefined : snapshotOf(journal, key, journal.head(key));
+  if (found !== undefined) {
+    const state = restoreState(found.stored);
+    if (state.eventSeq <= after) return { ...common, state, position: found.snapshot.position };
   }
-  return { ...common, state: emptyState(session), position: 0 };
+  return { ...common, ...beginningOf(journal, session, key) };
 }
 
 /** The next transition of the log; undefined if there is none so far. */

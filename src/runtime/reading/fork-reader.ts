@@ -2,8 +2,8 @@
  * Reads the beginning of a fork from one of two places. These are the fork's stored copy, and the log of the session it
  * was forked from, up to the fork's marker.
  *
- * Invariant: K5 a log that forks share is removed only after their beginnings are stored (`fork-roots.ts`), so one of
- * the two places always has a fork's beginning.
+ * Invariant: K5 a log that forks share, or its older part, is removed only after their beginnings are stored
+ * (`fork-roots.ts`), so one of the two places always has a fork's beginning.
  */
 import { isRecord } from '../../base/json.ts';
 import type { Journal } from '../../journal/journal.ts';
@@ -13,13 +13,13 @@ import { forkSeed, plantSeed } from '../../session/history/fork-seed.ts';
 import type { ForkSeed } from '../../session/state/fork-seed.ts';
 import { decodeTransition, type SessionRecord, type TransitionRecords } from '../../session/state/records.ts';
 import { restoreState } from '../../session/state/snapshot.ts';
-import type { ForkOrigin } from '../../session/state/state.ts';
-import { emptyState, type SessionState } from '../../session/state/state.ts';
+import type { ForkOrigin, SessionState } from '../../session/state/state.ts';
 import { contentReader } from './content-reader.ts';
 import { decodeHead } from './head.ts';
+import { type BeginningSource, beginningOf, snapshotOf } from './log-beginning.ts';
 
 /** The reading part of a journal. */
-export interface LogSource extends Pick<Journal, 'keyOf' | 'read' | 'entry' | 'blob'> {
+export interface LogSource extends BeginningSource, Pick<Journal, 'keyOf' | 'read' | 'entry'> {
   head(key: SessionKey): Pick<Head, 'data'> | undefined;
 }
 
@@ -31,7 +31,7 @@ export interface LogSource extends Pick<Journal, 'keyOf' | 'read' | 'entry' | 'b
 export function plantFork(source: LogSource, key: SessionKey, state: SessionState, first: TransitionRecords): number {
   const [record] = first.records;
   if (record?.type !== 'forked' || record.seed !== undefined) return 0;
-  const { seed, turns } = readSeed(source, { id: state.id, key, origin: record.origin }, state.keepsAll);
+  const { seed, turns } = seedOf(source, { id: state.id, key, origin: record.origin }, state.keepsAll);
   plantSeed(state, seed);
   return turns;
 }
@@ -40,7 +40,7 @@ export function plantFork(source: LogSource, key: SessionKey, state: SessionStat
  * The beginning of a fork. `keepsAll`: its value in the state that will get the beginning. Throws an Error when neither
  * place has it.
  */
-function readSeed(
+export function seedOf(
   source: LogSource,
   fork: { readonly id: string; readonly key: SessionKey; readonly origin: ForkOrigin },
   keepsAll = false,
@@ -89,13 +89,12 @@ export function* forksOf(
   keepsAll = false,
 ): Iterable<ForkPlace> {
   const start = keepsAll ? undefined : snapshotBefore(source, key, first);
-  const state = start?.state ?? emptyState(session);
-  state.keepsAll = keepsAll;
+  const { state, position } = start ?? beginningOf(source, session, key, keepsAll);
   let turns = 0;
   const readContent = contentReader(source, key);
-  for (const { data } of source.read(key, start?.position ?? 0)) {
+  for (const { data } of source.read(key, position)) {
     const turn = decodeTransition(data);
-    if (turns === 0 && start === undefined) turns += plantFork(source, key, state, turn);
+    if (turns === 0 && position === 0) turns += plantFork(source, key, state, turn);
     turns += 1;
     for (const record of turn.records) {
       if (record.type === 'forkMade' && record.fork >= first) yield { marker: record, state, turns };
@@ -110,12 +109,10 @@ function snapshotBefore(
   key: SessionKey,
   fork: number,
 ): { readonly state: SessionState; readonly position: number } | undefined {
-  const head = source.head(key);
-  const snapshot = head === undefined ? undefined : decodeHead(head.data).snapshot;
-  const stored = snapshot === undefined ? undefined : source.blob(snapshot.address);
-  if (snapshot === undefined || stored === undefined) return undefined;
-  const state = restoreState(stored);
-  return state.nextFork <= fork ? { state, position: snapshot.position } : undefined;
+  const found = snapshotOf(source, key, source.head(key));
+  if (found === undefined) return undefined;
+  const state = restoreState(found.stored);
+  return state.nextFork <= fork ? { state, position: found.snapshot.position } : undefined;
 }
 
 /** The text of a seed, as it is stored. */

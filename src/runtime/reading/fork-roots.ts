@@ -1,5 +1,5 @@
 /**
- * Runs before the deletion of a session whose log forks share: the beginning of each fork is stored separately (K5).
+ * Runs before a log that forks share is removed, or its older part: the beginning of each fork is stored separately (K5).
  * One pass over the log finds all beginnings. Each fork has a separate stored text, which is removed with the fork.
  */
 import type { Journal } from '../../journal/journal.ts';
@@ -8,6 +8,8 @@ import { forkSeed } from '../../session/history/fork-seed.ts';
 import { decodeTransition } from '../../session/state/records.ts';
 import type { ForkOrigin, SessionState } from '../../session/state/state.ts';
 import { encodeSeed, forksOf } from './fork-reader.ts';
+import { decodeHead } from './head.ts';
+import { decodeBase } from './log-beginning.ts';
 
 /** A fork with the address of its beginning. */
 export interface ForkRoot {
@@ -21,9 +23,17 @@ export interface ForkRoot {
  * session's log cannot be read.
  */
 export function storeRoots(journal: Journal, state: SessionState, key: SessionKey): readonly ForkRoot[] {
-  const wanted = forksThere(journal, state);
-  if (wanted.size === 0) return [];
   const roots: ForkRoot[] = [];
+  const wanted = new Map(forksThere(journal, state));
+  for (const [fork, { name, key: forkKey }] of wanted) {
+    const base = baseOf(journal, forkKey);
+    if (base === undefined) continue;
+    // Its beginning was stored when the older part of this log was removed.
+    roots.push({ name, key: forkKey, base });
+    wanted.delete(fork);
+  }
+  if (wanted.size === 0) return roots;
+  let found = 0;
   let last: { readonly text: string; readonly place: string } | undefined;
   for (const { marker, state: then, turns } of forksOf(journal, state.id, key, Math.min(...wanted.keys()))) {
     const fork = wanted.get(marker.fork);
@@ -34,7 +44,8 @@ export function storeRoots(journal: Journal, state: SessionState, key: SessionKe
     const place = `${turns - then.nextFork}/${then.eventSeq}/${then.epoch}/${at ?? ''}`;
     if (last?.place !== place) last = { place, text: encodeSeed(forkSeed(then, at)) };
     roots.push({ name, key: fork.key, base: journal.putBlob(last.text, fork.key) });
-    if (roots.length === wanted.size) break;
+    found += 1;
+    if (found === wanted.size) break;
   }
   return roots;
 }
@@ -58,8 +69,16 @@ function forksThere(
   return found;
 }
 
+/** The address of a fork's beginning, if it is stored by itself. */
+function baseOf(journal: Journal, key: SessionKey): string | undefined {
+  const head = journal.head(key);
+  return head === undefined ? undefined : decodeHead(head.data).base;
+}
+
 /** The origin that a session's first record names. */
 function originOf(journal: Journal, key: SessionKey): ForkOrigin | undefined {
+  const start = journal.starts.of(key);
+  if (start !== undefined) return decodeBase(journal.blob(start.base) ?? '').origin;
   for (const { data } of journal.read(key, 0)) {
     const [first] = decodeTransition(data).records;
     return first?.type === 'forked' ? first.origin : undefined;

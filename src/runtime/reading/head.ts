@@ -27,6 +27,8 @@ export interface HeadData {
   readonly base?: string;
   /** The version of its agent that the session's turn needs; missing: any will do. */
   readonly needs?: string;
+  /** Epoch ms at which the first messages left the window that are still stored; missing: none did. */
+  readonly departed?: number;
   /** True if an authentication failure blocks the session. `runtime.resume()` looks for these sessions. */
   readonly blocked?: true;
 }
@@ -58,6 +60,7 @@ const schema = z.object({
   snapshot: z.object({ address: z.string(), position: z.number() }).optional(),
   base: z.string().optional(),
   needs: z.string().optional(),
+  departed: z.number().optional(),
   blocked: z.literal(true).optional(),
 });
 
@@ -80,6 +83,16 @@ export function decodeHead(text: string): HeadData {
 function earlierStatus(state: SessionStateName, blocked: true | undefined): SessionStatus {
   if (blocked === true) return 'blocked';
   return state === 'idle' ? 'idle' : 'running';
+}
+
+/** The text of a head with other addresses of what is stored apart. Throws like `decodeHead`. */
+export function movedHead(text: string, moved: (address: string) => string): string {
+  const { snapshot, base, ...head } = decodeHead(text);
+  return encodeHead({
+    ...head,
+    ...(snapshot === undefined ? {} : { snapshot: { ...snapshot, address: moved(snapshot.address) } }),
+    ...(base === undefined ? {} : { base: moved(base) }),
+  });
 }
 
 /** True for the head of a session that an authentication failure blocks. */

@@ -3,8 +3,8 @@ import type { Journal } from '../../journal/journal.ts';
 import type { Position, SessionKey } from '../../journal/position.ts';
 import { type Notice, noticeOf } from '../../session/rules/notices.ts';
 import { restoreState } from '../../session/state/snapshot.ts';
-import { emptyState, type SessionState } from '../../session/state/state.ts';
-import { decodeHead } from './head.ts';
+import type { SessionState } from '../../session/state/state.ts';
+import { beginningOf, snapshotOf } from './log-beginning.ts';
 import { foldEntry, type LogObserver } from './session-reader.ts';
 
 /** The log to read. */
@@ -45,15 +45,14 @@ export function* readNotices(log: NoticeLog): Generator<{ readonly notice: Notic
 }
 
 function begin({ journal, session, key, isKnown }: NoticeLog): {
-  readonly state: ReturnType<typeof emptyState>;
+  readonly state: SessionState;
   readonly after: Position;
 } {
-  const head = journal.head(key);
-  const snapshot = head === undefined ? undefined : decodeHead(head.data).snapshot;
-  const stored = snapshot === undefined ? undefined : journal.blob(snapshot.address);
-  if (snapshot !== undefined && stored !== undefined) {
-    const state = restoreState(stored);
-    if (isKnown(snapshot.position, state.eventSeq)) return { state, after: snapshot.position };
+  const found = snapshotOf(journal, key, journal.head(key));
+  if (found !== undefined) {
+    const state = restoreState(found.stored);
+    if (isKnown(found.snapshot.position, state.eventSeq)) return { state, after: found.snapshot.position };
   }
-  return { state: emptyState(session), after: 0 };
+  const { state, position } = beginningOf(journal, session, key);
+  return { state, after: position };
 }

@@ -14,8 +14,9 @@ import { bySeq, everyMessage } from '../../session/history/branch.ts';
 import { withContent } from '../../session/rules/waiting-content.ts';
 import type { ReadContent } from '../../session/state/messages.ts';
 import { type LoggedMessage, type MailboxEntry, publicEntry, publicMessage } from '../../session/state/messages.ts';
-import { emptyState, type SessionState } from '../../session/state/state.ts';
+import type { SessionState } from '../../session/state/state.ts';
 import type { Page, PageBounds, RequestPage } from '../protocol/pages.ts';
+import { beginningOf } from './log-beginning.ts';
 import { foldLog } from './session-reader.ts';
 
 /**
@@ -121,8 +122,7 @@ function messagesFrom(
   after: number,
   bytesMax: number,
 ): { readonly state: readonly LoggedMessage[]; readonly end: number | undefined } {
-  const state = emptyState(actor.id);
-  state.keepsAll = true;
+  const { state, position } = beginningOf(journal, actor.id, actor.key, true);
   const fresh: number[] = [];
   let bytes = 0;
   let last = after;
@@ -144,7 +144,7 @@ function messagesFrom(
       state.messages[index] = { ...kept, content: '' };
     }
   };
-  foldLog(journal, actor.key, state, 0, {
+  foldLog(journal, actor.key, state, position, {
     // Called between two transitions, when the state is complete.
     turn: letGo,
     event: (body) => {

@@ -11,23 +11,26 @@ import { storeContents } from '../../session/rules/waiting-content.ts';
 import { decodeTransition } from '../../session/state/records.ts';
 import { SharedMedia } from '../../session/state/shared-media.ts';
 import { restoreState } from '../../session/state/snapshot.ts';
-import { emptyState, type SessionState } from '../../session/state/state.ts';
+import type { SessionState } from '../../session/state/state.ts';
 import { contentReader } from './content-reader.ts';
 import { plantFork } from './fork-reader.ts';
 import { decodeHead } from './head.ts';
+import { beginningOf, snapshotOf } from './log-beginning.ts';
 
 /** The actor of a session, from its log. Throws `StoreCorruptError` for a log that cannot be folded. */
 export function readActor(journal: Journal, id: string, key: SessionKey): SessionActor {
   const head = journal.head(key);
   const known = head === undefined ? undefined : decodeHead(head.data);
-  const snapshot = known?.snapshot;
-  const stored = snapshot === undefined ? undefined : journal.blob(snapshot.address);
+  const found = snapshotOf(journal, key, head);
   const media = new SharedMedia();
-  const state = stored === undefined ? emptyState(id) : restoreState(stored, media);
-  const after = stored === undefined ? 0 : (snapshot?.position ?? 0);
-  const { turns, position } = foldLog(journal, key, state, after, undefined, media);
-  const actor = new SessionActor(id, key, state, { turns, position: Math.max(position, after) });
-  if (stored !== undefined) actor.snapshot = snapshot;
+  const begun =
+    found === undefined
+      ? beginningOf(journal, id, key, false, media)
+      : { state: restoreState(found.stored, media), position: found.snapshot.position };
+  const { state } = begun;
+  const { turns, position } = foldLog(journal, key, state, begun.position, undefined, media);
+  const actor = new SessionActor(id, key, state, { turns, position: Math.max(position, begun.position) });
+  if (found !== undefined) actor.snapshot = found.snapshot;
   actor.base = known?.base;
   actor.isHeadRunnable = head?.runnable === true;
   return actor;
@@ -84,4 +87,15 @@ export function foldEntry(
       data: { session: state.id, position: entry.position },
     });
   }
+}
+
+/** Folds a whole log from its beginning, and notifies an observer. `keepsAll`: see `SessionState`. */
+export function foldWhole(
+  journal: Journal,
+  { id, key }: Pick<SessionActor, 'id' | 'key'>,
+  { keepsAll = false, observer }: { readonly keepsAll?: boolean; readonly observer?: LogObserver },
+): SessionState {
+  const { state, position } = beginningOf(journal, id, key, keepsAll);
+  foldLog(journal, key, state, position, observer);
+  return state;
 }

@@ -79,15 +79,21 @@ export class MessageSearch {
   /**
    * The messages that fit a query best, at most `limit`. `excluding`: a session whose window is not searched. The
    * window is its messages since the last eviction, or all messages if there was none. `trees`: roots of the trees to
-   * search; missing: all. A query without terms finds nothing. Rejects with the error of a shard, with a retryable
+   * search; missing: all. `tenant`: only its
+   * sessions; empty: only sessions without a tenant. A query without terms finds nothing. Rejects with the error of a shard, with a retryable
    * error when the thread died, and with `CancelledError` once the runtime is closed.
    */
   async search(
     text: string,
-    options: { readonly limit: number; readonly excluding?: string; readonly trees?: ReadonlySet<string> | undefined },
+    options: {
+      readonly limit: number;
+      readonly excluding?: string;
+      readonly trees?: ReadonlySet<string> | undefined;
+      readonly tenant?: string;
+    },
   ): Promise<SearchAnswer> {
     if (parseQuery(text) === undefined) return { found: [], isComplete: true, messages: 0 };
-    const { excluding, trees } = options;
+    const { excluding, trees, tenant } = options;
     const { now, decay, waitMs = SEARCH_WAIT_MS } = this.#parts;
     const floor = excluding === undefined ? undefined : await this.#floorOf(excluding);
     const request: SearchRequest = {
@@ -96,7 +102,7 @@ export class MessageSearch {
       now: now(),
       decay,
       waitMs,
-      ...defined({ trees }),
+      ...defined({ trees, tenant }),
       ...(excluding === undefined ? {} : { excluding: { session: excluding, ...defined({ floor }) } }),
     };
     return (await this.#asked(this.#running(), 'search', request)) as SearchAnswer;

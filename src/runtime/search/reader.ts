@@ -16,6 +16,7 @@ import { decodeTransition, type SessionRecord, type TransitionRecords } from '..
 import { emptyState, type SessionState } from '../../session/state/state.ts';
 import type { ShardMethods } from '../protocol/protocol.ts';
 import { decodeSeed } from '../reading/fork-reader.ts';
+import { decodeBase } from '../reading/log-beginning.ts';
 
 /** The methods of a shard that the index uses. */
 export type SearchMethod =
@@ -90,14 +91,18 @@ async function fold(
   fork?: number,
 ): Promise<{ readonly row: number; readonly marker?: ForkMade }> {
   let last = 0;
+  const start = await startOf(ask, place);
+  if (start !== undefined) await plantBase(ask, place, state, start);
   for await (const { row, turn } of turnsIn(ask, place, 0)) {
-    if (last === 0) await plant(ask, place, state, turn);
+    if (last === 0 && start === undefined) await plant(ask, place, state, turn);
     last = row;
     for (const record of turn.records) {
       if (fork !== undefined && record.type === 'forkMade' && record.fork === fork) return { row, marker: record };
       folded(place, row, () => apply(state, record, turn.at));
     }
   }
+  // Otherwise the rows may have begun later than the state.
+  if ((await startOf(ask, place)) !== start) throw replaced(place);
   return { row: last };
 }
 
@@ -130,6 +135,24 @@ async function rowsOf(ask: AskShard, { shard, key }: SessionPlace, until: number
     from = chain.next;
   }
   return rows.reverse();
+}
+
+/** The address of the base with which a log begins; undefined for a whole log. */
+async function startOf(ask: AskShard, { shard, session, key }: SessionPlace): Promise<string | undefined> {
+  const known = await ask(shard, 'search.session', { session });
+  return known?.key === key ? known.start : undefined;
+}
+
+/** Works like `beginningOf`: gives a state the base of a log whose older part was removed. */
+async function plantBase(ask: AskShard, place: SessionPlace, state: SessionState, address: string): Promise<void> {
+  const text = await shippedBlob(address, (offset) => ask(place.shard, 'search.blob', { address, offset }));
+  if (text === undefined) throw replaced(place);
+  folded(place, 0, () => Object.assign(state, decodeBase(text, state.keepsAll)));
+}
+
+/** The older part of the log was removed during the read. The next pass reads the session again. */
+function replaced(place: SessionPlace): StoreCorruptError {
+  return corrupt(place, 0, new Error('the beginning of the log was replaced while it was read'));
 }
 
 /**

@@ -14,7 +14,7 @@ import { z } from 'zod';
 import { SEARCH_DOCUMENTS_MAX, SEARCH_SNIPPET_CHARACTERS } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { asError } from '../../base/errors.ts';
-import { rootOf, shardOf } from '../../base/ids.ts';
+import { rootOf, shardOf, tenantOf } from '../../base/ids.ts';
 import { wellFormed } from '../../base/json.ts';
 import { matches, parseQuery, type Query } from '../../search/query.ts';
 import { type Candidate, type LookOptions, SearchIndex, savedIndexSchema } from '../../search/search-index.ts';
@@ -48,6 +48,8 @@ export interface SearchRequest {
   readonly excluding?: { readonly session: string; readonly floor?: number };
   /** Roots of the trees to search; missing: all. */
   readonly trees?: ReadonlySet<string>;
+  /** Only sessions of this tenant; empty: only sessions without a tenant; missing: all. */
+  readonly tenant?: string;
   /** Epoch ms. */
   readonly now: number;
   /** Weight of one year of a message's age (`LookOptions.decay`). */
@@ -119,10 +121,12 @@ export class SearchService {
   async search(request: SearchRequest): Promise<SearchAnswer> {
     const query = parseQuery(request.text);
     if (query === undefined) return { found: [], isComplete: true, messages: this.#index.size };
-    const { excluding, trees } = request;
+    const { excluding, trees, tenant } = request;
     const floor = excluding === undefined ? 0 : (excluding.floor ?? (await this.#floorOf(excluding.session)));
     const excludes = (session: string, seq: number): boolean =>
-      (session === excluding?.session && seq >= floor) || trees?.has(rootOf(session)) === false;
+      (session === excluding?.session && seq >= floor) ||
+      trees?.has(rootOf(session)) === false ||
+      (tenant !== undefined && (tenantOf(session) ?? '') !== tenant);
     for (;;) {
       const isComplete = await this.#caughtUp(request.waitMs);
       try {

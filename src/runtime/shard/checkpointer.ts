@@ -8,18 +8,17 @@
  *     Such a head is out of date, so code that reads heads alone must check `runnable`;
  *  K2 no timer runs while nothing changed (A11);
  *  K3 a session that was dropped from memory counts as changed until it is read again: it is assumed to have work;
- *  K4 a snapshot is removed only by the write of a head of its session that names another snapshot.
+ *  K4 a snapshot is removed only by the write of a head of its session that names another snapshot, or none.
  */
 
-import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
+import type { SessionActor } from '../../../actors/session-actor.ts';
 import { CHECKPOINT_INTERVAL_MS, type ShardBounds } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
-import { defined } from '../../base/defined.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Head, SessionKey } from '../../journal/position.ts';
-import { neededVersion } from '../../session/rules/epoch.ts';
 import { snapshotState } from '../../session/state/snapshot.ts';
-import { decodeHead, encodeHead, summaryOf } from '../reading/head.ts';
+import { decodeHead, encodeHead } from '../reading/head.ts';
+import { headOf, withBase } from '../reading/session-head.ts';
 
 /** See the head of the file. */
 export class Checkpointer {
@@ -146,6 +145,19 @@ export class Checkpointer {
     this.#journal.checkpoint([head], this.#journal.checkpointed());
   }
 
+  /**
+   * Called when the older part of a session's log is removed, before the record that says so. The session's snapshot may
+   * have the removed messages, so it leaves with the same append.
+   */
+  withoutSnapshot(actor: SessionActor): void {
+    const { snapshot } = actor;
+    if (snapshot === undefined) return;
+    actor.snapshot = undefined;
+    const head = headOf(actor);
+    actor.isHeadRunnable = head.runnable;
+    this.#journal.checkpoint([head], this.#journal.checkpointed(), [snapshot.address]);
+  }
+
   /** Writes the last checkpoint, with snapshots of long logs, so that the next open reads little. */
   close(actors: Iterable<SessionActor>): void {
     for (const actor of actors) if (this.#changed.has(actor)) this.#takeSnapshot(actor);
@@ -209,23 +221,4 @@ export class Checkpointer {
     actor.snapshot = { address, position: actor.position };
     actor.turnsSinceSnapshot = 0;
   }
-}
-
-function withBase(head: Head, base: string): Head {
-  return { ...head, data: encodeHead({ ...decodeHead(head.data), base }) };
-}
-
-function headOf(actor: SessionActor): Head {
-  return {
-    key: actor.key,
-    position: actor.position,
-    runnable: isRunnable(actor.state),
-    data: encodeHead({
-      summary: summaryOf(actor.state),
-      ...(actor.snapshot === undefined ? {} : { snapshot: actor.snapshot }),
-      ...(actor.base === undefined ? {} : { base: actor.base }),
-      ...defined({ needs: neededVersion(actor.state) }),
-      ...(actor.state.blocked === undefined ? {} : { blocked: true as const }),
-    }),
-  };
 }

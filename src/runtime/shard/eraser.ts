@@ -36,9 +36,12 @@ export interface EraserParts {
   readonly failed: (thrown: unknown) => void;
 }
 
-/** The name of a session in the files of its results. Keys are not reused, so no later session has it. */
-export function resultOwner(shard: number, key: SessionKey): string {
-  return `${shard}-${key}`;
+/**
+ * The name of a session in the files of its results. Keys are not reused, so no later session has it. A session that
+ * was moved to another shard keeps the name of its results.
+ */
+export function resultOwner(journal: Pick<Journal, 'originOf'>, shard: number, key: SessionKey): string {
+  return journal.originOf(key) ?? `${shard}-${key}`;
 }
 
 /** See the head of the file. */
@@ -91,8 +94,10 @@ export class Eraser {
     const { journal, results, shard } = this.#parts;
     const keys = journal.erasable();
     if (keys.length === 0) return false;
-    await results.removeOf(new Set(keys.map((key) => resultOwner(shard, key))));
     const notes = journal.erasures();
+    // A session that lost only the older part of its log keeps its results.
+    const gone = keys.filter((key) => notes.get(key)?.keeps !== true);
+    await results.removeOf(new Set(gone.map((key) => resultOwner(journal, shard, key))));
     await this.#parts.eraseIndex(keys.flatMap((key) => notes.get(key)?.name ?? []));
     if (this.#isClosed || this.#parts.isDegraded()) return false;
     journal.erased(keys);

@@ -91,6 +91,8 @@ export class InterruptedSessions {
     const { journal, checkpointer } = this.#parts;
     const found = new Set(journal.runnable());
     for (const key of journal.tailKeys(journal.checkpointed())) found.add(key);
+    // A session whose call was cancelled may be idle, and its log may not mention what the call had streamed.
+    for (const key of journal.drafts.keys()) found.add(key);
     for (const key of found) this.#keys.add(key);
     this.#resuming += found.size;
     checkpointer.hold();

@@ -18,17 +18,21 @@ import { type StoreLostError, TroupeError } from '../../base/errors.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import type { CallWait } from '../../models/pool.ts';
 import { hasEnded } from '../../session/state/child-link.ts';
+import type { Retention } from '../protocol/retention.ts';
+import type { EventReplays } from '../reading/event-replay.ts';
 import { storeRoots } from '../reading/fork-roots.ts';
 import { isHeadBlocked } from '../reading/head.ts';
 import type { Admission } from './admission.ts';
+import type { AnswerDrafts } from './answer-drafts.ts';
 import type { CommitQueue } from './commit-queue.ts';
 import type { EditQueue } from './edit-queue.ts';
 import type { Eraser } from './eraser.ts';
 import type { InterruptedSessions } from './interrupted-sessions.ts';
 import type { Residency } from './residency.ts';
+import { RetentionSearch } from './retention/retention.ts';
 import type { SessionTimers } from './session-timers.ts';
 import type { SessionWork } from './session-work.ts';
-import type { Reply, ShardParts } from './shard-parts.ts';
+import { logThrown, type Reply, type ShardParts } from './shard-parts.ts';
 import type { ShardWaiters } from './shard-waiters.ts';
 import { refusalOf, type StoreOutage } from './store-outage.ts';
 import type { Transitions } from './transitions.ts';
@@ -47,6 +51,8 @@ export interface LifeParts {
   readonly waiters: ShardWaiters;
   readonly edits: EditQueue;
   readonly eraser: Eraser;
+  readonly drafts: AnswerDrafts;
+  readonly replays: EventReplays;
 }
 
 /** See the head of the file. */
@@ -63,6 +69,9 @@ export class Life {
   readonly #waiters: ShardWaiters;
   readonly #edits: EditQueue;
   readonly #eraser: Eraser;
+  readonly #drafts: AnswerDrafts;
+  /** Undefined when everything is kept. */
+  readonly #retention: RetentionSearch | undefined;
   /** The checks of `standStill` and `close`: each ends a wait when its condition holds. Both may wait at once. */
   readonly #onStill = new Set<() => void>();
   #standsStill = false;
@@ -82,6 +91,33 @@ export class Life {
     this.#waiters = given.waiters;
     this.#edits = given.edits;
     this.#eraser = given.eraser;
+    this.#drafts = given.drafts;
+    const { retention } = given.parts;
+    if (retention !== undefined) this.#retention = this.#searchOf(retention, given.replays);
+  }
+
+  #searchOf(retention: Retention, replays: EventReplays): RetentionSearch {
+    const { journal, clock, host } = this.#parts;
+    return new RetentionSearch({
+      retention,
+      journal,
+      clock,
+      residency: this.#residency,
+      submit: (id, input) => this.#transitions.submit(id, [input]),
+      remove: (id) => new Promise((resolve, reject) => this.delete(id, { resolve: () => resolve(), reject })),
+      rootForks: (actor) => void this.#rootForks([actor]),
+      cut: () => {
+        replays.clear();
+        this.#commits.add({ release: () => this.#eraser.begin(), refuse: () => undefined }, true);
+      },
+      isRefusing: () => this.refusal !== undefined || this.startsNothing,
+      failed: (thrown, id) => logThrown(host, 'old data cannot be removed now', thrown, id),
+    });
+  }
+
+  /** Called after a transition: something may become old. */
+  changed(): void {
+    this.#retention?.changed();
   }
 
   /** Why no transition may run: the store refuses writes, or the shard is closed. */
@@ -114,8 +150,11 @@ export class Life {
 
   /** Resumes everything that was interrupted (A10), one slice per tick. */
   resumeInterrupted(): void {
+    this.#drafts.load();
+    this.#work.forgetGivenUp();
     this.#interrupted.resumeAll();
     this.#eraser.begin();
+    this.#retention?.begin();
   }
 
   /** Resolves when every session that was interrupted when the store was opened has been read. */
@@ -316,6 +355,7 @@ export class Life {
     this.#isClosed = true;
     this.#outage.close();
     this.#eraser.close();
+    this.#retention?.close();
     this.#residency.endSweeps();
     this.#interrupted.close();
     for (const actor of this.#residency.actors()) this.#timers.clear(actor);

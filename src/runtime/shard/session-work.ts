@@ -31,6 +31,7 @@ import type { ToolPool } from '../../tools/pool.ts';
 import { hostQuestion } from '../protocol/host-question.ts';
 import type { LogLine } from '../protocol/protocol.ts';
 import { contentReader } from '../reading/content-reader.ts';
+import type { AnswerDrafts } from './answer-drafts.ts';
 import type { SessionTimers } from './session-timers.ts';
 import type { Reply, ShardParts } from './shard-parts.ts';
 import { Upgrades } from './upgrades.ts';
@@ -38,6 +39,7 @@ import { Upgrades } from './upgrades.ts';
 /** The shard functions that session work uses. */
 export interface WorkPlace {
   readonly timers: SessionTimers;
+  readonly drafts: AnswerDrafts;
   submit(sessionId: string, inputs: readonly Input[], reply?: Reply): void;
   find(sessionId: string): SessionActor | undefined;
   inMemory(sessionId: string): SessionActor | undefined;
@@ -48,6 +50,8 @@ export interface WorkPlace {
   /** Called when a call in flight has ended. */
   still(): void;
   isClosing(): boolean;
+  /** True once no input is taken any more. */
+  isOver(): boolean;
 }
 
 /** See the head of the file. */
@@ -84,9 +88,17 @@ export class SessionWork {
       },
       progress: (id, data) => this.#tools.progress(id, data),
     });
-    const submit = (sessionId: string, input: Input): void => place.submit(sessionId, [input]);
+    const submit = (sessionId: string, ...inputs: readonly Input[]): void => place.submit(sessionId, inputs);
     this.#models = new ModelCaller(this.#modelPool, {
       submit,
+      isOver: () => place.isOver(),
+      drafted: (call, draft) => place.drafts.note(call, draft),
+      ended: (call) => place.drafts.ending(call),
+      abandoned: (call) => place.drafts.abandoned(call),
+      givenUp: ({ session, key }, lost) => {
+        // The session may have been deleted since, and another one may have its name.
+        if (parts.journal.nameOf(key) === session) place.submit(session, [lost]);
+      },
       settings: parts.settings,
       wantsDeltas: (id) => place.isWatched(id),
       delta: (session, turn, delta) =>
@@ -179,6 +191,11 @@ export class SessionWork {
    */
   watched(sessionId: string | undefined, isNew: boolean): void {
     this.#models.watched(sessionId, isNew);
+  }
+
+  /** Called when the store takes writes again, before the interrupted sessions resume. */
+  forgetGivenUp(): void {
+    this.#models.forgetGivenUp();
   }
 
   /** Called when the idle session leaves memory. */

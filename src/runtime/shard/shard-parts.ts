@@ -17,6 +17,7 @@ import type { HostQuestion } from '../protocol/host-question.ts';
 import type { Counters } from '../protocol/metrics.ts';
 import type { NoticeNote } from '../protocol/notices.ts';
 import type { LogLine, SaidNote, SessionIntroduction } from '../protocol/protocol.ts';
+import type { Retention } from '../protocol/retention.ts';
 import type { UpgradeQuestion } from '../protocol/upgrade.ts';
 import type { IsolatedSessions } from './isolated-sessions.ts';
 import type { SessionAtWork } from './session-at-work.ts';
@@ -73,6 +74,8 @@ export interface ShardParts {
   readonly catalog: AgentCatalog;
   readonly settings: Settings;
   readonly limits: Limits;
+  /** How long data is kept; missing: as long as its session. */
+  readonly retention?: Retention | undefined;
   /** The names of the providers. */
   readonly providers: readonly string[];
   readonly durability: Durability;

@@ -13,6 +13,7 @@ import { approvalPolicy } from '../../session/rules/run-loop.ts';
 import type { SessionState } from '../../session/state/state.ts';
 import { EventReplays } from '../reading/event-replay.ts';
 import { Admission } from './admission.ts';
+import { AnswerDrafts } from './answer-drafts.ts';
 import { CommitQueue } from './commit-queue.ts';
 import { EditQueue } from './edit-queue.ts';
 import { Eraser } from './eraser.ts';
@@ -40,6 +41,7 @@ export class Shard {
   readonly residency: Residency;
   readonly transitions: Transitions;
   readonly life: Life;
+  readonly drafts: AnswerDrafts;
   readonly #work: SessionWork;
 
   constructor(parts: ShardParts) {
@@ -64,7 +66,10 @@ export class Shard {
       (id, isNew) => work.watched(id, isNew),
       this.notices,
       parts.publishesNotices === true
-        ? (state, announced) => noticeOf(state, announced, this.approvalsMs(state))
+        ? ({ key, state }, announced) => {
+            const notice = noticeOf(state, announced, this.approvalsMs(state));
+            return notice === undefined ? undefined : { key, origin: parts.journal.originOf(key), notice };
+          }
         : undefined,
     );
     const timers = new SessionTimers({
@@ -76,18 +81,6 @@ export class Shard {
       approvalsMs: ({ state, agent }) => this.approvalsMs(state, agent),
     });
     const live = new Admission(limits, (id) => this.transitions.submit(id, [{ type: 'wake' }]));
-    const work = new SessionWork(parts, {
-      timers,
-      submit: (id, inputs, reply) => this.transitions.submit(id, inputs, reply),
-      find: (id) => residency.find(id),
-      inMemory: (id) => residency.inMemory(id),
-      agentOf: (actor) => residency.agentOf(actor),
-      isWatched: (id) => this.subscribers.isWatched(id),
-      publish: (session, body) => this.transitions.publish(session, body),
-      still: () => this.life.still(),
-      isClosing: () => this.life.isClosing,
-    });
-    this.#work = work;
     const commits = new CommitQueue({
       flushed: async () => {
         await journal.flushed();
@@ -99,6 +92,22 @@ export class Shard {
       soon,
       clock,
     });
+    this.drafts = new AnswerDrafts(journal, commits);
+    const { drafts } = this;
+    const work = new SessionWork(parts, {
+      timers,
+      drafts,
+      submit: (id, inputs, reply) => this.transitions.submit(id, inputs, reply),
+      find: (id) => residency.find(id),
+      inMemory: (id) => residency.inMemory(id),
+      agentOf: (actor) => residency.agentOf(actor),
+      isWatched: (id) => this.subscribers.isWatched(id),
+      publish: (session, body) => this.transitions.publish(session, body),
+      still: () => this.life.still(),
+      isClosing: () => this.life.isClosing,
+      isOver: () => this.life.isOver,
+    });
+    this.#work = work;
     const outage = new StoreOutage({
       journal,
       clock,
@@ -142,7 +151,7 @@ export class Shard {
       isDegraded: () => outage.error !== undefined,
       failed: (thrown) => logThrown(host, 'a removed session cannot be erased now', thrown),
     });
-    const shared = { parts, residency, commits, work, timers, live, interrupted, waiters, edits };
+    const shared = { parts, residency, commits, work, timers, live, interrupted, waiters, edits, drafts };
     this.transitions = new Transitions({
       ...shared,
       subscribers: this.subscribers,
@@ -150,9 +159,10 @@ export class Shard {
         refusal: () => this.life.refusal,
         startsNothing: () => this.life.startsNothing,
         checkDrained: () => this.life.checkDrained(),
+        changed: () => this.life.changed(),
       },
     });
-    this.life = new Life({ ...shared, transitions: this.transitions, outage, eraser });
+    this.life = new Life({ ...shared, transitions: this.transitions, outage, eraser, replays: this.replays });
   }
 
   /** True while the session's move to another version of its agent waits or runs. */

@@ -13,16 +13,16 @@ import type { EventBody, SessionEvent } from '../../events/event.ts';
 import { durableEvent } from '../../events/event-body.ts';
 import type { AnnouncedEvent, Observer } from '../../session/apply/fold.ts';
 import { historyMessage } from '../../session/history/history-form.ts';
-import type { Notice, noticeOf } from '../../session/rules/notices.ts';
-import type { RunningTurn, SessionState } from '../../session/state/state.ts';
-import type { NoticeNote } from '../protocol/notices.ts';
+import type { noticeOf } from '../../session/rules/notices.ts';
+import type { RunningTurn } from '../../session/state/state.ts';
+import type { KeyedNotice, NoticeNote } from '../protocol/notices.ts';
 import type { SessionIntroduction } from '../protocol/protocol.ts';
 import type { NoticeChain } from './notice-chain.ts';
 import type { Outbox } from './outbox.ts';
 import type { ShardWaiters } from './shard-waiters.ts';
 
 /** Makes the notice of an announced event. */
-type NoticeMaker = (state: SessionState, announced: Parameters<typeof noticeOf>[1]) => Notice | undefined;
+type NoticeMaker = (actor: SessionActor, announced: Parameters<typeof noticeOf>[1]) => KeyedNotice | undefined;
 
 /** The logged messages that one call of the observer's `said` reports. */
 type Said = Parameters<NonNullable<Observer['said']>>[0];
@@ -131,8 +131,8 @@ export class Subscribers {
         notices === undefined
           ? undefined
           : (event: AnnouncedEvent, seq: number, turn?: RunningTurn) => {
-              const notice = notices(actor.state, { event, seq, at, turn });
-              if (notice !== undefined) outbox.announce({ key: actor.key, notice });
+              const notice = notices(actor, { event, seq, at, turn });
+              if (notice !== undefined) outbox.announce(notice);
             },
     };
   }

@@ -32,6 +32,7 @@ import { encodeTransition } from '../../session/state/records.ts';
 import { childReplyBounds } from '../../tools/truncation.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import type { Admission } from './admission.ts';
+import type { AnswerDrafts } from './answer-drafts.ts';
 import type { CommitItem, CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
 import type { EditQueue } from './edit-queue.ts';
@@ -54,6 +55,8 @@ export interface TransitionsLife {
   startsNothing(): boolean;
   /** Called when work ends. If the shard is now drained, answers the requests that wait for that. */
   checkDrained(): void;
+  /** Called after each transition. */
+  changed(): void;
 }
 
 /** The parts that transitions work with. */
@@ -69,6 +72,7 @@ export interface TransitionsParts {
   readonly subscribers: Subscribers;
   readonly waiters: ShardWaiters;
   readonly edits: EditQueue;
+  readonly drafts: AnswerDrafts;
 }
 
 /** See the head of the file. */
@@ -84,6 +88,7 @@ export class Transitions {
   readonly #subscribers: Subscribers;
   readonly #waiters: ShardWaiters;
   readonly #edits: EditQueue;
+  readonly #drafts: AnswerDrafts;
   readonly #crashes: CrashCounter;
   readonly #families: FamilySupervisor;
   readonly #environmentOfStep: TransitionEnvironment;
@@ -108,6 +113,7 @@ export class Transitions {
     this.#subscribers = given.subscribers;
     this.#waiters = given.waiters;
     this.#edits = given.edits;
+    this.#drafts = given.drafts;
     this.#crashes = new CrashCounter(() => parts.clock.monotonic());
     this.#families = new FamilySupervisor(() => parts.clock.monotonic());
     const { limits, settings, catalog, journal, clock } = parts;
@@ -149,7 +155,8 @@ export class Transitions {
       return;
     }
     if (actor !== undefined) {
-      this.#transition(actor, this.#takeInterrupted(actor) ? [{ type: 'recover' }, ...inputs] : inputs, reply);
+      const all: readonly Input[] = this.#takeInterrupted(actor) ? [{ type: 'recover' }, ...inputs] : inputs;
+      this.#transition(actor, this.#drafts.withLost(actor, all), reply);
       return;
     }
     actor = this.#residency.create(sessionId);
@@ -231,6 +238,7 @@ export class Transitions {
     this.admit();
     this.#residency.passivateSome();
     this.gauge();
+    this.#life.changed();
   }
 
   /** Runs the queued edits of a session at a message boundary, each in a transition, before its next claim. */
@@ -246,6 +254,7 @@ export class Transitions {
     const at = this.#now;
     const entries: TurnEntry[] = [];
     for (const { actor, records } of writes) entries.push({ key: actor.key, data: encodeTransition({ at, records }) });
+    this.#drafts.settle(writes);
     const position = this.#parts.journal.append(entries);
     for (const { actor } of writes) {
       actor.position = position;
@@ -461,6 +470,7 @@ export class Transitions {
   #threw(touched: readonly SessionActor[], thrown: unknown, reply: Reply | undefined): void {
     const fault = new TroupeError('internal', 'a session turn failed', { cause: thrown });
     reply?.reject(fault);
+    this.#drafts.unsettled(touched);
     for (const actor of touched) {
       this.#residency.drop(actor);
       this.#residency.checkpointer.dropped(actor);

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { WEBHOOK_CURSOR_BYTES_MAX } from '../../base/bounds.ts';
 import { systemCodeOf } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
+import type { MovedSessions } from '../../journal/layout/move-sessions.ts';
 import { putFile } from '../../journal/store/durable-file.ts';
 import type { SavedLane } from './delivery-queue.ts';
 
@@ -15,6 +16,11 @@ export interface WebhookCursor {
   readonly source: string;
   /** A position in the log of each shard. */
   readonly positions: readonly number[];
+  /**
+   * The positions of earlier layouts of the store that may lie after `positions`, one list for each layout. The length
+   * of a list is its number of shards. Notices up to the position of their session's shard then are delivered as well.
+   */
+  readonly former?: readonly (readonly number[])[] | undefined;
   readonly behind: readonly SavedLane[];
 }
 
@@ -32,8 +38,18 @@ const schema = z.object({
   v: z.literal(FORMAT),
   source: z.string(),
   positions: z.array(z.number()).readonly(),
+  former: z.array(z.array(z.number()).readonly()).readonly().optional(),
   behind: z
-    .array(z.object({ shard: whole, session: z.string(), key: whole, delivered: whole, known: whole }))
+    .array(
+      z.object({
+        shard: whole,
+        session: z.string(),
+        key: whole,
+        origin: z.string().optional(),
+        delivered: whole,
+        known: whole,
+      }),
+    )
     .readonly(),
 });
 
@@ -54,6 +70,27 @@ export function decodeCursor(text: string | undefined): WebhookCursor | undefine
   } catch {
     return undefined;
   }
+}
+
+/**
+ * The text of a cursor for a store whose sessions were moved to `shards` shards. No notice is skipped, and none that was
+ * delivered is delivered again. A text that is not a cursor is returned unchanged.
+ */
+export function movedCursor(text: string, shards: number, moved: MovedSessions): string {
+  const cursor = decodeCursor(text);
+  // A cursor of yet another layout cannot be used. It is reported when the webhook is opened.
+  if (cursor === undefined || cursor.positions.length !== moved.ends.length) return text;
+  // A store that refused writes may have counted positions that its log never had. Later transitions get these.
+  const former = cursor.positions.map((position, shard) => Math.min(position, moved.ends[shard] ?? 0));
+  return encodeCursor({
+    ...cursor,
+    positions: Array.from({ length: shards }, () => Math.min(...former)),
+    former: [...(cursor.former ?? []), former],
+    behind: cursor.behind.flatMap((lane) => {
+      const place = moved.find(lane.shard, lane.key);
+      return place === undefined ? [] : { ...lane, shard: place.shard, key: place.key, origin: place.origin };
+    }),
+  });
 }
 
 /** Cursors as files in a directory of the store. */

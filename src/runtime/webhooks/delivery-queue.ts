@@ -11,15 +11,19 @@
  *  Q3 a session is here exactly while it is behind.
  */
 import { WEBHOOK_HELD_BYTES_MAX, WEBHOOK_SESSIONS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { charactersOfContent } from '../../events/reading/event-buffer.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import type { Notice } from '../../session/rules/notices.ts';
+import type { KeyedNotice } from '../protocol/notices.ts';
 
 /** A lane: one session that is behind. */
 export interface Lane {
   readonly shard: number;
   readonly session: string;
   readonly key: SessionKey;
+  /** See `Journal.originOf`. */
+  readonly origin?: string | undefined;
   /** Seq of the last delivered notice. */
   delivered: number;
   /** Seq of the newest known notice. */
@@ -32,7 +36,7 @@ export interface Lane {
 }
 
 /** A lane as a cursor keeps it. */
-export type SavedLane = Pick<Lane, 'shard' | 'session' | 'key' | 'delivered' | 'known'>;
+export type SavedLane = Pick<Lane, 'shard' | 'session' | 'key' | 'origin' | 'delivered' | 'known'>;
 
 /** See the head of the file. */
 export class DeliveryQueue {
@@ -57,9 +61,9 @@ export class DeliveryQueue {
   }
 
   /** Takes a live notice. */
-  add(shard: number, key: SessionKey, notice: Notice): void {
+  add(shard: number, { key, origin, notice }: KeyedNotice): void {
     const { session, seq } = notice;
-    const lane = this.#laneOf({ shard, session, key, delivered: seq - 1, known: seq - 1 }, true);
+    const lane = this.#laneOf({ shard, session, key, origin, delivered: seq - 1, known: seq - 1 }, true);
     if (seq <= lane.known) return;
     lane.known = seq;
     if (!lane.isWhole) return;
@@ -69,7 +73,7 @@ export class DeliveryQueue {
   }
 
   /** Notes a session whose notices from `first` to `last` are in the log. */
-  addStored(place: Pick<Lane, 'shard' | 'session' | 'key'>, first: number, last: number): void {
+  addStored(place: Pick<Lane, 'shard' | 'session' | 'key' | 'origin'>, first: number, last: number): void {
     const lane = this.#laneOf({ ...place, delivered: first - 1, known: first - 1 }, false);
     if (last <= lane.known) return;
     lane.known = last;
@@ -135,10 +139,11 @@ export class DeliveryQueue {
 
   /** All lanes, for the cursor. */
   save(): readonly SavedLane[] {
-    return [...this.#lanes.values()].map(({ shard, session, key, delivered, known }) => ({
+    return [...this.#lanes.values()].map(({ shard, session, key, origin, delivered, known }) => ({
       shard,
       session,
       key,
+      ...defined({ origin }),
       delivered,
       known,
     }));

@@ -42,11 +42,15 @@ export interface DeliveryPlace {
   readonly shard: number;
   /** The journal's key of the session. */
   readonly key: number;
+  /** See `Journal.originOf`. */
+  readonly origin?: string | undefined;
 }
 
 /** The id of a delivery, the same for each attempt. It has no full stop, because full stops divide the signed text. */
-export function deliveryId({ source, shard, key }: DeliveryPlace, { session, seq }: Notice): string {
-  const digest = createHash('sha256').update(`${source}\n${shard}\n${key}\n${session}\n${seq}`).digest('hex');
+export function deliveryId({ source, shard, key, origin }: DeliveryPlace, { session, seq }: Notice): string {
+  // A notice that is repeated after its session was moved to another shard keeps its id.
+  const place = (origin ?? `${shard}-${key}`).replace('-', '\n');
+  const digest = createHash('sha256').update(`${source}\n${place}\n${session}\n${seq}`).digest('hex');
   return `msg_${digest.slice(0, ID_CHARACTERS)}`;
 }
 

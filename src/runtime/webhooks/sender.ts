@@ -130,8 +130,8 @@ export class WebhookSender {
     const { queue, changed, webhook, source, clock } = this.#parts;
     const notice = lane.held[0] ?? (await this.#nextOf(lane));
     if (notice === undefined) return;
-    const { shard, key } = lane;
-    const request = deliveryRequest(webhook, { source, shard, key }, notice, clock.now());
+    const { shard, key, origin } = lane;
+    const request = deliveryRequest(webhook, { source, shard, key, origin }, notice, clock.now());
     const outcome = await this.#attempt(request);
     if (outcome.isDelivered) {
       this.#delivered += 1;

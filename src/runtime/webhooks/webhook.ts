@@ -69,6 +69,8 @@ export class Webhook {
   readonly #parts: WebhookParts;
   readonly #queue: DeliveryQueue;
   readonly #followed: readonly Followed[];
+  /** See `WebhookCursor.former`. */
+  readonly #former: readonly (readonly number[])[];
   readonly #name: string;
   readonly #source: string;
   readonly #sender: WebhookSender;
@@ -88,6 +90,7 @@ export class Webhook {
     this.#source = cursor?.source ?? randomUUID();
     this.#queue = new DeliveryQueue(parts.sessionsMax);
     for (const lane of cursor?.behind ?? []) this.#queue.restore(lane);
+    this.#former = cursor?.former ?? [];
     this.#followed = shards.map((_shard, index) => ({
       shard: index,
       position: cursor?.positions[index],
@@ -211,8 +214,8 @@ export class Webhook {
     }
     followed.position = position;
     this.#changed();
-    for (const { key, notice } of notices) {
-      if (isWanted(notice, this.#parts.webhook.wish)) this.#queue.add(shard, key, notice);
+    for (const keyed of notices) {
+      if (isWanted(keyed.notice, this.#parts.webhook.wish)) this.#queue.add(shard, keyed);
     }
   }
 
@@ -255,14 +258,18 @@ export class Webhook {
     const caller = shards[shard];
     while (followed.isBehind && this.#mayRead && caller !== undefined) {
       const after = followed.position ?? 0;
-      const { found, end, isLast, opened } = await caller.call('notices.scan', { after, wish: webhook.wish }, true);
+      const { found, end, isLast, opened } = await caller.call(
+        'notices.scan',
+        { after, former: this.#former, wish: webhook.wish },
+        true,
+      );
       const isReopened = opened !== followed.opened;
       followed.opened = opened;
       if (isReopened && opened < after) {
         followed.position = opened;
         continue;
       }
-      for (const { session, key, first, last } of found) this.#queue.addStored({ shard, session, key }, first, last);
+      for (const { first, last, ...place } of found) this.#queue.addStored({ shard, ...place }, first, last);
       followed.position = Math.max(after, end);
       this.#changed();
       this.#pump();
@@ -312,10 +319,16 @@ export class Webhook {
     }
   }
 
+  /** The positions of earlier layouts, while the log of a shard is not read beyond them. */
+  #needed(positions: readonly number[]): Pick<WebhookCursor, 'former'> {
+    const last = Math.max(0, ...this.#former.flat());
+    return positions.every((position) => position >= last) ? {} : { former: this.#former };
+  }
+
   /** Makes positions and queue of this moment durable (W2). */
   async #write(): Promise<void> {
     const positions = this.#followed.map(({ position }) => position ?? 0);
-    const cursor = { source: this.#source, positions, behind: this.#queue.save() };
+    const cursor = { source: this.#source, positions, ...this.#needed(positions), behind: this.#queue.save() };
     await this.#parts.cursors.save(this.#name, encodeCursor(cursor));
   }
 }

@@ -13,6 +13,7 @@ const ONE = '/sessions/:id/dead-letters/:letter';
 const list = route({
   method: 'GET',
   path: '/dead-letters',
+  role: 'reader',
   summary: 'The messages that could not be promoted, by session and age, without their contents',
   query: z.strictObject({
     after: z.string().optional().describe('The value of next in the previous page, which may have no items'),
@@ -35,6 +36,7 @@ const list = route({
 const get = route({
   method: 'GET',
   path: ONE,
+  role: 'reader',
   summary: 'A dead letter with its content',
   query: noQuery,
   answers: [{ status: 200, description: 'The letter', schema: answers.deadLetter }, UNKNOWN],
@@ -53,6 +55,7 @@ const resend = route({
   method: 'POST',
   isNewWork: true,
   path: `${ONE}/resend`,
+  role: 'admin',
   summary: 'Send a dead letter again, as a new message; repeated, it answers with the same receipt',
   query: noQuery,
   body: z.strictObject({
@@ -76,6 +79,7 @@ const resend = route({
 const drop = route({
   method: 'DELETE',
   path: ONE,
+  role: 'admin',
   summary: 'Drop a dead letter',
   query: noQuery,
   answers: [

@@ -16,6 +16,7 @@ const seqs = z.array(z.number().int().positive());
 const goals = route({
   method: 'GET',
   path: '/sessions/:id/goals',
+  role: 'reader',
   summary: 'The goals of the session by age, each with its parts',
   query: noQuery,
   answers: [{ status: 200, description: 'The goals', schema: answers.goalList }, UNKNOWN],
@@ -28,6 +29,7 @@ const createGoal = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions/:id/goals',
+  role: 'writer',
   summary: 'Create a goal, or a part of one',
   query: noQuery,
   body: z.strictObject({ description, parentId: z.number().int().positive().optional() }),
@@ -45,6 +47,7 @@ const attachGoals = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions/:id/goals/attach',
+  role: 'writer',
   summary: 'Pin messages to open goals; they are shown again once they have left the window',
   query: noQuery,
   body: z.strictObject({ messages: seqs, goals: seqs }),
@@ -58,6 +61,7 @@ const updateGoal = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions/:id/goals/:goal',
+  role: 'writer',
   summary: 'Change the description of an open goal',
   query: noQuery,
   body: z.strictObject({ description }),
@@ -72,6 +76,7 @@ const completeGoal = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions/:id/goals/:goal/complete',
+  role: 'writer',
   summary: 'Complete an open goal and its open parts',
   query: noQuery,
   body: noBody,
@@ -86,6 +91,7 @@ const activate = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions/:id/skills',
+  role: 'writer',
   summary: 'Show a skill or a workflow to the model with the next half-step',
   query: noQuery,
   body: z.union([z.strictObject({ skill: z.string() }), z.strictObject({ workflow: z.string() })]),
@@ -106,6 +112,7 @@ const fork = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions/:id/fork',
+  role: 'writer',
   summary: 'Make a session that continues from this one, as it is now or as it was after a message',
   query: noQuery,
   body: z.strictObject({
@@ -127,6 +134,7 @@ const fork = route({
 const search = route({
   method: 'GET',
   path: '/search',
+  role: 'reader',
   summary: 'The messages of all sessions that fit a query best, best first',
   query: z.strictObject({
     query: z.string().max(SEARCH_QUERY_CHARACTERS_MAX),

@@ -134,6 +134,7 @@ function changeWhole(history: History, body: WholeOperation, options: { readonly
 const read = route({
   method: 'GET',
   path: '/sessions/:id/history',
+  role: 'reader',
   summary:
     'The conversation in the form of the history operations, oldest first; fewer than requested if they are large',
   query: z.strictObject({
@@ -152,6 +153,7 @@ const edit = route({
   method: 'POST',
   isNewWork: true,
   path: '/sessions/:id/history',
+  role: 'writer',
   summary: 'One operation on the history, durable when it is answered; it starts no turn',
   query: noQuery,
   body: operationSchema,

@@ -2,8 +2,10 @@
  * Turns a model's answer into messages and open calls. Changes the given state in place, as `apply` does; otherwise
  * pure. Keeps S4 and S6 of `state.ts`.
  */
+import type { AnswerDraft } from '../../base/answer-draft.ts';
+import { defined } from '../../base/defined.ts';
 import type { Draft } from '../../base/draft.ts';
-import { isThought, type ToolUseBlock } from '../../base/messages.ts';
+import { addUsage, isThought, lostUsage, type ToolUseBlock } from '../../base/messages.ts';
 import { answerText } from '../rules/answer.ts';
 import type { MessageDraft } from '../rules/promotion.ts';
 import { awaitedUses } from '../rules/server-uses.ts';
@@ -13,7 +15,7 @@ import type { SessionState } from '../state/state.ts';
 import { callLabel, estimateCall, estimateContent, estimateTokens } from '../state/tokens.ts';
 import type { Fold } from './fold.ts';
 import { holdAnswer } from './run-loop.ts';
-import { continuePaused, countUsage, finishTurn } from './turn.ts';
+import { continuePaused, countUsage, finishTurn, turnName } from './turn.ts';
 
 /**
  * The model answered the current half-step. The calls of the answer are open now. Without calls, the turn continues or
@@ -24,6 +26,7 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
   if (state.current?.halfStep !== record.halfStep) throw new Error('S3: an answer to no current half-step');
   state.sealedSeq = state.nextMessageSeq - 1;
   state.isReturning = false;
+  state.draft = undefined;
   countUsage(state, record.usage);
   if (record.container !== undefined) state.container = record.container;
   const text = answerText(record.content);
@@ -59,6 +62,35 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
     continuePaused(state, record.halfStep);
   } else {
     finishTurn(fold, record.stop, record.stopDetails);
+  }
+}
+
+/**
+ * A model call ended without an answer. An interrupted call may be recorded after the next turn has begun; then the
+ * text is in the event alone.
+ */
+export function applyLost(fold: Fold, record: RecordOf<'lost'>): void {
+  const { state } = fold;
+  const { turn, attempt, reason, text, thinking, truncated, usage } = record;
+  const isCurrent = state.turn === undefined || state.turn.id === turn;
+  if (usage !== undefined) {
+    const counted = lostUsage(usage);
+    state.usage = addUsage(state.usage, counted);
+    if (state.turn?.id === turn) state.turn.usage = addUsage(state.turn.usage, counted);
+  }
+  if (isCurrent && (text !== '' || thinking !== undefined)) {
+    const draft: AnswerDraft = { turn: turnName(turn), text, ...defined({ thinking, truncated }), lost: reason };
+    state.draft = draft;
+  }
+  if (fold.counts()) {
+    fold.publish({
+      type: 'llm.lost',
+      turn: turnName(turn),
+      attempt,
+      reason,
+      text,
+      ...defined({ thinking, truncated, usage }),
+    });
   }
 }
 

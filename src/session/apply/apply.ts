@@ -16,7 +16,7 @@ import type { ReadContent } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { estimateTokens } from '../state/tokens.ts';
-import { applyResponded } from './answer.ts';
+import { applyLost, applyResponded } from './answer.ts';
 import {
   applyBudget,
   applyBudgetUsed,
@@ -49,6 +49,7 @@ import {
 import { applyAccepted, applyDropped, applyLetterDropped, applyPoisoned, applyRecalled } from './mailbox.ts';
 import { applyMemory } from './memory.ts';
 import { applyModel } from './models.ts';
+import { applyHistoryRemoved } from './retention.ts';
 import {
   applyAsked,
   applyContinued,
@@ -117,6 +118,8 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return applyRetried(fold, record);
     case 'failed':
       return applyFailed(fold, record);
+    case 'lost':
+      return applyLost(fold, record);
     case 'noted':
       fold.append({ type: 'system_message', content: record.content, tokens: estimateTokens(record.content) });
       return;
@@ -130,6 +133,8 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return applyRecalled(fold, record);
     case 'poisoned':
       return applyPoisoned(fold, record);
+    case 'historyRemoved':
+      return applyHistoryRemoved(fold, record);
     case 'letterDropped':
       return applyLetterDropped(fold, record);
     case 'interrupted':

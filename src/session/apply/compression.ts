@@ -19,6 +19,7 @@ import { chunkName } from '../history/chunk-card.ts';
 import { INTERRUPTED, inRanges, isSummary } from '../history/compression-plan.ts';
 import { messageId } from '../history/history-form.ts';
 import { loggedForm, placeOf } from '../history/logged-form.ts';
+import { withDeparture } from '../rules/eviction.ts';
 import type { MessageDraft } from '../rules/promotion.ts';
 import { type LoggedMessage, publicMessage } from '../state/messages.ts';
 import type { RecordOf, SessionRecord } from '../state/records.ts';
@@ -116,7 +117,8 @@ export interface CompactionOutcome {
 function applyCompaction(state: SessionState, record: Compacted, at: number): CompactionOutcome {
   const isArchived = inRanges(record.archived);
   const { number } = record;
-  state.compactions.set(number, { task: record.task });
+  state.compactions.set(number, { task: record.task, at });
+  state.departures = withDeparture(state.departures, at);
   const summary = summaryMessage(state, record, isArchived, at);
   const cut = new Map((record.cut ?? []).map(({ seq, content }) => [seq, content]));
   const archived: number[] = [];

@@ -4,6 +4,7 @@
  */
 
 import { trimStarts } from '../history/tasks.ts';
+import { withDeparture } from '../rules/eviction.ts';
 import { rememberPins } from '../rules/goals.ts';
 import type { RecordOf } from '../state/records.ts';
 import { publishActive } from './activation.ts';
@@ -32,6 +33,7 @@ export function evict(fold: Fold, below: number, pinTokens?: number): void {
   const kept = first === -1 ? [] : state.messages.slice(first);
   state.messages = state.promptCount === 0 ? kept : [...gone.filter((message) => message.prompt === true), ...kept];
   state.floor = Math.max(state.floor, below);
+  state.departures = withDeparture(state.departures, fold.at);
   trimStarts(state.tasks, [state.messages, state.hidden]);
   fold.openEpoch();
   if (fold.counts()) fold.publish({ type: 'eviction', below });

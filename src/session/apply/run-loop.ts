@@ -213,6 +213,15 @@ export function applyDecided(fold: Fold, record: RecordOf<'decided'>): void {
   const before = waitingPhase(state);
   const decided = [...approvals.decided, decision].slice(-APPROVALS_REMEMBERED_MAX);
   state.approvals = { ...withWaiting(approvals, (id) => id !== callId), decided };
+  if (record.by !== undefined) {
+    fold.countAndPublish({
+      type: 'approval.decided',
+      toolUseId: decision.id,
+      toolName: call.name,
+      allow,
+      by: record.by,
+    });
+  }
   if (allow && !isQuestion) {
     if (record.input !== undefined) state.openCalls.set(callId, { ...call, input: record.input } satisfies OpenCall);
     fold.countAndPublish({ type: 'tool.started', toolUseId: callId, toolName: call.name });

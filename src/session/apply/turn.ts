@@ -34,6 +34,7 @@ export function applyClaimed(fold: Fold, record: RecordOf<'claimed'>): void {
       trimStarts(state.tasks, [state.messages, state.hidden]);
     }
   }
+  state.draft = undefined;
   fold.enter('awaiting');
   state.container = livingContainer(state.container, fold.at);
   const { halfStep } = record;

@@ -1,5 +1,6 @@
 /** The consequences of a model call: its answer (contract §5.1), its failure (§4.4, §4.5), its retry. Pure. */
 import { PAUSE_CONTINUATIONS_MAX, RETRY_AFTER_MS_MAX, RETRY_JITTER, TOOL_TIMEOUT_MS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import type { Draft } from '../../base/draft.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import { growingWait } from '../../base/growing-wait.ts';
@@ -15,7 +16,7 @@ import { callsAnswerTool } from '../rules/structured-answer.ts';
 import { type Decision, NO_EFFECTS, NOTHING, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
 import type { Continuation, DispatchedCall } from '../state/messages.ts';
-import type { RecordOf } from '../state/records.ts';
+import type { LostAnswer, RecordOf } from '../state/records.ts';
 import { bouncedEntries, type SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { compactionFailure, decideOverflow, decideSummary } from './compression.ts';
@@ -81,6 +82,23 @@ export function decideAnswer(
   return {
     records: exit === NOTHING ? [responded] : [responded, ...exit.records],
     effects: exit === NOTHING ? followedBy(replies, WAKE) : [...replies, ...exit.effects, WAKE],
+  };
+}
+
+/**
+ * Records an answer that is lost: its call streamed a part of it, and ended without one. The text is kept for people and
+ * never becomes a message. The tokens that the provider reported count, because they are paid for. Other inputs decide
+ * what happens to the half-step.
+ */
+export function decideLostAnswer(lost: LostAnswer, environment: Environment): Decision {
+  const { halfStep, attempt, turn, reason, text, thinking, truncated, usage } = lost;
+  if (text === '' && thinking === undefined && usage === undefined) return NOTHING;
+  const counted = usage === undefined ? undefined : usageIn(usage, environment);
+  return {
+    records: [
+      { type: 'lost', halfStep, attempt, turn, reason, text, ...defined({ thinking, truncated, usage: counted }) },
+    ],
+    effects: [],
   };
 }
 

@@ -7,6 +7,7 @@
  * repeated.
  */
 
+import { defined } from '../../base/defined.ts';
 import { InvalidArgumentError } from '../../base/errors.ts';
 import { denials, endOf } from '../rules/denials.ts';
 import { approvalPolicy, approvalsExpireAt, isWaitingForApproval } from '../rules/run-loop.ts';
@@ -56,7 +57,7 @@ export function decideApproval(
     const others = waitingCalls(state).filter((other) => other.callId !== callId);
     const records = denials(
       [
-        { call, content: deniedText(input.reason), ...(input.reason === undefined ? {} : { reason: input.reason }) },
+        { call, content: deniedText(input.reason), ...defined({ reason: input.reason, by: input.by }) },
         ...others.map((other) => endOf(state, other, APPROVAL_SKIPPED, UNANSWERED.denied)),
       ],
       state.nextPendingId,
@@ -70,6 +71,7 @@ export function decideApproval(
     allow,
     ...(input.reason === undefined ? {} : { reason: input.reason }),
     ...(input.input === undefined ? {} : { input: input.input }),
+    ...defined({ by: input.by }),
   });
 }
 

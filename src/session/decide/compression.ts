@@ -29,7 +29,7 @@ import { changedEpoch, turnStart } from '../rules/epoch.ts';
 import { mayStart, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
 import { isPreparing } from '../rules/memory.ts';
 import { asksProvider } from '../rules/server-uses.ts';
-import { type Decision, NO_RECORDS, refuse, WAKE } from '../state/decision.ts';
+import { type Decision, NO_RECORDS, NOTHING, refuse, WAKE } from '../state/decision.ts';
 import type { CompressionFacts, Effect, Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { CompactionCall, CurrentCall, OverflowRecovery, SessionState } from '../state/state.ts';
@@ -257,4 +257,13 @@ function beginOverflow(
 /** The number of newest history messages that the second attempt leaves out of the summary request. */
 function pulledBack(size: number): number {
   return Math.min(Math.max(Math.floor(size / 2), 4), Math.min(size - 2, PULLED_BACK_MAX));
+}
+
+/** Old history is removed once for each moment: a removal that reaches no further changes nothing. */
+export function decideRemoveHistory(
+  { removed }: SessionState,
+  { history }: Extract<Input, { type: 'removeHistory' }>,
+): Decision {
+  if (removed !== undefined && history.before <= removed.before) return NOTHING;
+  return { records: [{ type: 'historyRemoved', ...history }], effects: [] };
 }

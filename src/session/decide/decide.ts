@@ -14,7 +14,7 @@ import type { Environment, Input } from '../state/inputs.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { decideActivation } from './activation.ts';
-import { decideAnswer, decideModelFailure, decideRetryDue } from './answer.ts';
+import { decideAnswer, decideLostAnswer, decideModelFailure, decideRetryDue } from './answer.ts';
 import { decideApproval, decideApprovalsExpired } from './approval.ts';
 import {
   decideBirth,
@@ -24,7 +24,7 @@ import {
   decideSpawn,
   decideSubagentSaid,
 } from './children.ts';
-import { decideCompress } from './compression.ts';
+import { decideCompress, decideRemoveHistory } from './compression.ts';
 import { decideEdit } from './edit.ts';
 import { decideRename, decideSurface } from './enricher-tools.ts';
 import { decideEnriched } from './enrichment.ts';
@@ -80,6 +80,8 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideResendLetter(state, input, environment);
     case 'dropLetter':
       return decideDropLetter(state, input.letter);
+    case 'removeHistory':
+      return decideRemoveHistory(state, input);
     case 'spawn':
       return decideSpawn(state, input.request, environment);
     case 'markGoal':
@@ -155,6 +157,8 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideUpgraded(state, input, environment);
     case 'recover':
       return decideRecovery(state, environment);
+    case 'answerLost':
+      return decideLostAnswer(input, environment);
     case 'startTask':
       return decideStartTask(state, input.title);
     case 'undo':

@@ -8,7 +8,9 @@
  * The form of an answer comes from the record of the question, so that a restart with another agent judges the answer
  * in the same way. An answer that does not fit its form changes nothing. Pure.
  */
+
 import { ELICITATIONS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { ContentError, describeValue, InvalidArgumentError, LimitError } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
 import { isBlank } from '../../base/messages.ts';
@@ -90,7 +92,7 @@ export function decideChildAsked(state: SessionState, input: Extract<Input, { ty
  */
 export function decideReply(
   state: SessionState,
-  { callId, reply }: Extract<Input, { type: 'answer' }>,
+  { callId, reply, by }: Extract<Input, { type: 'answer' }>,
   environment: Environment,
 ): Decision {
   const question = questionNamed(state, callId);
@@ -102,11 +104,21 @@ export function decideReply(
     const response = { action: 'decline' } as const;
     const continued = continuedCall(call, question, response);
     if (continued !== undefined) {
-      const decided = { type: 'decided', callId: call.id, allow: false, ...reason, response } as const;
+      const decided = {
+        type: 'decided',
+        callId: call.id,
+        allow: false,
+        ...reason,
+        response,
+        ...defined({ by }),
+      } as const;
       return startDecided(state, continued, environment, decided);
     }
     const content = unansweredText(declinedWhy(reply.reason));
-    return { records: denials([{ call, content, ...reason }], state.nextPendingId), effects: [result, WAKE] };
+    return {
+      records: denials([{ call, content, ...reason, ...defined({ by }) }], state.nextPendingId),
+      effects: [result, WAKE],
+    };
   }
   const judged = judge(question, reply.value, environment);
   if ('issues' in judged) return refuse(misfitError(call, question, judged.issues));
@@ -124,10 +136,13 @@ export function decideReply(
   const continued = continuedCall(call, question, response);
   if (continued !== undefined) {
     const answer = reply.fingerprint;
-    const decided = { type: 'decided', callId: call.id, allow: true, answer, response } as const;
+    const decided = { type: 'decided', callId: call.id, allow: true, answer, response, ...defined({ by }) } as const;
     return startDecided(state, continued, environment, decided);
   }
-  return { records: answered(state, call, content, reply.fingerprint), effects: [result, WAKE] };
+  return {
+    records: answered(state, call, content, { answer: reply.fingerprint, ...defined({ by }) }),
+    effects: [result, WAKE],
+  };
 }
 
 function replyToDecided(
@@ -199,12 +214,11 @@ function answered(
   state: SessionState,
   call: OpenCall,
   content: string,
-  fingerprint?: string,
+  given: { readonly answer?: string; readonly by?: string } = {},
 ): readonly SessionRecord[] {
-  const answer = fingerprint === undefined ? {} : { answer: fingerprint };
   const source = { type: 'tool', name: call.name } as const;
   return [
-    { type: 'decided', callId: call.id, allow: true, ...answer },
+    { type: 'decided', callId: call.id, allow: true, ...given },
     {
       type: 'accepted',
       id: state.nextPendingId,

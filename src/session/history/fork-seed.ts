@@ -8,6 +8,7 @@
  * without a result gets the notice for a missing result.
  */
 
+import { DEPARTURES_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { InvalidArgumentError } from '../../base/errors.ts';
 import { settledMemory } from '../rules/memory.ts';
@@ -66,7 +67,10 @@ export function plantSeed(state: SessionState, seed: ForkSeed): void {
   if (state.keepsAll) [state.messages, state.hidden] = [everyMessage(state).slice(), []];
   state.goal = goal === undefined ? undefined : { ...goal };
   state.tasks = restoreTasks(tasks);
-  state.compactions = new Map(compactions);
+  // A beginning that an earlier version stored does not have the times.
+  const made = compactions.map(([number, { task, at }]) => [number, { task, at: at ?? state.createdAt }] as const);
+  state.compactions = new Map(made);
+  state.departures = [...new Set(made.map(([, { at }]) => at))].sort((a, b) => a - b).slice(-DEPARTURES_MAX);
   state.tokens = 0;
   state.promptCount = 0;
   state.spoken = [...state.messages, ...state.hidden].filter(isSpoken).length;

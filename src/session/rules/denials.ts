@@ -1,4 +1,5 @@
 /** Ends waiting calls that get no approval or no answer. Pure. */
+import { defined } from '../../base/defined.ts';
 import type { OpenCall } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
@@ -10,6 +11,8 @@ export interface DeniedCall {
   readonly call: OpenCall;
   readonly content: string;
   readonly reason?: string;
+  /** The author of the denial; missing: the runtime ends the call. */
+  readonly by?: string;
 }
 
 /**
@@ -23,8 +26,8 @@ export function endOf(state: SessionState, { callId, kind }: WaitingCall, denied
 
 /** The records of the denials and results of these calls, in one batch. `firstId`: pending id of the first result. */
 export function denials(ended: readonly DeniedCall[], firstId: number): readonly SessionRecord[] {
-  return ended.flatMap(({ call, content, reason }, index): readonly SessionRecord[] => [
-    { type: 'decided', callId: call.id, allow: false, ...(reason === undefined ? {} : { reason }) },
+  return ended.flatMap(({ call, content, reason, by }, index): readonly SessionRecord[] => [
+    { type: 'decided', callId: call.id, allow: false, ...defined({ reason, by }) },
     {
       type: 'accepted',
       id: firstId + index,

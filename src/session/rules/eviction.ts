@@ -3,7 +3,12 @@
  * message per turn would change the beginning of every request. So old messages leave in batches, whose size is a
  * fraction of the token budget (`evictionFraction`). Each batch opens an epoch, within which the beginning of a request
  * is byte-stable (A8). Pure.
+ *
+ * At the end: which part of a history left the window so long ago that it may be removed. The window is that of the
+ * active branch. Messages of other branches stay, but a branch that returns lacks the messages that were removed.
  */
+import { DEPARTURES_MAX } from '../../base/bounds.ts';
+import { chainOf, taskOf } from '../history/tasks.ts';
 import type { Environment } from '../state/inputs.ts';
 import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
@@ -106,4 +111,60 @@ function cutAt(
   if (after === undefined && open.size === 0 && seqWhenAll !== undefined) return seqWhenAll;
   const chosen = messages[after ?? before];
   return chosen === undefined || chosen === messages[0] ? undefined : chosen.seq;
+}
+
+// ---- old history ------------------------------------------------------------------------------------------------
+
+/** The members of a state that a removal changes. */
+export type Remaining = Pick<
+  SessionState,
+  'messages' | 'hidden' | 'hiddenFloor' | 'callIds' | 'removed' | 'departures'
+>;
+
+/**
+ * The times with one more. Beyond the bound every second of the others is forgotten, but never the first. So the first
+ * is exact, and a later removal comes late by a part of the time since then.
+ */
+export function withDeparture(departures: readonly number[], at: number): readonly number[] {
+  if (departures.at(-1) === at) return departures;
+  const all = [...departures, at];
+  return all.length <= DEPARTURES_MAX ? all : all.filter((_, index) => index % 2 === 0 || index === all.length - 1);
+}
+
+/** The first time at which messages left the window that are still there; undefined if there are none. */
+export function firstDeparture({ departures, removed }: SessionState): number | undefined {
+  return departures.find((at) => removed === undefined || at >= removed.before);
+}
+
+/** The state's members without the messages that compressions of the active branch archived before a moment. */
+export function withoutArchived(state: SessionState, removed: NonNullable<SessionState['removed']>): Remaining {
+  const { before } = removed;
+  const chain = chainOf(state.tasks, state.tasks.active);
+  const isShown = (task: number | undefined): boolean => task === undefined || chain.has(task);
+  const isOld = (message: LoggedMessage): boolean => {
+    if (message.archivedBy === undefined || !isShown(taskOf(state.tasks, message))) return false;
+    return message.archivedBy.some((number) => {
+      const made = state.compactions.get(number);
+      return made !== undefined && made.at < before && isShown(made.task);
+    });
+  };
+  const gone: LoggedMessage[] = [];
+  const kept = (messages: readonly LoggedMessage[]): LoggedMessage[] => {
+    let leaves = false;
+    return messages.filter((message) => {
+      // The parts of an answer stay or leave together.
+      if (message.inAnswer !== true) leaves = isOld(message);
+      if (leaves) gone.push(message);
+      return !leaves;
+    });
+  };
+  const hidden = kept(state.hidden);
+  // A state that keeps all messages has the archived ones among the others.
+  const messages = state.keepsAll ? kept(state.messages) : state.messages;
+  const callIds = new Set(state.callIds);
+  for (const { type, toolUseId } of gone)
+    if (type === 'tool_call' && toolUseId !== undefined) callIds.delete(toolUseId);
+  const hiddenFloor = gone.reduce((floor, { seq }) => Math.max(floor, seq + 1), state.hiddenFloor);
+  const departures = state.departures.filter((at) => at >= before);
+  return { messages, hidden, hiddenFloor, callIds, removed, departures };
 }

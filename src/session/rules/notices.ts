@@ -4,6 +4,7 @@
  */
 import { NOTICE_BYTES_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
+import { isOfTenant } from '../../base/ids.ts';
 import { type Json, wellFormed } from '../../base/json.ts';
 import type { Usage } from '../../base/messages.ts';
 import type { EventBody } from '../../events/event.ts';
@@ -57,6 +58,8 @@ export interface NoticeWish {
   readonly events: readonly Notice['type'][];
   /** True if the ends of sub-agents' turns are wanted too. Waiting calls of every session are wanted. */
   readonly children: boolean;
+  /** Only notices of this tenant's sessions; missing: of all sessions. */
+  readonly tenant?: string;
 }
 
 /** The notice of an event; undefined if it is about a call that does not wait. `expiresMs`: how long calls may wait. */
@@ -81,7 +84,8 @@ export function noticeOf(
 }
 
 /** True if the receiver wants this notice. */
-export function isWanted({ type, isOfChild }: Notice, { events, children }: NoticeWish): boolean {
+export function isWanted({ session, type, isOfChild }: Notice, { events, children, tenant }: NoticeWish): boolean {
+  if (!isOfTenant(tenant, session)) return false;
   return events.includes(type) && (children || !isOfChild || type === 'waiting');
 }
 

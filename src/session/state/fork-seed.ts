@@ -40,5 +40,5 @@ export interface ForkSeed extends Readonly<Pick<SessionState, (typeof SAME)[numb
   /** The parent's memory of messages that left the parent's window before the fork. */
   readonly memory?: Memory;
   readonly tasks: PlainTasks;
-  readonly compactions: readonly (readonly [number, { readonly task: number | undefined }])[];
+  readonly compactions: readonly (readonly [number, { readonly task: number | undefined; readonly at?: number }])[];
 }

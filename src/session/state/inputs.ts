@@ -15,7 +15,8 @@ import type { EditRequest, TransientMessage } from './edit-request.ts';
 import type { AnsweredElicitation } from './elicitation.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { ReadContent } from './messages.ts';
-import type { Entry, SessionRecord } from './records.ts';
+import type { Entry, LostAnswer, SessionRecord } from './records.ts';
+import type { RemovedHistory } from './retention.ts';
 import type { SessionState } from './state.ts';
 import type { UpgradeAnswer, UpgradeEffect, VersionFacts, VersionSurroundings } from './version.ts';
 
@@ -221,6 +222,7 @@ export type Input =
       readonly allow: boolean;
       readonly reason?: string;
       readonly input?: unknown;
+      readonly by?: string;
     }
   /** A call has asked a question, through its tool or its MCP server. The question begins to wait. */
   | ({ readonly type: 'ask'; readonly callId: string } & AskedOfModel)
@@ -231,6 +233,7 @@ export type Input =
       readonly reply:
         | { readonly value: Json; readonly fingerprint: string }
         | { readonly declined: true; readonly reason?: string };
+      readonly by?: string;
     }
   /** A child asks its parent. `issues`: why the parent's last answer does not fit. */
   | {
@@ -265,6 +268,7 @@ export type Input =
   /** Sends a dead letter again: in its own form, or with `as` as a user's message with its content. */
   | { readonly type: 'resendLetter'; readonly letter: number; readonly as?: 'user' }
   | { readonly type: 'dropLetter'; readonly letter: number }
+  | { readonly type: 'removeHistory'; readonly history: RemovedHistory }
   | { readonly type: 'spawn'; readonly request: SpawnRequest }
   | { readonly type: 'markGoal'; readonly callId: string; readonly result: string }
   | { readonly type: 'subagentSaid'; readonly child: string; readonly content: string }
@@ -311,6 +315,8 @@ export type Input =
   /** The `upgrade` function has returned the edits with which the session moves to the current version. */
   | UpgradeAnswer
   | { readonly type: 'recover' }
+  /** A model call ended after its answer had begun, and without an answer. */
+  | ({ readonly type: 'answerLost' } & LostAnswer)
   /** The results of these calls are lost: no pool holds the calls any more, and no result has come. */
   | { readonly type: 'heal'; readonly callIds: readonly string[] }
   | { readonly type: 'startTask'; readonly title?: string }

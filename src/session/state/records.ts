@@ -4,6 +4,7 @@
  * promotion names entries and moves nothing. An answer is stored once and split into messages when it is applied.
  */
 
+import type { LossReason } from '../../base/answer-draft.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import { isRecord, type Json } from '../../base/json.ts';
@@ -16,6 +17,7 @@ import type { Elicitation, ElicitationResponse } from './elicitation.ts';
 import type { ForkSeed } from './fork-seed.ts';
 import type { SnapshotBudgets, SummaryRun } from './memory.ts';
 import type { Continuation, DispatchedCall } from './messages.ts';
+import type { RemovedHistory } from './retention.ts';
 import type { SharedMedia } from './shared-media.ts';
 import type { ForkOrigin, OverflowRecovery } from './state.ts';
 
@@ -169,6 +171,21 @@ export type SessionRecord =
       /** True if the session is blocked until `resumed`, for example because authentication failed. */
       readonly blocks?: boolean;
     }
+  /**
+   * A model call ended after its answer had begun, and without an answer. `turn`: the number of its turn. `text`: what
+   * it streamed, at most `DRAFT_CHARACTERS_MAX` with `thinking`. `usage`: the tokens that the provider reported.
+   */
+  | {
+      readonly type: 'lost';
+      readonly halfStep: number;
+      readonly attempt: number;
+      readonly turn: number;
+      readonly reason: LossReason;
+      readonly text: string;
+      readonly thinking?: string;
+      readonly truncated?: true;
+      readonly usage?: Usage;
+    }
   | { readonly type: 'noted'; readonly content: string }
   | {
       readonly type: 'closed';
@@ -192,6 +209,8 @@ export type SessionRecord =
   | { readonly type: 'poisoned'; readonly id: number; readonly error: ErrorShape; readonly announced?: true }
   /** A dead letter was dropped on request. */
   | { readonly type: 'letterDropped'; readonly id: number }
+  /** History that left the window before a moment is gone, and with it the older part of the log. */
+  | ({ readonly type: 'historyRemoved' } & RemovedHistory)
   | { readonly type: 'interrupted'; readonly reason?: string }
   /** The model call in flight was cancelled on request, and the turn ends as cancelled. */
   | { readonly type: 'released' }
@@ -295,6 +314,8 @@ export type SessionRecord =
       readonly input?: unknown;
       readonly answer?: string;
       readonly response?: ElicitationResponse;
+      /** The author of the decision, as the caller named it. Such a record publishes `approval.decided`. */
+      readonly by?: string;
     }
   /**
    * A guardrail stopped the half-step, before or after its call. After the call the answer is discarded, but its usage
@@ -470,3 +491,6 @@ export function decodeTransition(text: string, media?: SharedMedia): TransitionR
 
 /** The record of a type. */
 export type RecordOf<T extends SessionRecord['type']> = Extract<SessionRecord, { type: T }>;
+
+/** The text and tokens of a model call that ended without an answer. */
+export type LostAnswer = Omit<RecordOf<'lost'>, 'type'>;

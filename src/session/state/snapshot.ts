@@ -51,7 +51,12 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
   // The members are assigned over an empty state, because members that were undefined are absent from the text.
   const state: SessionState = Object.assign(emptyState(plain.id), plain, {
     // Heads written before compression existed have none.
-    compactions: new Map(plain.compactions ?? []),
+    compactions: new Map(
+      // Snapshots of earlier versions do not have the time. The last change is a time at which they were made already.
+      (plain.compactions as [number, { task: number | undefined; at?: number }][] | undefined)?.map(
+        ([number, made]) => [number, { task: made.task, at: made.at ?? plain.updatedAt }],
+      ) ?? [],
+    ),
     openCalls: new Map(plain.openCalls),
     callIds: new Set(plain.callIds),
     keys: new Map(plain.keys),
@@ -87,6 +92,8 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
     state.spoken = undefined;
     state.last ??= lastTurnBefore(state);
   }
+  // Messages that left the window before an older snapshot did so at an unknown time, at the latest now.
+  if (!('departures' in plain) && (state.floor > 0 || state.compactions.size > 0)) state.departures = [state.updatedAt];
   for (const child of state.children.values()) {
     if (!isOpenChild(child)) continue;
     // Older heads have no queue. Their children were queued in the order of their spawning.

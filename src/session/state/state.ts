@@ -21,6 +21,7 @@
  *     entry (A7).
  */
 
+import type { AnswerDraft } from '../../base/answer-draft.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
 import type { ContentBlock, TurnAgent, Usage } from '../../base/messages.ts';
@@ -36,6 +37,7 @@ import type { LastTurn } from './last-turn.ts';
 import type { DeadLetterEntry, ResentLetter } from './letters.ts';
 import type { Memory } from './memory.ts';
 import type { LoggedMessage, MailboxEntry, OpenCall } from './messages.ts';
+import type { RemovedHistory } from './retention.ts';
 import { noTasks, type Tasks } from './tasks.ts';
 
 /** The outcome of an accepted entry. */
@@ -275,8 +277,12 @@ export interface SessionState {
    * Never true for a session that runs.
    */
   keepsAll: boolean;
-  /** Compressions by number, each with the task in which it was made. */
-  compactions: Map<number, { readonly task: number | undefined }>;
+  /** Compressions by number, each with the task in which it was made, and its epoch ms. */
+  compactions: Map<number, { readonly task: number | undefined; readonly at: number }>;
+  /** Epoch ms at which messages left the window, ascending: see `rules/eviction.ts`. */
+  departures: readonly number[];
+  /** The part of the history that was removed because of its age; undefined: nothing. */
+  removed: RemovedHistory | undefined;
   /** The source of a fork's first messages. */
   origin: ForkOrigin | undefined;
   /** Forks that share this log, at most `FORKS_SHARED_MAX`. */
@@ -303,6 +309,8 @@ export interface SessionState {
   /** Every tool-use id in `messages` and `hidden`. If a model repeats one of these ids, the new id is rewritten. */
   callIds: Set<string>;
   current: CurrentCall | undefined;
+  /** The text of a lost answer, until the session's model answers again or its next half-step begins. */
+  draft: AnswerDraft | undefined;
   turn: RunningTurn | undefined;
   keys: Map<string, { readonly id: number; readonly fingerprint: string; readonly seq: number }>;
   /** Outcomes of keyed history operations, oldest first; undefined until there is one. */
@@ -392,6 +400,8 @@ export function emptyState(id: string): SessionState {
     hiddenFloor: 0,
     keepsAll: false,
     compactions: new Map(),
+    departures: [],
+    removed: undefined,
     origin: undefined,
     forks: [],
     nextFork: 1,
@@ -409,6 +419,7 @@ export function emptyState(id: string): SessionState {
     openCalls: new Map(),
     callIds: new Set(),
     current: undefined,
+    draft: undefined,
     turn: undefined,
     keys: new Map(),
     editKeys: undefined,

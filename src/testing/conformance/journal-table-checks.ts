@@ -1,4 +1,4 @@
-/** Checks of the data beside the log: heads, the runnable set, names, removal, blobs. */
+/** Checks of the data beside the log: heads, the runnable set, names, removal, drafts, blobs. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import type { Journal } from '../../journal/journal.ts';
@@ -171,6 +171,28 @@ export const tableChecks: readonly JournalCheck[] = [
       assert.equal(again.nameOf(a), undefined);
       assert.equal(again.head(c), undefined);
       assert.deepEqual([...again.runnable()], [b]);
+    },
+  },
+  {
+    title: 'drafts: replaced and removed with the transitions around them, and gone with their session',
+    async run(store) {
+      const { journal } = store;
+      const [kept, ended, removed] = ['a', 'b', 'c'].map((name) => journal.intern(name)) as [number, number, number];
+      journal.append([{ key: kept, data: '1' }]);
+      for (const key of [kept, ended, removed]) journal.drafts.put(key, '"first"');
+      await journal.flushed();
+      journal.drafts.put(kept, JSON.stringify('𝄞 \ud83d'));
+      journal.drafts.put(ended, undefined);
+      journal.remove([removed]);
+      journal.drafts.put(removed, '"late"');
+      assert.equal(journal.drafts.get(kept), JSON.stringify('𝄞 \ud83d'));
+      assert.deepEqual([...journal.drafts.keys()], [kept]);
+      await journal.flushed();
+      await journal.close();
+      const again = await store.reopen();
+      assert.equal(again.drafts.get(kept), JSON.stringify('𝄞 \ud83d'));
+      assert.equal(again.drafts.get(ended), undefined);
+      assert.deepEqual([...again.drafts.keys()], [kept]);
     },
   },
   {

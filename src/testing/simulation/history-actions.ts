@@ -133,7 +133,7 @@ export class HistoryActions {
       if (await this.#persons.reply(handle, message)) continue;
       const allow = random.chance(share);
       const input = allow && random.chance(0.2) ? { input: { n: 7 } } : {};
-      const held = await handle.approve(callId, { allow, ...input });
+      const held = await handle.approve(callId, { allow, ...input, ...(allow ? { by: 'a person' } : {}) });
       if (held) trace(`${allow ? 'allowed' : 'denied'} ${callId} of ${handle.id}`);
     }
   }

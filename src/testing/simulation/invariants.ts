@@ -14,7 +14,7 @@
  *  I7 with faults off everything finishes;
  *  I8 while a call of the provider waits for its result, a half-step claims nothing but results (R52);
  *  I10 a model's answers stay a prefix of its next request within an epoch;
- *  I11 the usage of a session is the sum of its answers;
+ *  I11 the usage of a session is the sum of its answers, lost ones included;
  *  I12 a session that is read from its snapshot equals the fold of its whole log;
  *  I13 an acknowledged fork exists, and begins with its parent's messages as they were when it was made;
  *  I14 a call that needs approval runs only when it was allowed, and no call of a suspended run runs;
@@ -50,8 +50,15 @@
  *      receipt names the letter's new entry (checked by `letters/dead-letters.ts`);
  *  I32 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
  *      of that version; a turn begins with the current one (checked in `versions/`);
+ *  I33 old history leaves the log and its rows, and a log without it gives the state that the whole log gave (checked by
+ *      `families/retention.ts` and `store-reading.ts`);
+ *  I34 a lost answer is the beginning of what one call streamed, with the tokens that the model counted, and is recorded
+ *      once; no draft outlives the answer of its half-step or its session (checked by `families/drafts.ts`);
+ *  I35 a change of the number of shards keeps each session as it was (checked by `layouts/layout-changes.ts`);
  *  I36 an encrypted store has no plain value, no plain result, and no data key of a deleted session without heirs
- *      (checked by `families/encryption.ts`).
+ *      (checked by `families/encryption.ts`);
+ *  I37 a view of a tenant shows every session of that tenant and nothing of another one, and deletes none of another one
+ *      (checked by `tenants/tenant-actions.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';
@@ -59,6 +66,7 @@ import { historyMessages } from '../../session/history/history-form.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import { checkAnswers, checkReplies } from './answer-invariants.ts';
 import { checkBudgets } from './families/budgets.ts';
+import { checkLost } from './families/drafts.ts';
 import { endsOf } from './families/spawn-line.ts';
 import { type CallStory, digestOf, isWithin, type Ledger, type MessageStory, type Outcome } from './ledger.ts';
 import type { SessionStory } from './session-story.ts';
@@ -129,6 +137,7 @@ export class Invariants {
       this.#checkRefusals(story);
       this.#checkForks(story, stories);
       checkAnswers(this.#ledger, story, this.#correctionsMax);
+      checkLost(this.#ledger, story);
     }
     this.#checkPublished(stories);
     this.#checkDeleted(names);

@@ -114,6 +114,13 @@ export interface CallFact {
   isLeft: boolean;
 }
 
+/** The text and tokens that a model call streams. */
+export interface StreamedCall {
+  readonly text: string;
+  /** Missing: the call reports no tokens before its end. */
+  readonly inputTokens?: number;
+}
+
 /** One model call as the model saw it. */
 export interface CallStory {
   /** The incarnation of the session's shard; see `SimulatedMachine.incarnationOf`. */
@@ -152,6 +159,8 @@ export class Ledger {
   readonly calls: Map<string, CallStory[]> = new Map();
   /** The number of calls that the model refused because of their credentials, by session. */
   readonly refusals: Map<string, number> = new Map();
+  /** The calls that streamed something, by session. */
+  readonly streams: Map<string, StreamedCall[]> = new Map();
   /** Sessions whose deletion was requested; true if the deletion was acknowledged. */
   readonly deleted: Map<string, boolean> = new Map();
   /** Sessions that were read from their first event to the end of the last life. */
@@ -184,6 +193,13 @@ export class Ledger {
   keyRefused(caller: string): void {
     const session = caller.split(': ')[0] ?? caller;
     this.refusals.set(session, (this.refusals.get(session) ?? 0) + 1);
+  }
+
+  /** A call of a session streams its answer. */
+  streamed(session: string, call: StreamedCall): void {
+    const known = this.streams.get(session);
+    if (known === undefined) this.streams.set(session, [call]);
+    else known.push(call);
   }
 
   acknowledged(uid: string, pendingId: number, duplicate: boolean): void {

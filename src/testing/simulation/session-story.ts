@@ -24,6 +24,7 @@ import { contentBytes, formBytes } from '../../session/state/tokens.ts';
 import { claimFaults, waitsForProvider } from './claim-order.ts';
 import { type EndFault, EndTrail } from './end-trail.ts';
 import { type BudgetFault, BudgetTrail } from './families/budget-trail.ts';
+import { draftFault, type LostFact } from './families/drafts.ts';
 import { type LineFault, SpawnLine } from './families/spawn-line.ts';
 import { type CallFact, digestOf, historyTexts, isAnnounced, requestDigest } from './ledger.ts';
 import type { ModelRendering } from './models/agent-models.ts';
@@ -63,6 +64,8 @@ export interface SessionStory {
   readonly requests: Map<string, number>;
   readonly responded: Set<number>;
   readonly usage: Usage;
+  /** The lost answers, in order. */
+  readonly lost: LostFact[];
   /** The session's messages to its parent by answers and reports, in order. */
   readonly said: string[];
   /** Messages received from each child, by nickname, in order. */
@@ -153,6 +156,7 @@ class Teller {
       requests: new Map(),
       responded: new Set(),
       usage: NO_USAGE,
+      lost: [],
       said: [],
       heard: new Map(),
       spawned: new Map(),
@@ -200,6 +204,7 @@ class Teller {
       apply(state, record, at, this.#observer);
       this.#noteTrail(this.#trail.after(state, record) ?? this.#questions.after(state, record));
       this.#noteTrail(this.#ends.after(state, record) ?? this.#story.versions.after(state, record));
+      this.#noteTrail(draftFault(state, record));
       if (record.type === 'taskActivated' || record.type === 'taskStarted') this.#leave(pending);
       this.#record(record);
     }
@@ -399,6 +404,10 @@ class Teller {
         return;
       case 'forkMade':
         story.forksMade.set(record.fork, { child: record.child, texts: historyTexts(story.state) });
+        return;
+      case 'lost':
+        story.lost.push(record);
+        this.#usage = addUsage(this.#usage, record.usage ?? NO_USAGE);
         return;
       case 'compacted':
         this.#usage = addUsage(this.#usage, record.usage);

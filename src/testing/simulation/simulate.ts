@@ -9,12 +9,15 @@ import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
 import { BudgetChanges, budgetRandom } from './families/budgets.ts';
+import { checkDrafts } from './families/drafts.ts';
 import { checkSealed, encryptionOf } from './families/encryption.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
 import { FollowUps, followUpRandom } from './families/follow-ups.ts';
 import type { LifeParts } from './families/life-actions.ts';
+import { SimulatedRetention } from './families/retention.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
+import { LayoutChanges } from './layouts/layout-changes.ts';
 import { Ledger, type ToolStart, type Violation } from './ledger.ts';
 import { DeadLetterStories, type LetterActions } from './letters/dead-letters.ts';
 import { modelsRandom, NORTH, SOUTH } from './models/agent-models.ts';
@@ -28,6 +31,7 @@ import { SimulatedReceiver } from './simulated-receiver.ts';
 import { SimulatedTools } from './simulated-tools.ts';
 import { type Reading, StoreReader, type Stories } from './store-reading.ts';
 import { CHILDREN_AT_WORK_MAX, drawSwarm, type Swarm, swarmAgents, swarmRendering, withModels } from './swarm.ts';
+import { TenantActions, tenantRandom } from './tenants/tenant-actions.ts';
 import { SimulatedVersions } from './versions/agent-versions.ts';
 import { SimulatedProcess, World } from './world.ts';
 
@@ -111,10 +115,16 @@ class Simulation {
   /** The draws of the budgets, if the run has them. */
   readonly #budgets: SeededRandom | undefined;
   readonly #takeovers: SeededRandom;
+  /** The changes of the number of shards, if the run has them. */
+  readonly #layouts: LayoutChanges | undefined;
   /** The dead letters, if the run has them. */
   readonly #letters: DeadLetterStories | undefined;
   /** The draws of the requests to children that have ended, if the run has them. */
   readonly #followUps: SeededRandom | undefined;
+  /** The draws of the tenants and their readers, if the run has them. */
+  readonly #tenants: SeededRandom | undefined;
+  /** The removal of old history, if the run has it. */
+  readonly #retention: SimulatedRetention | undefined;
   /** The versions of the agents, if they have some. */
   readonly #versions: SimulatedVersions | undefined;
   readonly #invariants: Invariants;
@@ -134,6 +144,8 @@ class Simulation {
     this.#takeovers = new SeededRandom((options.seed ^ TAKEOVER_STREAM) >>> 0);
     this.#letters = DeadLetterStories.draw(options.seed);
     this.#followUps = followUpRandom(options.seed);
+    this.#tenants = tenantRandom(options.seed);
+    this.#retention = SimulatedRetention.draw(options.seed);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
     const modelsOwn = modelsRandom(options.seed);
@@ -182,7 +194,13 @@ class Simulation {
       fellSilent: () => this.#watch.deviceFellSilent(),
       crashed: (process, why) => this.#crash(process, why),
     });
-    this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm), this.#machine.encryption);
+    const { stores, encryption } = this.#machine;
+    const removesHistory = this.#retention !== undefined;
+    this.#reader = new StoreReader(stores, { rendering: swarmRendering(this.#swarm), encryption, removesHistory });
+    // The sessions of an encrypted store cannot move.
+    if (encryption === undefined) {
+      this.#layouts = LayoutChanges.draw(options.seed, { ...shared, machine: this.#machine, reader: this.#reader });
+    }
     this.#versions = SimulatedVersions.draw(options.seed, { ...shared, areFaultsOn: () => this.#faults.isOn });
     const { limits, changesAgents, durability } = this.#swarm;
     const isKept = (path: string): boolean => this.#machine.results.isDurable(path);
@@ -211,22 +229,28 @@ class Simulation {
     this.#note(`faults: ${enabled.join(' ') || 'none'}; ${JSON.stringify(this.#swarm)}`);
     let isSettled = false;
     for (let life = 1; life <= this.#swarm.lives; life += 1) {
+      if (life > 1) await this.#layouts?.change();
       isSettled = await this.#live(life === this.#swarm.lives && this.#swarm.endsInPlace);
       if (isSettled) break;
       const { stories } = await this.#check();
       if (this.#ledger.violations.length > 0) return;
+      await this.#retention?.pass(this.#erasures(), life === this.#swarm.lives);
       const now = this.#world.clockOf(this.#harness).now();
       await this.#letters?.leave(this.#machine.stores, stories, now, this.#machine.encryption);
     }
     this.#faults.off();
+    if (!isSettled) await this.#layouts?.change();
     if (!isSettled) await this.#settle();
     const reading = await this.#check();
     if (this.#ledger.violations.length === 0) this.#invariants.checkFinished(reading.stories);
     if (this.#ledger.violations.length === 0) this.#versions?.checkFinished(reading.stories, this.#lives);
     if (this.#ledger.violations.length === 0) this.#receiver?.check(reading.stories);
     if (this.#ledger.violations.length === 0) checkErased(this.#erasures());
+    if (this.#ledger.violations.length === 0) this.#retention?.checkRemoved(this.#erasures(), reading.stories);
     if (this.#ledger.violations.length === 0) this.#letters?.checkListed(this.#ledger, reading.stories);
-    if (this.#ledger.violations.length === 0) await this.#reopen(reading.stories);
+    if (this.#ledger.violations.length > 0) return;
+    await this.#layouts?.change();
+    await this.#reopen(reading.stories);
   }
 
   /**
@@ -240,12 +264,13 @@ class Simulation {
     const embedder = this.#embed(process, runtime);
     embedder.start();
     void this.#versions?.retry(process, runtime);
-    const budgets = this.#changeBudgets(process, runtime);
-    void budgets?.run();
-    const letters = this.#actOnLetters(process, runtime);
-    void letters?.run();
-    const followUps = this.#askAgain(process, runtime);
-    void followUps?.run();
+    const beside = [
+      this.#changeBudgets(process, runtime),
+      this.#actOnLetters(process, runtime),
+      this.#askAgain(process, runtime),
+      this.#actAsTenants(process, runtime),
+    ];
+    for (const actions of beside) void actions?.run();
     if (this.#faults.strikes('clock.jump', 0.4)) {
       this.#world.schedule(process, this.#random.number() * this.#swarm.lifeMs, () => {
         this.#note('the clock jumps');
@@ -257,9 +282,7 @@ class Simulation {
     if (endsInPlace) {
       this.#note('no more faults');
       this.#faults.off();
-      budgets?.leave();
-      letters?.leave();
-      followUps?.leave();
+      for (const actions of beside) actions?.leave();
       await process.untilDeath(embedder.finish());
       return process.isAlive && this.#settleIn(process, runtime, embedder);
     }
@@ -271,9 +294,7 @@ class Simulation {
     const isTakenOver = this.#options.faults === undefined && this.#takeovers.chance(TAKEOVER_SHARE);
     // While another process takes the store over, the embedder still sends: messages are accepted up to the close.
     if (!isTakenOver) embedder.leave();
-    budgets?.leave();
-    letters?.leave();
-    followUps?.leave();
+    for (const actions of beside) actions?.leave();
     this.#faults.strikes('process.close', 1);
     this.#note(isTakenOver ? 'taken over' : 'close');
     this.#world.countMessages(this.#options.heldAtClose);
@@ -312,6 +333,7 @@ class Simulation {
     const settled = lifted
       .then(() => embedder.settle())
       .then(() => this.#actOnLetters(process, runtime)?.settle())
+      .then(() => this.#actAsTenants(process, runtime)?.settle())
       .then(
         () => {
           isSettled = true;
@@ -332,7 +354,7 @@ class Simulation {
       this.#ledger.violate('stuck', 'the runtime does not come to its end');
     }
     if (isSettled) await process.untilDeath(this.#delivered(runtime));
-    if (isSettled) await process.untilDeath(untilErased(this.#erasures()));
+    if (isSettled) await process.untilDeath(untilErased(this.#erasures(), this.#retention));
     embedder.leave();
     await Promise.race([runtime.close({ deadlineMs: 0 }), this.#world.sleep(this.#harness, SETTLE_MS)]);
     process.kill();
@@ -373,24 +395,22 @@ class Simulation {
     this.#life = process;
     this.#note(`life ${this.#lives}`);
     const swarm = this.#swarm;
+    const sessions = swarm.hasSessionThreads ? this.#machine.stores.length : 0;
     const opening = this.#machine.open(process, {
       agents: this.#agentsOf(process),
       ...this.#providersOf(process),
-      threads: { sessions: swarm.hasSessionThreads ? swarm.shards : 0, models: swarm.models, tools: swarm.toolThreads },
+      threads: { sessions, models: swarm.models, tools: swarm.toolThreads },
       durability: swarm.durability,
       limits: swarm.limits,
       settings: swarm.settings,
-      ...defined({ enrichers: swarm.enrichers }),
+      ...defined({ enrichers: swarm.enrichers, retention: this.#retention?.option }),
       logger: this.#watch.logger(),
     });
-    const opened = process.untilDeath(
-      opening.catch((error: unknown) => {
-        if (process.isAlive) this.#openFailed(error);
-        process.kill();
-        return undefined;
-      }),
-    );
-    return { process, opened };
+    const failed = (error: unknown): undefined => {
+      if (process.isAlive) this.#openFailed(error);
+      process.kill();
+    };
+    return { process, opened: process.untilDeath(opening.catch(failed)) };
   }
 
   #agentsOf(process: SimulatedProcess): readonly Agent[] {
@@ -441,6 +461,10 @@ class Simulation {
     return new FollowUps(this.#partsOf(process, runtime), this.#followUps.fork());
   }
 
+  #actAsTenants(process: SimulatedProcess, runtime: Runtime): TenantActions | undefined {
+    return this.#tenants && new TenantActions(this.#partsOf(process, runtime), this.#tenants.fork());
+  }
+
   #actOnLetters(process: SimulatedProcess, runtime: Runtime): LetterActions | undefined {
     return this.#letters?.actions(this.#partsOf(process, runtime));
   }
@@ -455,6 +479,7 @@ class Simulation {
     this.#invariants.check(reading);
     checkErasures(this.#erasures());
     if (this.#machine.encryption !== undefined) checkSealed(this.#erasures());
+    await checkDrafts(this.#machine.stores, this.#ledger, reading.stories, this.#machine.encryption);
     this.#letters?.check(this.#ledger, reading.stories);
     return reading;
   }

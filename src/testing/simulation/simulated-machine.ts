@@ -7,6 +7,7 @@ import { defined } from '../../base/defined.ts';
 import { shardOf } from '../../base/ids.ts';
 import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
 import type { Journal } from '../../journal/journal.ts';
+import type { MovedSessions } from '../../journal/layout/move-sessions.ts';
 import { MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
 import { createInPlacePool } from '../../models/pools/in-place-pool.ts';
@@ -75,8 +76,8 @@ export interface MachineParts {
 
 /** See the file header. */
 export class SimulatedMachine {
-  /** One store per shard. */
-  readonly stores: readonly MemoryStore[];
+  /** One store per shard. `changeLayout` changes it. */
+  readonly stores: MemoryStore[];
   /** The result store's simulated disk. */
   readonly results: SimulatedResults = new SimulatedResults();
   /** The keys of the store; undefined: it is not encrypted. */
@@ -115,6 +116,14 @@ export class SimulatedMachine {
     return { incarnation: this.incarnationOf(session), storedRow, process, attempt, atMs };
   }
 
+  /** Puts other stores in place of those of before, between two lives. */
+  changeLayout(stores: readonly MemoryStore[], moved: MovedSessions): void {
+    const incarnation = Math.max(...this.#incarnations);
+    this.stores.splice(0, this.stores.length, ...stores);
+    this.#incarnations.splice(0, this.#incarnations.length, ...stores.map(() => incarnation));
+    this.#parts.receiver?.moveCursors(stores.length, moved);
+  }
+
   #incarnated(shard: number): void {
     this.#incarnations[shard] = (this.#incarnations[shard] ?? 0) + 1;
     this.#incarnatedAtMs[shard] = this.#parts.world.elapsedMs;
@@ -133,7 +142,7 @@ export class SimulatedMachine {
     const place = {
       directory: STORE_DIRECTORY,
       resultStore: RESULTS_DIRECTORY,
-      shards: this.#parts.shards,
+      shards: this.stores.length,
       ...defined({ encryption: this.encryption }),
       release: async () => undefined,
     };

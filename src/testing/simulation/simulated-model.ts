@@ -17,6 +17,7 @@ import { bodyOf } from '../../models/request-body.ts';
 import { PauseTurnAnswers } from '../../models/script/pause-turn-answers.ts';
 import { ANSWER_TOOL } from '../../session/rules/structured-answer.ts';
 import { ThinkingLedger } from '../thinking-ledger.ts';
+import { streamedCall } from './families/drafts.ts';
 import type { FaultKind } from './faults.ts';
 import { digestOf, requestDigest } from './ledger.ts';
 import { NORTH } from './models/agent-models.ts';
@@ -164,6 +165,10 @@ export class SimulatedModel {
     const isDeclined = this.#surroundings.troubles?.declines(process) === true;
     const answered = this.#served(request, this.answer(process, request));
     const answer = isDeclined ? { ...answered, stop_reason: 'refusal' } : answered;
+    const streamed = streamedCall(answer.content, answer.usage);
+    this.#surroundings.ledger.streamed(context.session, streamed);
+    if (streamed.inputTokens !== undefined)
+      context.onUsage?.({ input_tokens: streamed.inputTokens, output_tokens: random.between(1, 9) });
     if (faults.strikes('model.malformed_delta', 0.02)) {
       context.onDelta({ type: 'text', text: undefined as unknown as string });
       return aborted;

@@ -9,8 +9,9 @@
  *      of a session without a parent. The first deliveries of a session are in the order of its log. Nothing is
  *      delivered that the log does not have. A repetition has the id of the first delivery.
  */
+import type { MovedSessions } from '../../journal/layout/move-sessions.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
-import type { CursorStore } from '../../runtime/webhooks/cursor.ts';
+import { type CursorStore, movedCursor } from '../../runtime/webhooks/cursor.ts';
 import type { SendDelivery } from '../../runtime/webhooks/delivery.ts';
 import { Webhooks, type WebhooksParts } from '../../runtime/webhooks/webhooks.ts';
 import { type FaultKind, Faults, WEBHOOK_FAULT_KINDS } from './faults.ts';
@@ -93,6 +94,11 @@ export class SimulatedReceiver {
       sessionsMax: this.#sessionsMax,
     };
     return (parts) => Webhooks.open(parts, ports);
+  }
+
+  /** Moves the cursors to a store with another number of shards, as `open` does. */
+  moveCursors(shards: number, moved: MovedSessions): void {
+    for (const [name, text] of this.#cursors) this.#cursors.set(name, movedCursor(text, shards, moved));
   }
 
   /** Checks I25. Called after a process without faults has finished all work. */

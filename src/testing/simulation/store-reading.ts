@@ -36,21 +36,38 @@ export interface Reading {
   readonly names: readonly string[];
 }
 
+/** The transitions of a session that were read. */
+interface KnownTurns {
+  readonly name: string;
+  readonly turns: readonly StoredTransition[];
+}
+
+/** What a reader must know of the runtime that wrote the stores. */
+export interface ReaderOptions {
+  /** How requests are rendered from the logs. Missing: as for agents with tools and without thinking. */
+  readonly rendering?: RenderingAt | undefined;
+  /** The keys of the stores. Missing: they are not encrypted. */
+  readonly encryption?: StoreEncryption | undefined;
+  /** True if the runtime removes old history (I33). Missing: it does not. */
+  readonly removesHistory?: boolean;
+}
+
 /** See the head of the file. */
 export class StoreReader {
   readonly #stores: readonly MemoryStore[];
-  readonly #positions: Position[];
+  #positions: Position[];
   readonly #rendering: RenderingAt | undefined;
   readonly #encryption: StoreEncryption | undefined;
   #stories = new Map<string, SessionStory>();
+  /** The transitions of each session, by shard and key, also those that were removed since; undefined: none are. */
+  readonly #turns: Map<string, KnownTurns> | undefined;
+  /** The same by name, as of the last change of the layout. */
+  #turnsBefore: ReadonlyMap<string, KnownTurns> = new Map();
 
-  /**
-   * `rendering`: how requests are rendered from the logs. Missing: as for agents with tools and without thinking.
-   * `encryption`: the keys of the stores. Missing: they are not encrypted.
-   */
-  constructor(stores: readonly MemoryStore[], rendering?: RenderingAt, encryption?: StoreEncryption) {
+  constructor(stores: readonly MemoryStore[], { rendering, encryption, removesHistory = false }: ReaderOptions = {}) {
     this.#stores = stores;
     this.#encryption = encryption;
+    this.#turns = removesHistory ? new Map() : undefined;
     this.#rendering = rendering;
     this.#positions = stores.map(() => 0);
   }
@@ -80,7 +97,7 @@ export class StoreReader {
         const plant = (state: SessionState, first: TransitionRecords): void => {
           plantFork(journal, key, state, first);
         };
-        const story = writeStory(name, turnsOf(journal, key), plant, this.#rendering);
+        const story = writeStory(name, this.#turnsOf(journal, index, key, name), plant, this.#rendering);
         // A name without any transition: the transition that would have made the session was lost.
         if (story.state.agent === undefined) continue;
         this.#stories.set(name, story);
@@ -94,6 +111,25 @@ export class StoreReader {
       await journal.close();
     }
     return { stories: this.#stories, changed, differing, misstated, names };
+  }
+
+  /** The whole log of a session, with what was removed of it after an earlier reading (I33). */
+  #turnsOf(journal: Journal, shard: number, key: SessionKey, name: string): Iterable<StoredTransition> {
+    if (this.#turns === undefined) return turnsOf(journal, key);
+    const place = `${shard}/${key}`;
+    const start = journal.starts.of(key)?.position ?? 0;
+    const known = this.#turns.get(place) ?? this.#turnsBefore.get(name);
+    const removed = start === 0 ? [] : (known?.turns ?? []).filter(({ position }) => position <= start);
+    const turns = [...removed, ...turnsOf(journal, key)];
+    this.#turns.set(place, { name, turns });
+    return turns;
+  }
+
+  /** Called when the stores were changed for those of another layout: everything is read again. */
+  moved(): void {
+    this.#positions = this.#stores.map(() => 0);
+    this.#turnsBefore = new Map(Array.from(this.#turns?.values() ?? [], (each) => [each.name, each]));
+    this.#turns?.clear();
   }
 
   /** Number of new log entries, by session. */

@@ -250,7 +250,7 @@ export function swarmRendering({ thinker, fallback }: Pick<Swarm, 'thinker' | 'f
 /** The agent of a session. The agent follows from the session's id, because it must be the same in every life. */
 export function agentOfSession(session: string): string {
   // A fork has the agent of its parent.
-  const root = session.split(/[:-]/)[0] ?? session;
+  const root = session.slice(session.indexOf('~') + 1).split(/[:-]/)[0] ?? session;
   if (root.startsWith('p')) return 'careful';
   if (root.startsWith('c')) return 'brief';
   const last = root.charCodeAt(root.length - 1);

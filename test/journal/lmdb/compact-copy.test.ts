@@ -59,7 +59,7 @@ test('C2: a removed value of any table and size is in the file of the store, and
   // Enough small values that a commit which removes them empties whole pages.
   const sizes = [2_100, 3_000, 3_900, 5_000, 70_000, ...Array.from({ length: 40 }, (_, index) => 40 + index * 40)];
   const environment = await openEnvironment({ directory: store, durability: 'flush' });
-  const { root, log, names, keys, heads, lastRows, blobs, media, erasures } = environment;
+  const { root, log, names, keys, heads, lastRows, blobs, media, drafts, erasures } = environment;
   const packed: Buffer[] = [];
   for (let round = 0; round < 12; round += 1) {
     const entries = sizes.map((bytes, index) => {
@@ -80,6 +80,7 @@ test('C2: a removed value of any table and size is in the file of the store, and
         void heads.put(key, canary('head', bytes));
         void blobs.put(`blob-${key}`, Buffer.from(canary('blob', bytes)));
         void media.put(`${key}/medium`, Buffer.from(canary('medium', bytes)));
+        void drafts.put(key, canary('draft', bytes));
         void names.put(`CANARY-name-${key}`, canary('key', 50));
         void keys.put(key, canary('name', 100));
         void lastRows.put(key, canary('last', 30));
@@ -94,6 +95,7 @@ test('C2: a removed value of any table and size is in the file of the store, and
         void heads.remove(key);
         void blobs.remove(`blob-${key}`);
         void media.remove(`${key}/medium`);
+        void drafts.remove(key);
         void names.remove(`CANARY-name-${key}`);
         void keys.remove(key);
         void lastRows.remove(key);
@@ -111,7 +113,7 @@ test('C2: a removed value of any table and size is in the file of the store, and
   await rm(join(copy, 'data.mdb'));
   await copyCompact(root, copy);
   await closeEnvironment(environment);
-  for (const name of ['head', 'blob', 'medium', 'name', 'key', 'last', 'erasure']) {
+  for (const name of ['head', 'blob', 'medium', 'draft', 'name', 'key', 'last', 'erasure']) {
     expect(before.includes(`CANARY-${name}-`), `${name} in the file of the store`).toBe(true);
   }
   // LMDB's own copy has some of them: the ends of overflow pages and the gaps of its buffers.

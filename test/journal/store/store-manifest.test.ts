@@ -99,10 +99,10 @@ test('F79: an oversized manifest is refused without being read', async () => {
 });
 
 test('F11: a newer manifest is refused, whatever else it contains', async () => {
-  await writeFile(join(directory, 'manifest.json'), '{"format":2,"sharding":"other"}');
+  await writeFile(join(directory, 'manifest.json'), '{"format":3,"sharding":"other"}');
   await expect(readManifest(directory)).rejects.toMatchObject({
     code: 'store_version',
-    data: { found: 2, supported: 1 },
+    data: { found: 3, supported: 2 },
   });
 });
 

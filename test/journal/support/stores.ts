@@ -95,7 +95,11 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     blobsOf: (key) => engine.blobsOf(key),
     dataKey: (key) => engine.dataKey(key),
     dataKeys: (after, limit) => engine.dataKeys(after, limit),
+    draft: (key) => engine.draft(key),
+    draftKeys: () => engine.draftKeys(),
+    originOf: (key) => engine.originOf(key),
     erasures: () => engine.erasures(),
+    startOf: (key) => engine.startOf(key),
     async write(batch) {
       check();
       await engine.write(batch);

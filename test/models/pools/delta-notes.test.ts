@@ -22,7 +22,9 @@ const TEXTS: readonly Read[] = Array.from({ length: 2 * DELTAS_OF_NOTE_MAX + 3 }
   delta:
     index % 5 === 0
       ? { type: 'thinking', text: `${index}`, before: [{ type: 'text', text: 'earlier' }] }
-      : { type: 'text', text: `${index}` },
+      : index % 11 === 0
+        ? { type: 'text', text: '', draft: { pieces: [{ type: 'text', text: `${index}` }], isCut: true } }
+        : { type: 'text', text: `${index}` },
 }));
 
 test('V1, V2: deltas arrive equal and in order, in full notes, and before an answer sent after them', async () => {

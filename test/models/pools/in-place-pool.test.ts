@@ -1,7 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { CALLS_STARTED_MAX, DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS } from '../../../src/base/bounds.ts';
+import {
+  CALLS_STARTED_MAX,
+  DELTA_CHARACTERS_MAX,
+  DELTA_COALESCE_MS,
+  DRAFT_CHARACTERS_MAX,
+  DRAFT_INTERVAL_MS,
+} from '../../../src/base/bounds.ts';
 import { ModelError } from '../../../src/base/errors.ts';
-import type { ModelCall, ModelCompletion, ModelPool } from '../../../src/models/pool.ts';
+import type { ModelCall, ModelCompletion, ModelPool, StreamDraft } from '../../../src/models/pool.ts';
 import { createInPlacePool } from '../../../src/models/pools/in-place-pool.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../../../src/models/provider.ts';
 import { type ManualClock, manualClock } from '../../../src/testing/manual-clock.ts';
@@ -305,5 +311,100 @@ describe('in-place pool', () => {
     expect(code(completions[2])).toBe('cancelled');
     await pool.close();
     expect(clock.pending).toBe(0);
+  });
+});
+
+describe('drafts (P9)', () => {
+  function drafted() {
+    const clock = manualClock();
+    const held: Held[] = [];
+    const drafts: StreamDraft[] = [];
+    const completions: ModelCompletion[] = [];
+    const provider: ModelProvider = {
+      name: 'held',
+      generate: (request, context) =>
+        new Promise((resolve, reject) => {
+          held.push({ request, context, answer: (response) => resolve(response as ModelResponse), fail: reject });
+        }),
+    };
+    const pool = createInPlacePool(
+      provider,
+      {
+        completed: (list) => completions.push(...list),
+        delta: (_id, _session, { draft }) => {
+          if (draft !== undefined) drafts.push(draft);
+        },
+      },
+      clock,
+    );
+    return { pool, clock, held, drafts, completions };
+  }
+
+  it('a call reports what is new once a second, wanted or not, and the rest with its failure', async () => {
+    for (const wantsDeltas of [false, true]) {
+      const { pool, clock, held, drafts, completions } = drafted();
+      pool.call(call(1, { wantsDeltas }));
+      await clock.advance(0);
+      const { context, fail } = held[0] as Held;
+      context.onUsage?.({ input_tokens: 9, output_tokens: 1 });
+      context.onDelta({ type: 'thinking', text: 'hm ' });
+      context.onDelta({ type: 'text', text: 'one ' });
+      await clock.advance(DRAFT_INTERVAL_MS);
+      expect(drafts).toEqual([
+        {
+          pieces: [
+            { type: 'thinking', text: 'hm ' },
+            { type: 'text', text: 'one ' },
+          ],
+          usage: { input_tokens: 9, output_tokens: 1 },
+        },
+      ]);
+      await clock.advance(3 * DRAFT_INTERVAL_MS);
+      expect(drafts).toHaveLength(1);
+      context.onDelta({ type: 'text', text: 'tw\u{1F600}' });
+      await clock.advance(DRAFT_INTERVAL_MS);
+      expect(drafts[1]).toEqual({ pieces: [{ type: 'text', text: 'tw\u{1F600}' }] });
+      context.onDelta({ type: 'text', text: 'three' });
+      context.onUsage?.({ input_tokens: 9, output_tokens: 5 });
+      fail(new Error('broken'));
+      await clock.advance(0);
+      expect(completions).toMatchObject([
+        {
+          id: 1,
+          lost: { pieces: [{ type: 'text', text: 'three' }], usage: { input_tokens: 9, output_tokens: 5 } },
+        },
+      ]);
+      expect(clock.pending).toBe(0);
+    }
+  });
+
+  it('an answer has no draft left, and a short call reports none', async () => {
+    const { pool, clock, held, drafts, completions } = drafted();
+    pool.call(call(1));
+    await clock.advance(0);
+    held[0]?.context.onDelta({ type: 'text', text: 'x' });
+    await clock.advance(DRAFT_INTERVAL_MS - 1);
+    held[0]?.answer(RESPONSE);
+    await clock.advance(DRAFT_INTERVAL_MS);
+    expect(drafts).toEqual([]);
+    expect(completions[0]).not.toHaveProperty('lost');
+    expect(clock.pending).toBe(0);
+  });
+
+  it('all drafts together keep the beginning, and say once that there was more', async () => {
+    const { pool, clock, held, drafts, completions } = drafted();
+    pool.call(call(1));
+    await clock.advance(0);
+    const { context, fail } = held[0] as Held;
+    for (let piece = 0; piece < 3; piece += 1) {
+      context.onDelta({ type: 'text', text: String(piece).repeat(DRAFT_CHARACTERS_MAX - 10) });
+      await clock.advance(DRAFT_INTERVAL_MS);
+    }
+    fail(new Error('broken'));
+    await clock.advance(0);
+    const texts = drafts.flatMap(({ pieces }) => pieces.map(({ text }) => text));
+    expect(texts).toEqual(['0'.repeat(DRAFT_CHARACTERS_MAX - 10), '1'.repeat(10)]);
+    expect(drafts.map(({ isCut }) => isCut)).toEqual([undefined, true]);
+    expect(completions[0]).not.toHaveProperty('lost');
   });
 });

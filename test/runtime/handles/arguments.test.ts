@@ -13,6 +13,7 @@ import { History } from '../../../src/runtime/handles/history.ts';
 import { Receipt } from '../../../src/runtime/handles/receipt.ts';
 import { Runtime } from '../../../src/runtime/handles/runtime.ts';
 import { Session } from '../../../src/runtime/handles/session.ts';
+import { SessionsView } from '../../../src/runtime/handles/sessions-view.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { history as eventsOf, runtimeKit } from '../../support/runtime-kit.ts';
 
@@ -38,18 +39,21 @@ const NONE: readonly Argument[] = [];
 const list: Argument = [[]];
 
 const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]>>>> = {
-  Runtime: {
+  SessionsView: {
     session: [['s', (value) => value === 'x'], ['default']],
     events: [OPTIONS],
     search: [['none', isText], OPTIONS],
+    waiting: [OPTIONS],
+    deadLetters: [OPTIONS],
+  },
+  Runtime: {
+    tenant: [['acme', (value) => value === 'x']],
     metrics: NONE,
     isReady: NONE,
     info: NONE,
     resume: NONE,
     backup: [['x']],
     drain: [OPTIONS],
-    waiting: [OPTIONS],
-    deadLetters: [OPTIONS],
     close: [OPTIONS],
   },
   DeadLetters: {
@@ -77,8 +81,8 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
     recall: [[1]],
     interrupt: [TEXT],
     approve: [TEXT, [{ allow: true }]],
-    answer: [TEXT, ['value', isJson]],
-    decline: [TEXT, TEXT],
+    answer: [TEXT, ['value', isJson], OPTIONS],
+    decline: [TEXT, TEXT, OPTIONS],
     spawn: [[{ task: 'look' }], OPTIONS],
     spawnAll: [[[], (value) => Array.isArray(value) && value.length === 0]],
     child: [['none']],
@@ -168,7 +172,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
 };
 
 const CLASSES: Readonly<Record<string, object>> = {
-  ...{ Runtime, Session, DeadLetters, Child, Family, Receipt, History, Goals },
+  ...{ SessionsView, Runtime, Session, DeadLetters, Child, Family, Receipt, History, Goals },
 };
 
 function methodsOf(prototype: object): readonly string[] {
@@ -205,7 +209,13 @@ test('each hostile argument of each method is refused with a typed error, and no
   const [child] = await family.settled();
   const { history, goals, deadLetters } = session;
   const targets: Readonly<Record<string, object | undefined>> = {
-    ...{ Runtime: runtime, sessions: runtime.sessions, Session: session, Child: child?.child },
+    ...{
+      SessionsView: runtime.tenant('t'),
+      Runtime: runtime,
+      sessions: runtime.sessions,
+      Session: session,
+      Child: child?.child,
+    },
     ...{ Family: family, Receipt: receipt, History: history, Goals: goals, DeadLetters: deadLetters },
   };
   expect(Object.keys(runtime.sessions).sort()).toEqual(Object.keys(TABLE['sessions'] ?? {}).sort());

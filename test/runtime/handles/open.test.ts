@@ -127,20 +127,24 @@ test('each :memory: store is new', async () => {
   expect(await other.sessions.get('s')).toBeUndefined();
 });
 
-test('the shard count of the directory overrides the option', async () => {
+test('a store keeps its number of shards without the option, and inline; another option changes it', async () => {
   const directory = await kit.directory();
   const first = await kit.open({ directory, provider, threads: { sessions: 2 } });
   expect(first.info()).toMatchObject({ shards: 2, threads: { sessions: 2 } });
   const ids = ['a', 'b', 'c', 'd', 'e', 'f'];
   await Promise.all(ids.map((id) => first.session(id).ask('Hi')));
   await first.close();
-  const second = await kit.open({ directory, provider, threads: { sessions: 1 } });
+  const second = await open(directory, { provider, logger: false });
   expect(second.info()).toMatchObject({ shards: 2, threads: { sessions: 2 } });
   expect((await second.sessions.list({ order: 'id' })).map(({ id }) => id)).toEqual(ids);
   await second.close();
   const here = await kit.open({ directory, provider, threads: { sessions: 0 } });
   expect(here.info()).toMatchObject({ shards: 2, threads: { sessions: 0 } });
   expect((await here.sessions.list({ order: 'id' })).length).toBe(ids.length);
+  await here.close();
+  const third = await kit.open({ directory, provider, threads: { sessions: 1 } });
+  expect(third.info()).toMatchObject({ shards: 1, threads: { sessions: 1 } });
+  expect((await third.sessions.list({ order: 'id' })).map(({ id }) => id)).toEqual(ids);
 });
 
 test('a store of a newer format is refused and not written to', async () => {

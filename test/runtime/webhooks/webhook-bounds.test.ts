@@ -204,7 +204,8 @@ test('a cursor that cannot be read is replaced, with what happens from now on', 
 test('Q2: notices beyond the bound are not held; they are read from the log', () => {
   const queue = new DeliveryQueue();
   const text = 'x'.repeat(16_384);
-  for (let seq = 1; seq * text.length < 2 * WEBHOOK_HELD_BYTES_MAX; seq += 1) queue.add(0, 1, turn('s', seq, text));
+  for (let seq = 1; seq * text.length < 2 * WEBHOOK_HELD_BYTES_MAX; seq += 1)
+    queue.add(0, { key: 1, notice: turn('s', seq, text) });
   const lane = queue.take();
   expect(lane).toMatchObject({ isWhole: false, delivered: 0 });
   expect((lane?.held.length ?? 0) * text.length).toBeLessThanOrEqual(WEBHOOK_HELD_BYTES_MAX);

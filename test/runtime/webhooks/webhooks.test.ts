@@ -115,6 +115,26 @@ test('children: the end of their turns only if wanted, their waiting calls in an
   expect(waits.received).toHaveLength(1);
 });
 
+test('G45: a webhook of a tenant receives the notices of that tenant alone, also those that it reads from the log', async () => {
+  const directory = await kit.directory();
+  const [everyone, acme] = [await webhookReceiver(), await webhookReceiver()];
+  const webhooks = [{ url: everyone.url }, { url: acme.url, tenant: 'acme' }];
+  const first = await open(webhooks, { directory });
+  for (const id of ['acme~a', 'acmes~a', 'a']) await first.session(id).ask('hello');
+  await eventually(() => everyone.received.length === 3 && acme.received.length === 1);
+  await first.close();
+  const without = await open([], { directory });
+  for (const id of ['globex~b', 'acme~b']) await without.session(id).ask('hello');
+  await without.close();
+  await open(webhooks, { directory });
+  await eventually(() => everyone.received.length === 5 && acme.received.length === 2);
+  expect(acme.received.map(({ data }) => data.session)).toEqual(['acme~a', 'acme~b']);
+  expect(await failure(open([{ url: acme.url, tenant: 'a~b' }]))).toMatchObject({
+    code: 'config',
+    data: { key: 'webhooks.0.tenant' },
+  });
+});
+
 test('a failed delivery is repeated with the same id and body, before the next one of its session', async () => {
   const receiver = await webhookReceiver((_request, index) => ({ status: index === 0 ? 500 : 200 }));
   const runtime = await open([{ url: receiver.url, secret }]);

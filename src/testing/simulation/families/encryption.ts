@@ -35,13 +35,14 @@ export function checkSealed({ stores, results, ledger }: ErasureParts): void {
   for (const path of results.plainPaths()) ledger.violate('failed', `the result ${path} is not encrypted (I36)`);
 }
 
-function* plainValues({ rows, heads, blobs, media }: MemoryStore): Iterable<string> {
+function* plainValues({ rows, heads, drafts, blobs, media }: MemoryStore): Iterable<string> {
   for (const [number, bytes] of rows) {
     const data = bytes.subarray(dataStart(bytes));
     // An encrypted entry has one of these texts by chance once in a billion.
     if (data.length > 0 && PLAIN.filter((text) => data.includes(text)).length > 1) yield `row ${number}`;
   }
   for (const [key, { data }] of heads) if (PLAIN.some((text) => data.includes(text))) yield `the head of ${key}`;
+  for (const [key, draft] of drafts) if (!isSealed(Buffer.from(draft, 'base64'))) yield `the draft of ${key}`;
   for (const [address, blob] of blobs) if (typeof blob === 'string' || !isSealed(blob)) yield `blob ${address}`;
   for (const own of media.values()) {
     for (const [address, bytes] of own) if (!isSealed(bytes)) yield `medium ${address}`;

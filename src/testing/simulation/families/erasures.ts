@@ -10,11 +10,12 @@ import { rowSessions } from '../../../journal/rows/row-codec.ts';
 import type { Ledger } from '../ledger.ts';
 import type { SimulatedResults } from '../simulated-results.ts';
 import type { SimulatedProcess, World } from '../world.ts';
+import { checkCuts, type SimulatedRetention } from './retention.ts';
 
 /** Maximum number of times that `untilErased` looks at the stores, and the virtual milliseconds between two looks. */
 const LOOKS_MAX = 600;
 const LOOK_MS = 100;
-const OWNER = /tool_result_(\d+)-(\d+)_/;
+const OWNER = /tool_result_(\d+-\d+)_/;
 
 /** The parts of the simulation that the checks read. */
 export interface ErasureParts {
@@ -27,6 +28,7 @@ export interface ErasureParts {
 
 /** Checks the stores between two processes: an erasure that a crash interrupted can continue. */
 export function checkErasures({ stores, ledger }: ErasureParts): void {
+  checkCuts({ stores, ledger });
   for (const [shard, store] of stores.entries()) {
     for (const { key, row } of leftovers(store)) {
       if ((store.erasures.get(key)?.row ?? -1) < row)
@@ -36,7 +38,9 @@ export function checkErasures({ stores, ledger }: ErasureParts): void {
 }
 
 /** Waits until the rows are erased. A process without faults needs a bounded time for it. */
-export async function untilErased({ stores, world, harness }: ErasureParts): Promise<void> {
+export async function untilErased(parts: ErasureParts, retention: SimulatedRetention | undefined): Promise<void> {
+  const { stores, world, harness } = parts;
+  await retention?.untilRemoved(parts);
   for (let looks = 0; looks < LOOKS_MAX && !stores.every(isErased); looks += 1) await world.sleep(harness, LOOK_MS);
 }
 
@@ -49,12 +53,18 @@ export function checkErased({ stores, results, ledger }: ErasureParts): void {
       if (!isNeeded(store, key)) ledger.violate('stuck', `shard ${shard}: session ${key} is not erased (I30)`);
     }
   }
+  const needed = new Set(stores.flatMap(ownersIn));
   for (const path of results.paths()) {
-    const [, shard, key] = OWNER.exec(path) ?? [];
-    const store = stores[Number(shard)];
-    if (store === undefined || store.names.has(Number(key)) || isNeeded(store, Number(key))) continue;
+    const [, owner] = OWNER.exec(path) ?? [];
+    if (owner === undefined || needed.has(owner)) continue;
     ledger.violate('stuck', `${path} belongs to a deleted session (I30)`);
   }
+}
+
+/** The names in the files of results that living sessions have or share. */
+function ownersIn(store: MemoryStore, shard: number): readonly string[] {
+  const keys = [...store.names.keys(), ...[...store.erasures.keys()].filter((key) => isNeeded(store, key))];
+  return keys.map((key) => store.origins.get(key) ?? `${shard}-${key}`);
 }
 
 function isErased(store: MemoryStore): boolean {

@@ -19,6 +19,7 @@ import type {
 import type { GenerateContext, ModelProvider, ModelRequest } from '../../../models/provider.ts';
 import { checkResponsesRequest } from '../../wires/open-ai.ts';
 import { OpenAiItems } from '../../wires/open-ai-items.ts';
+import { streamedCall } from '../families/drafts.ts';
 import type { SeededRandom } from '../seeded-random.ts';
 import type { Block, ModelSurroundings, RawResponse } from '../simulated-model.ts';
 import type { SimulatedProcess } from '../world.ts';
@@ -108,6 +109,10 @@ export class OtherVendor {
     const trouble = troubles.of(SOUTH, process);
     if (trouble !== undefined) throw this.#failure(session, trouble);
     const parts = this.#answerParts(process, request);
+    const deltas = parts
+      .filter(({ type }) => type === 'text-delta')
+      .map(({ delta }) => ({ type: 'text', text: delta }));
+    surroundings.ledger.streamed(session, streamedCall(deltas, undefined));
     const stream = new ReadableStream<unknown>({
       start: async (controller) => {
         try {

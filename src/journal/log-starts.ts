@@ -1,0 +1,93 @@
+/**
+ * The beginnings of the logs of sessions. A log begins with its first entry, or with a base: a blob that stands for the older
+ * part, which was removed.
+ *
+ * Owns: the beginnings that are not durable yet, through the gate. Does not own: the rows, which `log-erasure.ts` erases,
+ * and the contents of a base, which its readers know.
+ *
+ * Invariants:
+ *  P1 a base, the end of the removed part, and the note that leads to its rows are in one batch. So after a crash the
+ *     session has its whole log, or the base and the rest;
+ *  P2 a removed part ends at the end of a row. So the rows of a session are removed whole, or kept whole;
+ *  P3 no reader passes the beginning of a log: the rows before it may be erased, or not yet.
+ */
+import type { Vault } from './encryption/vault.ts';
+import type { Engine, WriteBatch } from './engine.ts';
+import type { CommitGate } from './lmdb/commit-gate.ts';
+import type { LogErasure } from './log-erasure.ts';
+import type { Erasure, LogStart, Position, SessionKey } from './position.ts';
+import { positionOf, rowOf } from './rows/row-codec.ts';
+
+type EarlierPart = Pick<Erasure, 'earlier'>;
+
+/** The parts of its journal that the beginnings need. */
+export interface LogStartParts {
+  readonly engine: Engine;
+  readonly gate: CommitGate<WriteBatch>;
+  readonly erasure: LogErasure;
+  /** Missing: the store is not encrypted. */
+  readonly vault: Vault | undefined;
+  readonly nameOf: (key: SessionKey) => string | undefined;
+}
+
+/** See the head of the file. */
+export class LogStarts {
+  readonly #parts: LogStartParts;
+
+  constructor(parts: LogStartParts) {
+    this.#parts = parts;
+  }
+
+  /** The beginning of a session's log; undefined if nothing of it was removed. */
+  of(key: SessionKey): LogStart | undefined {
+    const start = this.#stored(key);
+    return start === undefined || this.#parts.vault === undefined ? start : this.#parts.vault.start(start);
+  }
+
+  /** The last row that readers of a session leave out; 0: none. */
+  rowBefore(key: SessionKey): number {
+    const start = this.#stored(key);
+    return start === undefined ? 0 : rowOf(start.position);
+  }
+
+  /**
+   * Removes the part of a session's log up to `position`, and puts `base` in its place: the address of a blob of this
+   * session. `position` is that of the session's last entry in its row, which is durable. Atomic, durable with the next
+   * flush.
+   */
+  cut(key: SessionKey, position: Position, base: string): void {
+    const { gate, erasure, vault, nameOf } = this.#parts;
+    const name = nameOf(key);
+    if (gate.isRefused || name === undefined) return;
+    const batch = gate.open;
+    const row = rowOf(position);
+    const earlier = this.#earlier(key);
+    const former = this.#stored(key);
+    // The address in the table is the one under which the blob is stored: no reader of the disk can check a guess.
+    const place = vault === undefined ? base : vault.newAddress(base);
+    if (former !== undefined && former.base !== place) batch.blobs.set(former.base, undefined);
+    batch.starts.set(key, { position: positionOf(row + 1, 0) - 1, base: place });
+    erasure.begin(key, { name, row, heirs: [], keeps: true, ...earlier }, batch);
+  }
+
+  /** Called when a session is removed. Returns what the note about its rows must know. */
+  remove(key: SessionKey, batch: WriteBatch): EarlierPart {
+    const earlier = this.#earlier(key);
+    if (earlier.earlier !== undefined) batch.starts.set(key, undefined);
+    return earlier;
+  }
+
+  /** The beginning with the address under which its base is stored. */
+  #stored(key: SessionKey): LogStart | undefined {
+    const { gate, engine } = this.#parts;
+    const pending = gate.find(({ starts }) => (starts.has(key) ? { start: starts.get(key) } : undefined));
+    return pending === undefined ? engine.startOf(key) : pending.start;
+  }
+
+  #earlier(key: SessionKey): EarlierPart {
+    const row = this.rowBefore(key);
+    if (row === 0) return {};
+    const note = this.#parts.erasure.notes.get(key);
+    return { earlier: [{ row, left: note?.row ?? 0 }, ...(note?.earlier ?? [])] };
+  }
+}

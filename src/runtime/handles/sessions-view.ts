@@ -1,0 +1,238 @@
+/**
+ * The sessions of a data directory, as an embedder reaches them: all of them, or those of one tenant. Host thread.
+ *
+ *  V1 A view of a tenant shows nothing of another tenant, and nothing of a session without a tenant. The tenant of a
+ *     session is a part of its id, so each method decides from the id alone.
+ *  V2 A session of another tenant is answered as one that does not exist, whether it exists or not.
+ */
+
+import { z } from 'zod';
+import { SEARCH_QUERY_CHARACTERS_MAX, SEARCH_RESULTS_DEFAULT, SEARCH_RESULTS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
+import { CancelledError, ConfigError, describeValue, TroupeError } from '../../base/errors.ts';
+import { checkSessionId, filterId, idWithin, rootOf, shardOf } from '../../base/ids.ts';
+import { namesHint } from '../../base/near-names.ts';
+import { parseOption } from '../../base/parse-option.ts';
+import type { DefinitionSource } from '../../definitions/definition.ts';
+import type { SessionEvent } from '../../events/event.ts';
+import type { ViewedEvent } from '../../events/viewed-event.ts';
+import type { QueuedCall } from '../../session/rules/queued-calls.ts';
+import type { DeadLetterSummary } from '../../session/state/letters.ts';
+import type { Diagnostics } from '../events/diagnostics.ts';
+import type { EventHub } from '../events/event-hub.ts';
+import type { MessageCallbacks } from '../events/message-callbacks.ts';
+import type { ShardLink } from '../host/shard-link.ts';
+import { type Agent, isAgent } from '../protocol/agent.ts';
+import type { Page } from '../protocol/pages.ts';
+import type { SessionSummary } from '../protocol/protocol.ts';
+import type { MessageSearch } from '../search/client.ts';
+import type { FoundMessage } from '../search/service.ts';
+import { Child } from './child.ts';
+import { type DeadLetterOptions, deadLetterPage } from './dead-letters.ts';
+import { type AllEventOptions, allReading } from './event-options.ts';
+import { Family } from './family.ts';
+import { Session } from './session.ts';
+import { type ListedSession, type ListOptions, listSessions } from './session-list.ts';
+import type { SessionParts } from './session-parts.ts';
+import { type WaitingOptions, waitingPage } from './waiting.ts';
+
+/** The parts of a view of sessions. */
+export interface ViewParts {
+  readonly links: readonly ShardLink[];
+  readonly hub: EventHub;
+  readonly callbacks: MessageCallbacks;
+  readonly diagnostics: Diagnostics;
+  readonly agentNames: ReadonlySet<string>;
+  /** The agent of sessions that name none; empty: several are defined. */
+  readonly onlyAgent: string;
+  /** Skills and workflows, if directories of them were given. */
+  readonly definitions?: DefinitionSource | undefined;
+  /** The search over all sessions. The view notifies it of deletions. */
+  readonly search: MessageSearch;
+}
+
+/** Options of `search`. */
+export interface MessageSearchOptions {
+  readonly limit?: number;
+  readonly session?: string;
+}
+
+/**
+ * The outcome of a search. `isComplete`: false if the index lacks something that was written before the search began.
+ */
+export interface MessageSearchResult {
+  readonly found: readonly FoundMessage[];
+  readonly isComplete: boolean;
+}
+
+const querySchema = z.string().max(SEARCH_QUERY_CHARACTERS_MAX);
+const searchSchema = z.strictObject({
+  limit: z.number().int().min(1).max(SEARCH_RESULTS_MAX).optional(),
+  session: z.string().optional(),
+});
+
+const KIN: SessionParts['kin'] = {
+  child: (parts, of) => new Child(parts, of),
+  family: (children, ended) => new Family(children, ended),
+};
+
+/** The id that a caller of this view means: an id without a tenant is one of the view's tenant. Throws `InvalidNameError`. */
+export let sessionIdIn: (view: SessionsView, id: string) => string;
+
+/** See the head of the file. */
+export abstract class SessionsView {
+  static {
+    sessionIdIn = (view, id) => filterId(view.#tenant, id);
+  }
+
+  readonly #parts: ViewParts;
+  /** Undefined: the view has all sessions. */
+  readonly #tenant: string | undefined;
+
+  constructor(parts: ViewParts, tenant?: string) {
+    this.#parts = parts;
+    this.#tenant = tenant;
+  }
+
+  /**
+   * A session by its id: the existing one, or one that the first request creates. No await, no lock. Throws
+   * `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an undefined agent. Without an agent, an existing
+   * session keeps its own, and a new session gets the only agent. If several are defined, the request that would create
+   * the session rejects with `ConfigError`. A request to a session that was made with another agent than the one named
+   * rejects with `ConfigError` (`agent_mismatch`). If the agent itself is given, answers are typed by its `output`; if
+   * its name is given, they are text. In a view of a tenant, an id without a tenant is one of that tenant, and an id of
+   * another tenant throws `TroupeError` (`unknown_session`).
+   */
+  session<Answer>(id: string, agent: Agent<Answer>): Session<Answer>;
+  session(id: string, agent?: string): Session;
+  session(given: string, of?: string | Agent<unknown>): Session<unknown> {
+    const id = this.#reached(given);
+    if (id === undefined) throw unknownSession(given);
+    this.#parts.diagnostics.look();
+    const isWhole = isAgent(of);
+    const agent: unknown = isWhole ? of.name : of;
+    const output = isWhole ? of.output : undefined;
+    if (agent !== undefined && !(typeof agent === 'string' && this.#parts.agentNames.has(agent))) {
+      const hint = typeof agent === 'string' ? namesHint(agent, this.#parts.agentNames, 'agents') : '';
+      throw new ConfigError(`no agent is named ${describeValue(agent)}${hint}`, {
+        code: 'unknown_agent',
+        data: { agent },
+      });
+    }
+    if (agent !== undefined) return new Session({ ...this.#partsOf(id, { agent, isNamed: true }), output });
+    return new Session({ ...this.#partsOf(id, { agent: this.#parts.onlyAgent }), output });
+  }
+
+  /** The id that the caller means; undefined: the session is of another tenant (V2). Throws `InvalidNameError`. */
+  #reached(id: string): string | undefined {
+    return idWithin(this.#tenant, checkSessionId(id));
+  }
+
+  #partsOf(id: string, named: SessionParts['named']): SessionParts {
+    return {
+      id,
+      named,
+      link: this.#linkOf(id),
+      hub: this.#parts.hub,
+      callbacks: this.#parts.callbacks,
+      remove: (session) => this.sessions.delete(session),
+      sibling: (other) => this.#partsOf(other, {}),
+      kin: KIN,
+      definitions: this.#parts.definitions,
+    };
+  }
+
+  /** The sessions of the directory. */
+  readonly sessions: {
+    /** Sessions, by default the last changed one first. Rejects with `ConfigError` for bad options. */
+    readonly list: (options?: ListOptions) => Promise<readonly ListedSession[]>;
+    /** One session by its id; `undefined` when there is none. */
+    readonly get: (id: string) => Promise<SessionSummary | undefined>;
+    /** Deletes a session and its descendants; false when there was none. */
+    readonly delete: (id: string) => Promise<boolean>;
+  } = {
+    list: async (options = {}) => listSessions(this.#parts.links, (id) => this.#linkOf(id), options, this.#tenant),
+    get: async (given) => {
+      const id = this.#reached(given);
+      return id === undefined ? undefined : this.#linkOf(id).call('sessions.get', { session: id }, true);
+    },
+    delete: async (given) => {
+      const id = this.#reached(given);
+      if (id === undefined) return false;
+      const deleted = await this.#linkOf(id).call('sessions.delete', { session: id }, true);
+      for (const session of deleted) {
+        this.#parts.hub.end(session);
+        this.#parts.callbacks.forget(session);
+      }
+      this.#parts.search.forget(deleted);
+      return deleted.length > 0;
+    },
+  };
+
+  /**
+   * The messages that fit a query best, best first; none for a query without terms. `limit`: 1 to 100, default 20.
+   * `session`: only in the tree of this session. The first search reads the logs. Rejects with `ConfigError`,
+   * `InvalidNameError`, `CancelledError` (closed), and a retryable error if the search thread died.
+   */
+  async search(query: string, options: MessageSearchOptions = {}): Promise<MessageSearchResult> {
+    const text = parseOption(querySchema, 'search.query', query);
+    const { limit = SEARCH_RESULTS_DEFAULT, session } = parseOption(searchSchema, 'search', options);
+    const trees = session === undefined ? undefined : new Set([rootOf(filterId(this.#tenant, session))]);
+    const reach = { trees, tenant: this.#tenant };
+    const { found, isComplete } = await this.#parts.search.search(text, { limit, ...defined(reach) });
+    return { found, isComplete };
+  }
+
+  /**
+   * Live events of all sessions; sessions in `after` are replayed from the log first. In `basic` or `verbose` the
+   * events carry no raw content.
+   */
+  events(options?: AllEventOptions & { readonly mode?: 'debug' }): AsyncIterableIterator<SessionEvent>;
+  events(options: AllEventOptions): AsyncIterableIterator<ViewedEvent>;
+  events(options: AllEventOptions = {}): AsyncIterableIterator<SessionEvent> {
+    return this.#parts.hub.all(allReading(options, this.#tenant));
+  }
+
+  /**
+   * A page of the tool calls that wait for a person, oldest first, over all sessions, also those not in memory.
+   * `session.approve` decides a call. Rejects with `ConfigError` for bad options, `InvalidNameError` for a `session`
+   * that is not an id.
+   */
+  waiting(options: WaitingOptions = {}): Promise<Page<QueuedCall>> {
+    return waitingPage((session) => this.#linksOf(session), options, this.#tenant);
+  }
+
+  /**
+   * A page of the dead letters of all sessions, without their contents, by session and age. A page may be empty and
+   * have a `next`: it looks at a bounded number of sessions. `session.deadLetters` reads, sends and drops one. Rejects
+   * with `ConfigError` for bad options, `InvalidNameError` for a `session` that is not an id.
+   */
+  deadLetters(options: DeadLetterOptions = {}): Promise<Page<DeadLetterSummary>> {
+    return deadLetterPage((session) => this.#linksOf(session), options, this.#tenant);
+  }
+
+  #linksOf(session: string | undefined): readonly ShardLink[] {
+    return session === undefined ? this.#parts.links : [this.#linkOf(session)];
+  }
+
+  #linkOf(id: string): ShardLink {
+    const link = this.#parts.links[shardOf(id, this.#parts.links.length)];
+    if (link === undefined) throw new CancelledError('the runtime is closed');
+    return link;
+  }
+}
+
+/** The sessions of one tenant, from `runtime.tenant`: see `Runtime` for its methods. */
+export class Tenant extends SessionsView {
+  /** The tenant's name. The ids of its sessions begin with this name and a `~`. */
+  readonly name: string;
+
+  constructor(parts: ViewParts, name: string) {
+    super(parts, name);
+    this.name = name;
+  }
+}
+
+function unknownSession(id: string): TroupeError {
+  return new TroupeError('unknown_session', `there is no session ${JSON.stringify(id)}`, { data: { session: id } });
+}

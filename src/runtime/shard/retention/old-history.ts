@@ -1,0 +1,164 @@
+/**
+ * Removes the old history of one session: messages that left the model's window before a moment, with the part of the
+ * log in which they came. The part is replaced by a base, the state at its end (`log-beginning.ts`).
+ *
+ * Owns: nothing that outlives a call. Does not own: the rows, which the eraser takes; the search for due sessions.
+ *
+ * Invariants:
+ *  V1 a base replaces a part of a log only after the rest was folded over it, and gave the state that the session has. So
+ *     a log never loses what its session needs;
+ *  V2 the base, the end of the removed part and the record `historyRemoved` are in one append. So after a crash the
+ *     session has lost nothing, or says what it has lost;
+ *  V3 the part ends before every entry whose content is in the log alone (`waiting-content.ts`);
+ *  V4 a step of a fold is bounded. Between two steps the thread serves others.
+ */
+import type { SessionActor } from '../../../../actors/session-actor.ts';
+import { RETENTION_SLICE_CHARACTERS, RETENTION_SLICE_ROWS } from '../../../base/bounds.ts';
+import type { Journal } from '../../../journal/journal.ts';
+import type { Position, SessionKey, StoredEntry } from '../../../journal/position.ts';
+import { rowOf } from '../../../journal/rows/row-codec.ts';
+import { firstDeparture, withoutArchived } from '../../../session/rules/eviction.ts';
+import { isStored } from '../../../session/rules/waiting-content.ts';
+import { decodeTransition } from '../../../session/state/records.ts';
+import type { RemovedHistory } from '../../../session/state/retention.ts';
+import { snapshotState } from '../../../session/state/snapshot.ts';
+import type { SessionState } from '../../../session/state/state.ts';
+import { beginningOf, encodeBase } from '../../reading/log-beginning.ts';
+import { foldEntry } from '../../reading/session-reader.ts';
+
+/** The parts of the shard that the removal needs. */
+export interface OldHistoryParts {
+  readonly journal: Journal;
+  /** The session in memory, read if needed; undefined if there is none, or the shard takes no transition. */
+  readonly find: (id: string) => SessionActor | undefined;
+  /** Ends a step. Resolves in a later tick, after a pause. */
+  readonly pause: () => Promise<void>;
+  /** Stores the beginnings of the forks that share the log. */
+  readonly rootForks: (actor: SessionActor) => void;
+  /** Removes the session's snapshot, which may have messages that are removed. */
+  readonly withoutSnapshot: (actor: SessionActor) => void;
+  /** Appends the record, with everything that was put into the open batch. */
+  readonly submit: (id: string, history: RemovedHistory) => void;
+}
+
+/** A fold that has come to the end of a row. */
+interface Reached {
+  readonly state: SessionState;
+  /** The last position in the state; 0: none. */
+  readonly position: Position;
+}
+
+/** Removes the history of a session that left the window before `before`. Resolves to false if nothing was removed. */
+export async function removeOldHistory(
+  parts: OldHistoryParts,
+  id: string,
+  key: SessionKey,
+  before: number,
+): Promise<boolean> {
+  const end = await endOfOld(parts, id, key, before);
+  // A base without the archived messages, and if the rest of the log needs them, one with them.
+  for (const isStripped of end === undefined ? [] : [true, false]) {
+    const old = await foldTo(parts, id, key, (position) => position <= (end ?? 0));
+    const { state } = old;
+    const history = { before, firstEvent: state.eventSeq + 1, archives: state.compression?.chunk ?? 0 };
+    if (isStripped) Object.assign(state, withoutArchived(state, history));
+    const base = encodeBase(state);
+    await parts.pause();
+    const rest = await foldOn(parts, key, old, () => true);
+    const actor = parts.find(id);
+    if (actor === undefined || actor.key !== key) return false;
+    // The last entries, which came during the last step.
+    for (const entry of parts.journal.read(key, rest.position)) foldEntry(parts.journal, rest.state, entry, false);
+    if (textAfter(rest.state, history) !== textAfter(actor.state, history)) continue;
+    parts.rootForks(actor);
+    const address = parts.journal.putBlob(base, key);
+    parts.journal.starts.cut(key, old.position, address);
+    parts.withoutSnapshot(actor);
+    parts.submit(id, history);
+    return true;
+  }
+  return false;
+}
+
+/** The text of a state after the removal. */
+function textAfter(state: SessionState, history: RemovedHistory): string {
+  return snapshotState({ ...state, ...withoutArchived(state, history) });
+}
+
+/** The last position of the part that is old and can be removed (V3); undefined if nothing has left in it. */
+async function endOfOld(
+  parts: OldHistoryParts,
+  id: string,
+  key: SessionKey,
+  before: number,
+): Promise<Position | undefined> {
+  let end: Position | undefined;
+  await foldTo(
+    parts,
+    id,
+    key,
+    (_position, at) => at < before,
+    ({ state, position }) => {
+      const departed = firstDeparture(state);
+      if (departed !== undefined && departed < before && !needsLog(state)) end = position;
+    },
+  );
+  return end;
+}
+
+/** True if a content that waits is in the log alone. */
+function needsLog({ mailbox, deadLetters }: SessionState): boolean {
+  return mailbox.some(({ content }) => isStored(content)) || deadLetters.some(({ entry }) => isStored(entry.content));
+}
+
+/** Folds a log from its beginning, row by row, while all entries of the next row are wanted. */
+function foldTo(
+  parts: OldHistoryParts,
+  id: string,
+  key: SessionKey,
+  isWanted: (position: Position, at: number) => boolean,
+  reached?: (place: Reached) => void,
+): Promise<Reached> {
+  return foldOn(parts, key, beginningOf(parts.journal, id, key), isWanted, reached);
+}
+
+/** Continues a fold, which changes the state of `from`. */
+async function foldOn(
+  { journal, pause }: OldHistoryParts,
+  key: SessionKey,
+  from: Reached,
+  isWanted: (position: Position, at: number) => boolean,
+  reached?: (place: Reached) => void,
+): Promise<Reached> {
+  const { state } = from;
+  let { position } = from;
+  let [rows, characters] = [0, 0];
+  for (const row of rowsOf(journal.read(key, position))) {
+    if (!row.every((entry) => isWanted(entry.position, decodeTransition(entry.data).at))) break;
+    for (const entry of row) {
+      foldEntry(journal, state, entry, position === 0);
+      position = entry.position;
+      characters += entry.data.length;
+    }
+    reached?.({ state, position });
+    rows += 1;
+    if (rows < RETENTION_SLICE_ROWS && characters < RETENTION_SLICE_CHARACTERS) continue;
+    [rows, characters] = [0, 0];
+    await pause();
+  }
+  return { state, position };
+}
+
+/** The entries of each row. */
+function* rowsOf(entries: Iterable<StoredEntry>): Iterable<readonly StoredEntry[]> {
+  let row: StoredEntry[] = [];
+  for (const entry of entries) {
+    const [first] = row;
+    if (first !== undefined && rowOf(first.position) !== rowOf(entry.position)) {
+      yield row;
+      row = [];
+    }
+    row.push(entry);
+  }
+  if (row.length > 0) yield row;
+}

@@ -1,0 +1,112 @@
+/**
+ * Old history leaves the logs (I33 of `invariants.ts`), in one seed of four. Time passes between two lives, so that what
+ * left the window in one life is old in the next.
+ *
+ * The reader of the stores keeps the removed transitions: the fold of the whole log, removed part included, must give the
+ * state that the runtime reads from the base and the rest. At the end nothing is left in a log that should be gone.
+ */
+import type { MemoryStore } from '../../../journal/memory-journal.ts';
+import { rowOf, rowSessions } from '../../../journal/rows/row-codec.ts';
+import type { Retention } from '../../../runtime/protocol/retention.ts';
+import { firstDeparture } from '../../../session/rules/eviction.ts';
+import type { Ledger } from '../ledger.ts';
+import { SeededRandom } from '../seeded-random.ts';
+import type { Stories } from '../store-reading.ts';
+import type { SimulatedProcess, World } from '../world.ts';
+
+/** Separates these draws from all others, so that they change no other draw. */
+const STREAM = 0x51c3_9a27;
+const SHARE = 0.25;
+/** Longer than any life, so that the reader has seen everything that becomes old. */
+const KEPT_MS = 48 * 3_600_000;
+/** The share of the ends of lives after which that time passes. */
+const PAUSE_SHARE = 0.6;
+/** Virtual milliseconds in which a runtime without faults removes what is old: it searches an hour after its start. */
+const REMOVED_WITHIN_MS = 2 * 3_600_000;
+
+/** The parts of the simulation that the checks read. */
+export interface RetentionCheckParts {
+  readonly stores: readonly MemoryStore[];
+  readonly ledger: Ledger;
+  readonly world: World;
+  readonly harness: SimulatedProcess;
+}
+
+/** See the head of the file. */
+export class SimulatedRetention {
+  readonly option: Retention = { archivedHistoryMs: KEPT_MS };
+  readonly #random: SeededRandom;
+
+  private constructor(random: SeededRandom) {
+    this.#random = random;
+  }
+
+  /** Undefined for a run in which everything is kept. */
+  static draw(seed: number): SimulatedRetention | undefined {
+    const random = new SeededRandom((seed ^ STREAM) >>> 0);
+    return random.chance(SHARE) ? new SimulatedRetention(random) : undefined;
+  }
+
+  /** Lets time pass after a life. `isLast`: only the life without faults follows. */
+  async pass({ world, harness }: RetentionCheckParts, isLast: boolean): Promise<void> {
+    if (isLast || this.#random.chance(PAUSE_SHARE)) await world.sleep(harness, KEPT_MS + 1_000);
+  }
+
+  /** Waits as long as a process without faults needs until everything old has left the logs. */
+  untilRemoved({ world, harness }: RetentionCheckParts): Promise<void> {
+    return world.sleep(harness, REMOVED_WITHIN_MS);
+  }
+
+  /** Checks that everything old has left the logs, and that their rows are erased. */
+  checkRemoved(parts: RetentionCheckParts, stories: Stories): void {
+    for (const id of this.#old(parts, stories)) {
+      parts.ledger.violate('stuck', `old history of ${id} is still in its log (I33)`);
+    }
+    for (const [shard, store] of parts.stores.entries()) {
+      for (const { key, row } of leftovers(store))
+        parts.ledger.violate('stuck', `shard ${shard}: row ${row} has a removed part of session ${key} (I33)`);
+    }
+  }
+
+  #old({ world, harness }: RetentionCheckParts, stories: Stories): readonly string[] {
+    const before = world.clockOf(harness).now() - KEPT_MS - REMOVED_WITHIN_MS;
+    return Array.from(stories.values()).flatMap(({ id, state }) =>
+      (firstDeparture(state) ?? Number.POSITIVE_INFINITY) < before && !waits(state) ? id : [],
+    );
+  }
+}
+
+/** Checks the stores between two processes: a removal that a crash interrupted can continue. */
+export function checkCuts({ stores, ledger }: Pick<RetentionCheckParts, 'stores' | 'ledger'>): void {
+  for (const [shard, store] of stores.entries()) {
+    for (const { key, row } of leftovers(store)) {
+      const note = store.erasures.get(key);
+      if (Math.max(note?.row ?? -1, ...(note?.earlier ?? []).map(({ left }) => left)) < row)
+        ledger.violate('lost', `shard ${shard}: row ${row} has a removed part of session ${key}, unnoted (I33)`);
+    }
+    for (const [key, { base }] of store.starts) {
+      if (!store.names.has(key) || !store.blobs.has(base))
+        ledger.violate('lost', `shard ${shard}: the beginning of the log of session ${key} is lost (I33)`);
+    }
+  }
+}
+
+/** True for a session with contents that wait in the log alone, or might. */
+function waits({
+  mailbox,
+  deadLetters,
+}: {
+  readonly mailbox: readonly unknown[];
+  readonly deadLetters: readonly unknown[];
+}): boolean {
+  return mailbox.length + deadLetters.length > 0;
+}
+
+/** The entries of removed parts that are in the rows. */
+function leftovers({ rows, starts, state }: MemoryStore): readonly { readonly key: number; readonly row: number }[] {
+  return Array.from(rows).flatMap(([row, bytes]) =>
+    row > state.lastRow
+      ? []
+      : rowSessions(bytes, row).flatMap(([key]) => (row <= rowOf(starts.get(key)?.position ?? 0) ? { key, row } : [])),
+  );
+}

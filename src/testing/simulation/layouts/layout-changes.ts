@@ -1,0 +1,162 @@
+/**
+ * Changes of the number of shards between two lives, and their check. Only some runs have them. Their draws come from a
+ * separate stream, so that they change no other draw.
+ *
+ * Owns: the draws. Does not own: the stores, which the machine has, and the move, which is the production code.
+ *
+ *  I35 after a change each session has the same log at the same positions and the same head, and belongs to the shard
+ *      that its id names. Sessions with work are read by the next open. Keys and positions that are given out later are
+ *      higher than all of before. A change that a crash interrupted before its last step leaves the stores as they were.
+ */
+import { shardOf } from '../../../base/ids.ts';
+import type { Journal } from '../../../journal/journal.ts';
+import { type MovedSessions, moveSessions } from '../../../journal/layout/move-sessions.ts';
+import { MemoryStore, openMemoryEngine, openMemoryJournal } from '../../../journal/memory-journal.ts';
+import type { SessionKey } from '../../../journal/position.ts';
+import { decodeHead, encodeHead, movedHead } from '../../../runtime/reading/head.ts';
+import { MOVED_SESSIONS } from '../../../runtime/reading/moved-sessions.ts';
+import type { Faults } from '../faults.ts';
+import type { Ledger } from '../ledger.ts';
+import { SeededRandom } from '../seeded-random.ts';
+import type { StoreReader } from '../store-reading.ts';
+
+/** Share of the runs in which the number of shards changes. */
+const SHARE = 0.3;
+/** Share of the openings with a change, in such a run, and of the changes that a crash interrupts. */
+const CHANGE_SHARE = 0.7;
+const CRASH_SHARE = 0.2;
+const SHARDS_MAX = 3;
+/** Separates the stream of these draws from that of the whole run. */
+const STREAM = 0x1a70_0035;
+
+/** The parts of the simulation that a change needs. */
+export interface LayoutSurroundings {
+  readonly machine: {
+    readonly stores: readonly MemoryStore[];
+    /** Puts other stores in place of those of before. */
+    changeLayout(stores: readonly MemoryStore[], moved: MovedSessions): void;
+  };
+  readonly reader: Pick<StoreReader, 'moved'>;
+  readonly faults: Pick<Faults, 'isOn'>;
+  readonly ledger: Ledger;
+  readonly trace: (text: string) => void;
+}
+
+/** The contents of a store as far as a change must keep them. */
+interface Kept {
+  /** Log and head of each session, as text. */
+  readonly sessions: ReadonlyMap<string, string>;
+  /** The sessions that the next open reads. */
+  readonly resumed: ReadonlySet<string>;
+  /** The removed sessions that are not erased yet. */
+  readonly removed: readonly string[];
+  readonly lastKey: SessionKey;
+  readonly end: number;
+}
+
+/** See the head of the file. */
+export class LayoutChanges {
+  readonly #random: SeededRandom;
+  readonly #surroundings: LayoutSurroundings;
+
+  private constructor(random: SeededRandom, surroundings: LayoutSurroundings) {
+    this.#random = random;
+    this.#surroundings = surroundings;
+  }
+
+  /** The changes of a run; undefined: it has none. */
+  static draw(seed: number, surroundings: LayoutSurroundings): LayoutChanges | undefined {
+    const random = new SeededRandom((seed ^ STREAM) >>> 0);
+    return random.chance(SHARE) ? new LayoutChanges(random, surroundings) : undefined;
+  }
+
+  /** Perhaps changes the stores, as an open with another number of session threads does. No process has them open. */
+  async change(): Promise<void> {
+    const { machine, reader, faults, ledger, trace } = this.#surroundings;
+    const { stores } = machine;
+    const shards = this.#random.between(1, SHARDS_MAX);
+    const isInterrupted = this.#random.chance(CRASH_SHARE) && faults.isOn;
+    if (!this.#random.chance(CHANGE_SHARE) || shards === stores.length) return;
+    const before = keptIn(stores, shards);
+    const made = Array.from({ length: shards }, () => new MemoryStore());
+    trace(`${stores.length} shards become ${shards}${isInterrupted ? ', interrupted' : ''}`);
+    const moved = await moveSessions({
+      from: stores.map((store) => openMemoryEngine({ store })),
+      to: made.map((store) => openMemoryEngine({ store })),
+      reading: MOVED_SESSIONS,
+    });
+    checkKept(ledger, before, keptIn(isInterrupted ? stores : made, shards), isInterrupted);
+    if (isInterrupted) return;
+    checkHigher(ledger, before, made);
+    machine.changeLayout(made, moved);
+    reader.moved();
+  }
+}
+
+function keptIn(stores: readonly MemoryStore[], shards: number): Kept {
+  const sessions = new Map<string, string>();
+  const resumed = new Set<string>();
+  const removed: string[] = [];
+  let [lastKey, end] = [0, 0];
+  for (const [shard, store] of stores.entries()) {
+    const journal = openMemoryJournal({ store });
+    for (const [name, key] of journal.names({})) {
+      const place = shardOf(name, stores.length) === shard ? '' : `in shard ${shard} `;
+      sessions.set(name, place + textOf(journal, key));
+    }
+    for (const key of [...journal.runnable(), ...journal.tailKeys(journal.checkpointed())]) {
+      const name = journal.nameOf(key);
+      if (name !== undefined) resumed.add(name);
+    }
+    for (const { name, heirs } of store.erasures.values()) {
+      // An heir that is gone as well needs nothing any more.
+      const names = heirs.flatMap((heir) => journal.nameOf(heir) ?? store.erasures.get(heir)?.name ?? []);
+      const [home] = names;
+      const kept = names.filter((each) => home !== undefined && shardOf(each, shards) === shardOf(home, shards));
+      removed.push(`${name} ${kept.sort().join()}`);
+    }
+    lastKey = Math.max(lastKey, store.state.nextKey - 1);
+    end = Math.max(end, journal.end());
+  }
+  return { sessions, resumed, removed: removed.sort(), lastKey, end };
+}
+
+function textOf(journal: Journal, key: SessionKey): string {
+  const entries = Array.from(journal.read(key, 0), ({ position, data }) => `${position} ${data}`);
+  const head = journal.head(key);
+  // Addresses name the key. The texts behind them must be the same.
+  const data = head === undefined ? '' : movedHead(head.data, (address) => journal.blob(address) ?? 'missing');
+  return [...entries, head?.position, withoutBase(data)].join('\n');
+}
+
+/** A fork that leaves the shard of its parent gets a copy of its beginning. I13 checks the beginnings of forks. */
+function withoutBase(head: string): string {
+  if (head === '') return head;
+  const { base: _base, ...rest } = decodeHead(head);
+  return encodeHead(rest);
+}
+
+function checkKept(ledger: Ledger, before: Kept, after: Kept, isInterrupted: boolean): void {
+  for (const [name, text] of before.sessions) {
+    if (after.sessions.get(name) !== text) ledger.violate('changed', `${name} is another after a move (I35)`);
+  }
+  for (const name of after.sessions.keys()) {
+    if (!before.sessions.has(name)) ledger.violate('changed', `${name} is there after a move (I35)`);
+  }
+  for (const name of before.resumed) {
+    if (!after.resumed.has(name)) ledger.violate('stuck', `${name} has work and is not read after a move (I35)`);
+  }
+  if (after.removed.join('\n') !== before.removed.join('\n'))
+    ledger.violate('lost', `the removed sessions are others after a move (I35)`);
+  if (isInterrupted && after.end !== before.end) ledger.violate('changed', 'an interrupted move was not undone (I35)');
+}
+
+function checkHigher(ledger: Ledger, before: Kept, made: readonly MemoryStore[]): void {
+  for (const store of made) {
+    const [lowest = Number.POSITIVE_INFINITY] = [...store.names.keys()].sort((a, b) => a - b);
+    if (Math.min(lowest, store.state.nextKey) <= before.lastKey)
+      ledger.violate('duplicated', 'a key of before the move is given out again (I35)');
+    if (openMemoryJournal({ store }).end() < before.end)
+      ledger.violate('reordered', 'a position of before the move is given out again (I35)');
+  }
+}

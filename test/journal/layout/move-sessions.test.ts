@@ -1,0 +1,120 @@
+/** Sessions are moved to other shards: what must be the same afterwards, over stores in memory. */
+import { expect, test } from 'vitest';
+import { shardOf } from '../../../src/base/ids.ts';
+import type { Journal } from '../../../src/journal/journal.ts';
+import { type MovedSessions, moveSessions, type SessionReading } from '../../../src/journal/layout/move-sessions.ts';
+import { MemoryStore, openMemoryEngine, openMemoryJournal } from '../../../src/journal/memory-journal.ts';
+
+const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+const MEDIUM = Buffer.alloc(6_000, 'x').toString('base64');
+
+/** Heads are the address of a blob; no session is a fork. */
+const reading: SessionReading = {
+  moveHead: (data, moved) => moved(data),
+  sharedWith: () => undefined,
+  beginning: () => undefined,
+  headOf: () => {
+    throw new Error('no fork is expected');
+  },
+  withBase: (head) => head,
+};
+
+async function moved(
+  stores: readonly MemoryStore[],
+  shards: number,
+): Promise<{ readonly made: readonly MemoryStore[]; readonly result: MovedSessions }> {
+  const made = Array.from({ length: shards }, () => new MemoryStore());
+  const from = stores.map((store) => openMemoryEngine({ store }));
+  const result = await moveSessions({ from, to: made.map((store) => openMemoryEngine({ store })), reading });
+  return { made, result };
+}
+
+/** A store whose sessions have `turns` entries each, the last of them after the checkpoint. */
+async function filled(turns: number): Promise<MemoryStore> {
+  const store = new MemoryStore();
+  const journal = openMemoryJournal({ store });
+  for (const name of NAMES) {
+    const key = journal.intern(name);
+    for (let turn = 1; turn < turns; turn += 1) {
+      journal.append([{ key, data: JSON.stringify({ name, turn, data: MEDIUM }) }]);
+      await journal.flushed();
+    }
+    const data = journal.putBlob(JSON.stringify({ of: name, data: MEDIUM }), key);
+    journal.checkpoint([{ key, position: journal.end(), data, runnable: false }], journal.end());
+  }
+  await journal.flushed();
+  for (const name of ['a', 'h']) journal.append([{ key: journal.intern(name), data: '{"late":true}' }]);
+  await journal.flushed();
+  return store;
+}
+
+function textOf(journal: Journal, name: string): string {
+  const key = journal.keyOf(name) ?? 0;
+  const head = journal.head(key);
+  return JSON.stringify([
+    [...journal.read(key, 0)].map(({ position, data }) => [position, data]),
+    journal.blob(head?.data ?? ''),
+    head?.position,
+  ]);
+}
+
+test('Y1, Y3: entries keep their positions, media and heads, over several moves; later positions are higher in every shard', async () => {
+  let stores: readonly MemoryStore[] = [await filled(4)];
+  const [first] = stores.map((store) => openMemoryJournal({ store }));
+  const before = new Map(NAMES.map((name) => [name, first === undefined ? '' : textOf(first, name)]));
+  const end = first?.end() ?? 0;
+  for (const shards of [3, 2, 5, 1]) {
+    ({ made: stores } = await moved(stores, shards));
+    const journals = stores.map((store) => openMemoryJournal({ store }));
+    for (const name of NAMES) {
+      const journal = journals[shardOf(name, shards)];
+      expect(journal === undefined ? '' : textOf(journal, name), name).toBe(before.get(name));
+    }
+    for (const journal of journals) expect(journal.end()).toBeGreaterThanOrEqual(end);
+    expect(journals.flatMap((journal) => journal.names({}).map(([name]) => name)).sort()).toEqual(NAMES);
+  }
+});
+
+test('Y2: keys are new and above all of before; the first place of a session is kept until it is erased', async () => {
+  const { made, result } = await moved([await filled(2)], 2);
+  const again = await moved(made, 1);
+  const journal = openMemoryJournal({ store: again.made[0] ?? new MemoryStore() });
+  for (const [index, name] of NAMES.entries()) {
+    const key = journal.keyOf(name) ?? 0;
+    expect(result.find(0, index + 1)?.origin).toBe(`0-${index + 1}`);
+    expect(key).toBeGreaterThan(result.find(0, index + 1)?.key ?? Number.POSITIVE_INFINITY);
+    expect(journal.originOf(key)).toBe(`0-${index + 1}`);
+  }
+  const key = journal.keyOf('c') ?? 0;
+  journal.remove([key]);
+  await journal.flushed();
+  while (journal.eraseSome()) await journal.flushed();
+  expect(journal.originOf(key)).toBe('0-3');
+  journal.erased(journal.erasable());
+  await journal.flushed();
+  expect(journal.originOf(key)).toBeUndefined();
+});
+
+test('Y4: the next open reads the sessions that the checkpoint did not cover, and no others', async () => {
+  const { made } = await moved([await filled(2)], 2);
+  const read = made.flatMap((store) => {
+    const journal = openMemoryJournal({ store });
+    const keys = new Set([...journal.runnable(), ...journal.tailKeys(journal.checkpointed())]);
+    return [...keys].map((key) => journal.nameOf(key));
+  });
+  expect(read.sort()).toEqual(['a', 'h']);
+});
+
+test('Y1: of a session that is being erased only its note moves, without its rows', async () => {
+  const store = await filled(3);
+  const journal = openMemoryJournal({ store });
+  const [gone = 0, heir = 0] = ['b', 'g'].map((name) => journal.keyOf(name) ?? 0);
+  journal.remove([gone], new Map([[gone, [heir]]]));
+  await journal.flushed();
+  const { made } = await moved([store], 3);
+  const [home] = made.filter((each) => each.erasures.size > 0);
+  const now = openMemoryJournal({ store: home ?? store });
+  expect([...now.erasures().values()]).toEqual([{ name: 'b', row: 0, heirs: [now.keyOf('g')] }]);
+  expect(now.erasable()).toEqual([]);
+  expect(made.flatMap((each) => [...each.names.values()])).not.toContain('b');
+});

@@ -1,0 +1,123 @@
+/** `compact`, and the compaction at `open`: what becomes small, what stays, and what a crash leaves. */
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { ConfigError, compact, open, type Runtime, StoreLockedError } from '../../../src/index.ts';
+import { scripted } from '../../../src/testing/scripted.ts';
+import { startChild } from '../../support/children.ts';
+import { imageBlock, png } from '../../support/images.ts';
+import { eventually, failure, runtimeKit } from '../../support/runtime-kit.ts';
+
+const kit = runtimeKit();
+const CANARY = 'canary-5c18';
+const echo = scripted({ rules: [], otherwise: 'to {{text}}' });
+const THREADS = { sessions: 2, models: 0, tools: 1 };
+
+async function erased(runtime: Runtime): Promise<void> {
+  await eventually(() => runtime.metrics().sessionsErasing === 0);
+}
+
+/** A store of two shards that had large sessions and has small ones. `bytes`: about how many were deleted. */
+async function emptied(bytes: number): Promise<string> {
+  const directory = await kit.directory();
+  const runtime = await kit.open({ directory, provider: echo, threads: THREADS });
+  const images = Math.ceil(bytes / 1_000_000);
+  for (let index = 0; index < images; index += 1) {
+    const seed = `${CANARY} ${index}`;
+    const gone = runtime.session(`gone-${index}-${CANARY}`);
+    await gone.ask([{ type: 'text', text: seed }, imageBlock(png(1_000_000, { seed }))]);
+    for (let turn = 0; turn < 5; turn += 1) await gone.ask(`${seed} ${turn}`);
+  }
+  for (let index = 0; index < 6; index += 1) await runtime.session(`kept-${index}`).ask(`kept ${index}`);
+  for (let index = 0; index < images; index += 1) await runtime.sessions.delete(`gone-${index}-${CANARY}`);
+  await erased(runtime);
+  await runtime.close();
+  return directory;
+}
+
+async function sizes(directory: string): Promise<readonly number[]> {
+  return Promise.all([0, 1].map(async (shard) => (await stat(join(directory, `shard-${shard}`, 'data.mdb'))).size));
+}
+
+async function hasCanary(directory: string): Promise<boolean> {
+  for (const shard of [0, 1]) {
+    if ((await readFile(join(directory, `shard-${shard}`, 'data.mdb'))).includes(CANARY)) return true;
+  }
+  return false;
+}
+
+/** Everything that the sessions of a store answer. */
+async function contents(directory: string): Promise<readonly unknown[]> {
+  const runtime = await kit.open({ directory, provider: echo, threads: { ...THREADS, sessions: 0 } });
+  const found: unknown[] = [];
+  for (const { id } of await runtime.sessions.list()) found.push(id, await runtime.session(id).messages());
+  await runtime.close();
+  return found;
+}
+
+test('F6: after compact no byte of a deleted session is in the files, which are small, and all else is as before', async () => {
+  const directory = await emptied(3_000_000);
+  const before = await contents(directory);
+  const sizesBefore = await sizes(directory);
+  expect(await hasCanary(directory)).toBe(true);
+  const report = await compact(directory);
+  expect(report).toMatchObject({ directory, shards: 2, bytesBefore: sizesBefore.reduce((sum, each) => sum + each, 0) });
+  expect(await hasCanary(directory)).toBe(false);
+  expect((await sizes(directory)).reduce((sum, each) => sum + each, 0)).toBe(report.bytes);
+  expect(report.bytes).toBeLessThan(report.bytesBefore / 4);
+  expect(await contents(directory)).toEqual(before);
+  const runtime = await kit.open({ directory, provider: echo, threads: THREADS });
+  expect(await runtime.session('kept-1').ask('again')).toBe('to again');
+  await runtime.close();
+});
+
+test('an open compacts a file that is mostly free pages, and leaves another one as it is', async () => {
+  const large = await emptied(30_000_000);
+  const largeBefore = await sizes(large);
+  await (await open(large, { provider: echo, threads: THREADS })).close();
+  for (const [shard, size] of (await sizes(large)).entries()) expect(size).toBeLessThan((largeBefore[shard] ?? 0) / 4);
+  expect(await hasCanary(large)).toBe(false);
+  const small = await emptied(3_000_000);
+  const smallBefore = await sizes(small);
+  await (await open(small, { provider: echo, threads: THREADS })).close();
+  for (const [shard, size] of (await sizes(small)).entries())
+    expect(size).toBeGreaterThanOrEqual(smallBefore[shard] ?? 0);
+});
+
+test('compact is refused while a runtime has the store open, and for a directory without a store', async () => {
+  const directory = await kit.directory();
+  const runtime = await kit.open({ directory, provider: echo });
+  expect(await failure(compact(directory))).toBeInstanceOf(StoreLockedError);
+  await runtime.close();
+  expect(await failure(compact(join(directory, 'missing')))).toBeInstanceOf(ConfigError);
+  expect(await failure(compact(' '))).toMatchObject({ code: 'config', data: { key: 'directory' } });
+  expect(await readdir(directory)).not.toContain('missing');
+});
+
+test('a damaged shard is refused, and left as it is', async () => {
+  const directory = await emptied(1_000_000);
+  const path = join(directory, 'shard-1', 'data.mdb');
+  const damaged = (await readFile(path)).fill(0xff, 4_096, 4_300);
+  await writeFile(path, damaged);
+  expect(await failure(compact(directory))).toMatchObject({ code: 'store_corrupt' });
+  expect((await readFile(path)).equals(damaged)).toBe(true);
+});
+
+test('Q1, Q2: a process killed before any step of a compaction leaves a whole store, and the next one completes it', async () => {
+  const directory = await emptied(1_000_000);
+  const before = await contents(directory);
+  let killed = 0;
+  for (let step = 0; ; step += 1) {
+    const child = startChild(new URL('../fixtures/compact-killed.ts', import.meta.url), [directory, String(step)]);
+    const code = await child.ended();
+    if (child.output().includes('survived')) {
+      expect(code).toBe(0);
+      break;
+    }
+    killed += 1;
+    expect(await contents(directory), `step ${step}: ${child.errors()}`).toEqual(before);
+  }
+  expect(killed).toBeGreaterThan(10);
+  expect(await readdir(join(directory, 'shard-0'))).toEqual(['data.mdb', 'lock.mdb']);
+  expect(await hasCanary(directory)).toBe(false);
+}, 240_000);
