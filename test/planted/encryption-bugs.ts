@@ -20,4 +20,18 @@ export const encryptionBugs: readonly PlantedBug[] = [
     find: 'batch.dataKeys.set(owner, undefined);',
     replace: '',
   },
+  {
+    name: 'draft-not-encrypted',
+    what: 'the draft of an answer is stored as plain text',
+    file: 'src/journal/stored-drafts.ts',
+    find: 'sealed ?? plain.text',
+    replace: 'plain.text',
+  },
+  {
+    name: 'removed-history-takes-data-key',
+    what: 'the data key of a session goes when the removed part of its log is erased',
+    file: JOURNAL,
+    find: 'for (const key of ended) if (this.nameOf(key) === undefined) this.#vault',
+    replace: 'for (const key of ended) this.#vault',
+  },
 ];

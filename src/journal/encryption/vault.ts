@@ -24,11 +24,10 @@ import type { Head, LogStart, SessionKey } from '../position.ts';
 import { corruptMedium, ownerOfMedium } from '../rows/media-text.ts';
 import { RecentValues } from '../rows/recent-values.ts';
 import { corruptRow, type Reveal } from '../rows/row-codec.ts';
+import { placeAddress, placeOf } from '../rows/stored-text.ts';
 import { DataKey, Opening } from './data-key.ts';
 import { KEY_BYTES, MasterKeys, type StoreEncryption } from './master-keys.ts';
 
-/** Begins an address that a reader has from a table: the value is stored under the rest of it. */
-const STORED_MARK = '=';
 /** The owner of blobs that belong to no session. Keys of sessions begin at 1. */
 const NO_OWNER = 0;
 
@@ -94,14 +93,15 @@ export class Vault {
 
   /** The beginning of a log for its readers. The table has the address under which the base is stored. */
   start(stored: LogStart): LogStart {
-    return { ...stored, base: `${STORED_MARK}${stored.base}` };
+    return { ...stored, base: placeAddress(stored.base) };
   }
 
   /**
    * The address under which a blob or medium is stored. Undefined: its owner has no key, so nothing of it is stored.
    */
   storedAddress(address: string): string | undefined {
-    if (address.startsWith(STORED_MARK)) return address.slice(STORED_MARK.length);
+    const place = placeOf(address);
+    if (place !== undefined) return place;
     const owner = ownerOfMedium(address);
     return this.#stored(this.#find(owner ?? NO_OWNER), owner, address);
   }

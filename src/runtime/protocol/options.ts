@@ -37,8 +37,8 @@ import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema
 export interface ThreadOptions {
   /**
    * Number of session threads. A store that was made with another number is changed to this one when it is opened.
-   * 0: sessions run on the host thread, and the store stays as it is. Default: the number of the store, or 1 for a new
-   * store.
+   * 0: sessions run on the host thread, and the store stays as it is. An encrypted store is refused with another number.
+   * Default: the number of the store, or 1 for a new store.
    */
   readonly sessions?: number;
   /** Model threads of each session thread; 0: model calls run on the session thread. Default 1. */
@@ -112,7 +112,7 @@ export interface OpenOptions {
   readonly mcp?: McpServerMap | string | URL;
   /**
    * Encrypts a new store with AES-256-GCM, and opens a store that is encrypted. A store is encrypted from the start or
-   * not at all. Not allowed for `':memory:'`.
+   * not at all, and keeps its number of session threads. Not allowed for `':memory:'`.
    */
   readonly encryption?: EncryptionOptions;
   /** How long data is kept that sessions no longer need. Default: everything is kept as long as its session. */

@@ -1,9 +1,13 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { agent, open, restore, StoreKeyError } from '../../../src/index.ts';
+import { defined } from '../../../src/base/defined.ts';
+import { foldedSessions } from '../../../src/cli/doctor/sessions.ts';
+import { agent, compact, open, restore, StoreKeyError } from '../../../src/index.ts';
+import { openSalvage } from '../../../src/journal/check/salvage-store.ts';
 import { openJournal } from '../../../src/journal/open-journal.ts';
 import { shardDirectory } from '../../../src/journal/store/manifest.ts';
+import type { ModelProvider } from '../../../src/models/provider.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { read_file } from '../../../src/tools/built-in/index.ts';
 import { filesWith } from '../../journal/support/plain-bytes.ts';
@@ -15,6 +19,7 @@ const kit = runtimeKit();
 const CANARY = 'canary-7f3a-canary';
 const KEY = '11'.repeat(32);
 const NEW_KEY = '22'.repeat(32);
+const KEYS = { encryption: { key: Buffer.from(KEY, 'hex'), previousKeys: [], isRotating: false } };
 
 function options(threads: TestOptions['threads'] = { sessions: 0, models: 0 }): TestOptions {
   return {
@@ -177,6 +182,85 @@ describe('keys', () => {
     const { encryption: _encryption, ...plain } = options();
     await expect(open(restored, plain)).rejects.toMatchObject({ code: 'store_key' });
     const again = await kit.open({ directory: restored, ...options() });
+    expect(await again.session('one').messages()).toEqual(messages);
+  });
+});
+
+describe('other features', () => {
+  test('G44: the draft of an answer is encrypted, and shown after a restart', async () => {
+    const directory = await kit.directory();
+    const { encryption } = options();
+    const provider: ModelProvider = {
+      name: 'half',
+      generate: (_request, context) =>
+        new Promise(() => {
+          context.onDelta({ type: 'text', text: CANARY });
+        }),
+    };
+    const runtime = await kit.open({ directory, provider, ...defined({ encryption }) });
+    await runtime.session('one').send('Go');
+    await eventually(async () => (await runtime.session('one').state()).draft?.text === CANARY);
+    await runtime.close({ deadlineMs: 0 });
+    const journal = await openJournal({ directory: shardDirectory(directory, 0), durability: 'flush', ...KEYS });
+    const stored = journal.drafts.get(journal.keyOf('one') ?? 0);
+    await journal.close();
+    expect(stored).toContain(CANARY);
+    expect(await filesWith(directory, CANARY)).toEqual([]);
+    const again = await kit.open({ directory, provider, ...defined({ encryption }) });
+    await eventually(async () => (await again.session('one').state()).draft?.lost === 'restart');
+    expect((await again.session('one').state()).draft?.text).toBe(CANARY);
+    await again.close({ deadlineMs: 0 });
+    expect(await filesWith(directory, CANARY)).toEqual([]);
+  });
+
+  test('G41, G44: a session whose old history is removed keeps its data key, also over a compaction without the key', async () => {
+    const directory = await kit.directory();
+    const compression = { messages: 12, keepRecent: 4, idleMinMessages: 5, idleMinTokens: 0 };
+    const given = {
+      ...options(),
+      agents: [agent({ name: 'main', compression })],
+      provider: scripted({ rules: [], otherwise: 'ok' }),
+    };
+    const first = await kit.open({ directory, ...given });
+    for (let turn = 0; turn < 15; turn += 1) await first.session('one').ask(`${CANARY} ${turn}`);
+    await first.close();
+    const second = await kit.open({ directory, ...given, retention: { archivedHistoryMs: 1 } });
+    await eventually(async () => (await second.session('one').state()).removed !== undefined);
+    await eventually(() => second.metrics().sessionsErasing === 0);
+    await second.session('one').ask(`${CANARY} porcupine`);
+    const messages = await second.session('one').messages();
+    await second.close();
+    expect(await filesWith(directory, CANARY)).toEqual([]);
+    expect((await compact(directory)).shards).toBe(1);
+    const store = await openSalvage(directory, { key: Buffer.from(KEY, 'hex'), previousKeys: [] });
+    const folded = [...foldedSessions(store)].map(({ id, damage }) => ({ id, damage }));
+    const findings = store.shards.flatMap((shard) => shard.findings);
+    store.close();
+    expect({ folded, findings }).toEqual({ folded: [{ id: 'one', damage: undefined }], findings: [] });
+    const third = await kit.open({ directory, ...given });
+    expect(await third.session('one').messages()).toEqual(messages);
+    expect((await third.search('porcupine')).found.length).toBeGreaterThan(0);
+    await third.sessions.delete('one');
+    await eventually(() => third.metrics().sessionsErasing === 0);
+  });
+
+  test('another number of session threads is refused, and nothing is written', async () => {
+    const directory = await kit.directory();
+    const messages = await fill(directory);
+    const files = async (): Promise<Buffer> =>
+      Buffer.concat([
+        await readFile(join(directory, 'manifest.json')),
+        await readFile(join(shardDirectory(directory, 0), 'data.mdb')),
+      ]);
+    const before = await files();
+    const refused = open(directory, options({ sessions: 2, models: 0 }));
+    await expect(refused).rejects.toMatchObject({
+      code: 'config',
+      message: expect.stringMatching(/"threads.sessions": 2, but the encrypted store .* made with 1 .* open it with 1/),
+    });
+    expect((await files()).equals(before)).toBe(true);
+    expect(await readdir(directory)).not.toContain('layout');
+    const again = await kit.open({ directory, ...options() });
     expect(await again.session('one').messages()).toEqual(messages);
   });
 });
