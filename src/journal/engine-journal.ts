@@ -21,23 +21,16 @@ import {
   ROW_BYTES_MAX,
   ROW_TURNS_MAX,
 } from '../base/bounds.ts';
-import { CancelledError, InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
+import { CancelledError, InvalidNameError, LimitError } from '../base/errors.ts';
 import type { StoreEncryption } from './encryption/master-keys.ts';
 import { vaultOf } from './encryption/stored-keys.ts';
 import type { Vault } from './encryption/vault.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
 import type { Journal, JournalStatistics, TailPage } from './journal.ts';
+import { LastRows } from './last-rows.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';
 import { LogErasure } from './log-erasure.ts';
-import {
-  type LastRow,
-  type LogSource,
-  readEntry,
-  readSession,
-  readTail,
-  scanLastRows,
-  tailSessions,
-} from './log-reader.ts';
+import { type LastRow, type LogSource, readEntry, readSession, readTail, tailSessions } from './log-reader.ts';
 import { LogStarts } from './log-starts.ts';
 import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import { listNames, type NameQuery } from './rows/name-list.ts';
@@ -83,8 +76,7 @@ export class EngineJournal implements Journal {
   #row: Row | undefined;
   /** Rows in the gate, by number, ascending. */
   #unwritten: Map<number, Row> = new Map();
-  /** The last rows by session; `undefined` after a refusal, until they are read from the engine again. */
-  #touched: Map<SessionKey, LastRow> | undefined;
+  readonly #lastRows: LastRows;
   #recovering: Promise<Position> | undefined;
   #closing: Promise<void> | undefined;
   #turns = 0;
@@ -101,6 +93,7 @@ export class EngineJournal implements Journal {
     });
     const reveal = this.#vault?.reveal;
     this.originOf = (key) => engine.originOf(key);
+    this.#lastRows = new LastRows(engine, (key) => this.nameOf(key) !== undefined);
     this.#source = {
       engine,
       reveal,
@@ -112,7 +105,7 @@ export class EngineJournal implements Journal {
     };
     this.stored = createStoredLog({
       engine,
-      newestRow: (key) => (this.nameOf(key) === undefined ? 0 : this.#lastRowOf(key)),
+      newestRow: (key) => (this.nameOf(key) === undefined ? 0 : this.#lastRows.of(key)),
       rowBefore: (key) => this.starts.rowBefore(key),
       unwrittenBefore: (row, key) =>
         this.#unwritten.get(row)?.entries.find((entry) => entry.key === key)?.previousRow ?? 0,
@@ -192,7 +185,7 @@ export class EngineJournal implements Journal {
       return lost;
     }
     const places: LastRow[] = [];
-    for (const entry of entries) places.push(this.#touch(entry.key));
+    for (const entry of entries) places.push(this.#lastRows.touch(entry.key));
     const row = this.#row ?? this.#openRow();
     const turn = row.turns;
     row.turns += 1;
@@ -247,7 +240,7 @@ export class EngineJournal implements Journal {
   /** Throws `StoreCorruptError` from the iteration when a row is missing or damaged. */
   *read(key: SessionKey, after: Position): Iterable<StoredEntry> {
     if (this.nameOf(key) === undefined) return;
-    yield* readSession(this.#source, key, this.#lastRowOf(key), after, this.starts.rowBefore(key));
+    yield* readSession(this.#source, key, this.#lastRows.of(key), after, this.starts.rowBefore(key));
   }
 
   /** Ends at the last entry that was appended before the first request. Throws `StoreCorruptError` from the iteration. */
@@ -293,7 +286,7 @@ export class EngineJournal implements Journal {
       batch.heads.set(head.key, this.#vault?.sealHead(plain) ?? plain);
       bytes += data.bytes;
     }
-    for (const [key, place] of this.#lastRows()) {
+    for (const [key, place] of this.#lastRows.touched()) {
       // The rows since the last checkpoint may have entries of sessions that were removed.
       if (place.row > 0 && this.nameOf(key) !== undefined) batch.lastRows.set(key, place.row);
     }
@@ -340,14 +333,14 @@ export class EngineJournal implements Journal {
     for (const key of keys) {
       const name = this.nameOf(key);
       if (name === undefined) continue;
-      const note = { name, row: this.#lastRowOf(key), heirs: heirs.get(key) ?? [] };
+      const note = { name, row: this.#lastRows.of(key), heirs: heirs.get(key) ?? [] };
       this.#erasure.begin(key, { ...note, ...this.starts.remove(key, batch) }, batch);
       batch.names.set(name, undefined);
       batch.keys.set(key, undefined);
       batch.heads.set(key, undefined);
       batch.lastRows.set(key, undefined);
       batch.drafts.set(key, undefined);
-      this.#lastRows().delete(key);
+      this.#lastRows.delete(key);
       this.#media.removeAll(key, batch);
       this.#blobs.removeAll(key, batch);
       // Forks may still need the results (V2 of `vault.ts`).
@@ -429,9 +422,9 @@ export class EngineJournal implements Journal {
     this.#nextRow = Math.max(this.#nextRow, marked + 1);
     this.#nextKey = Math.max(this.#nextKey, state.nextKey);
     this.#checkpointed = state.checkpointed;
-    this.#touched = undefined;
-    this.#vault?.clear();
+    this.#lastRows.forget();
     this.#erasure.load();
+    this.#vault?.clear();
   }
 
   #openRow(): Row {
@@ -464,11 +457,7 @@ export class EngineJournal implements Journal {
 
   #written(batch: WriteBatch): void {
     for (const row of batch.rows) this.#unwritten.delete(row.number);
-    if (batch.checkpoint === undefined || this.#touched === undefined) return;
-    // The engine has these values now, so an idle session costs no memory here.
-    for (const [key, row] of batch.lastRows) {
-      if (this.#touched.get(key)?.row === row) this.#touched.delete(key);
-    }
+    if (batch.checkpoint !== undefined) this.#lastRows.stored(batch.lastRows);
   }
 
   #refused(): void {
@@ -486,28 +475,5 @@ export class EngineJournal implements Journal {
     const { lastRow } = this.#engine.state();
     const bytes = lastRow === 0 ? undefined : this.#engine.row(lastRow);
     return bytes === undefined ? 0 : positionOf(lastRow, rowTurns(bytes, lastRow) - 1);
-  }
-
-  /** The newest row of a session, 0 for none. */
-  #lastRowOf(key: SessionKey): number {
-    return this.#lastRows().get(key)?.row ?? this.#engine.lastRowOf(key);
-  }
-
-  #lastRows(): Map<SessionKey, LastRow> {
-    this.#touched ??= scanLastRows(this.#engine, this.#engine.state().indexedRow);
-    return this.#touched;
-  }
-
-  /** The last row of a session that is about to be written. */
-  #touch(key: SessionKey): LastRow {
-    const touched = this.#lastRows();
-    const known = touched.get(key);
-    if (known !== undefined) return known;
-    if (this.nameOf(key) === undefined) {
-      throw new TroupeError('unknown_session', `no session has the key ${key}`, { data: { key } });
-    }
-    const place = { row: this.#engine.lastRowOf(key), previousRow: 0 };
-    touched.set(key, place);
-    return place;
   }
 }

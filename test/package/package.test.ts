@@ -75,8 +75,6 @@ describe('the tarball', () => {
         'dist/cli.js',
         'dist/licenses.txt',
         'dist/observer/index.html',
-        'docs/README.md',
-        'examples/chat-page.ts',
         'GUARANTEES.md',
         'CHANGELOG.md',
         'LICENSE',

@@ -78,7 +78,7 @@ export const storeBugs: readonly PlantedBug[] = [
     name: 'delete-before-flush',
     what: 'a deletion is acknowledged before it is flushed',
     file: LIFE,
-    find: 'this.#commits.add({ release, refuse: (error) => reply.reject(storeError(error)) });',
+    find: 'this.#commits.add({ release, refuse: (error) => reply.reject(refusalOf(error)) });',
     replace: 'release();',
   },
   {

@@ -327,11 +327,11 @@ const openRows: Readonly<Record<string, Row>> = {
   },
   durability: shown('journal/store-faults.test.ts', 'a runtime reports its durability mode: %s'),
   takeover: shown(
-    'runtime/handles/takeover.test.ts',
+    'runtime/store/takeover.test.ts',
     'running half-steps end with the owner; what it accepted meanwhile runs afterwards: %o',
   ),
   'takeover.deadlineMs': shown(
-    'runtime/handles/takeover.test.ts',
+    'runtime/store/takeover.test.ts',
     'a half-step that takes longer than the deadline is begun again by the new owner',
   ),
   settings: () => expect(Object.keys(settingRows)).toEqual(expect.arrayContaining([...keysOf(settingsSchema)])),
@@ -405,23 +405,23 @@ const openRows: Readonly<Record<string, Row>> = {
     'a specialist is an agent with its own prompt, tools and turn limit',
   ),
   'encryption.key': shown(
-    'runtime/handles/encryption.test.ts',
+    'runtime/store/encryption.test.ts',
     'G44: no file of an encrypted store has what was said, and everything reads as before',
   ),
   'encryption.previousKeys': shown(
-    'runtime/handles/encryption.test.ts',
+    'runtime/store/encryption.test.ts',
     'G44: a new key takes the place of the earlier one, which then opens nothing',
   ),
   'retention.archivedHistoryMs': shown(
-    'runtime/handles/retention.test.ts',
+    'runtime/store/retention.test.ts',
     'archived history that is older than the time is removed from the log, and the session continues as before',
   ),
   'retention.deadLettersMs': shown(
-    'runtime/handles/retention.test.ts',
+    'runtime/store/retention.test.ts',
     'dead letters that are older than the time are dropped, and others stay',
   ),
   'retention.finishedChildrenMs': shown(
-    'runtime/handles/retention.test.ts',
+    'runtime/store/retention.test.ts',
     'children that ended long ago are deleted, and others stay',
   ),
   webhooks: shown(

@@ -43,8 +43,8 @@ export const NO_COMMIT: typeof lmdbLibrary.ABORT = lmdb.ABORT;
 
 /** A new environment is created here and then moved into place. */
 const BIRTH_DIRECTORY = 'creating';
-
-const DATABASES_MAX = Object.keys(TABLE_FLAGS).length;
+/** The tables, and lmdb's own. */
+const DATABASES_MAX = Object.keys(TABLE_FLAGS).length + 1;
 
 /** The options for opening an LMDB journal. */
 export interface LmdbOptions {

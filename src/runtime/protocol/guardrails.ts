@@ -6,7 +6,7 @@ import { ConfigError, describeValue } from '../../base/errors.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import { isRecord } from '../../base/json.ts';
 import { checkMessage, wrong } from '../../session/history/message-check.ts';
-import type { GuardVerdict } from '../../session/state/inputs.ts';
+import type { GuardVerdict } from '../../session/state/verdicts.ts';
 
 /**
  * The verdict of a guardrail: `'pass'` (or nothing), a replacement for the value that it received, or the reason for a

@@ -5,7 +5,7 @@
 import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import { NotPlainError, toPlainJson } from '../../base/json.ts';
-import type { BoundaryVerdict, GuardVerdict } from '../../session/state/inputs.ts';
+import type { BoundaryVerdict, GuardVerdict } from '../../session/state/verdicts.ts';
 import { type ApprovalPredicate, checkMessages, checkReply, type Guardrails, runGuardrails } from './guardrails.ts';
 import type { HostQuestion } from './host-question.ts';
 import type { WaitingListeners } from './waiting-listeners.ts';

@@ -5,8 +5,8 @@
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import { awaitsVerdict, boundaryMessages } from '../../session/rules/run-loop.ts';
-import type { Question } from '../../session/state/inputs.ts';
 import type { SessionState } from '../../session/state/state.ts';
+import type { Question } from '../../session/state/verdicts.ts';
 
 /** A tool call from a model answer that the session holds until its verdict. */
 export interface HeldCall {

@@ -469,19 +469,15 @@ export class Transitions {
    */
   #threw(touched: readonly SessionActor[], thrown: unknown, reply: Reply | undefined): void {
     const fault = new TroupeError('internal', 'a session turn failed', { cause: thrown });
+    const { host, journal } = this.#parts;
     reply?.reject(fault);
     this.#drafts.unsettled(touched);
     for (const actor of touched) {
       this.#residency.drop(actor);
       this.#residency.checkpointer.dropped(actor);
-      logThrown(
-        this.#parts.host,
-        'a session turn failed; the session is read again from its log',
-        thrown,
-        actor.id,
-        actor.state.agent,
-      );
-      const key = this.#parts.journal.keyOf(actor.id);
+      const { agent } = actor.state;
+      logThrown(host, 'a session turn failed; the session is read again from its log', thrown, actor.id, agent);
+      const key = journal.keyOf(actor.id);
       if (key === undefined) continue;
       this.#interrupted.add(key);
       // A session that fails repeatedly is not resumed until it gets an input or the store is opened again.

@@ -19,10 +19,11 @@ import { answerCall, correctionText, judgeForm, misfitError } from '../rules/str
 import type { Held, SuspensionReason } from '../state/boundary.ts';
 import { hasEnded } from '../state/child-link.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from '../state/decision.ts';
-import type { BoundaryVerdict, Effect, Environment, Unjudged } from '../state/inputs.ts';
+import type { Effect, Environment } from '../state/inputs.ts';
 import type { OpenCall } from '../state/messages.ts';
 import type { RecordOf, SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
+import type { BoundaryVerdict, Unjudged } from '../state/verdicts.ts';
 import { endRound } from './end-round.ts';
 import { asksForPlace, needsPlace } from './revival.ts';
 import { exitDecision, failureToParent } from './supervision.ts';

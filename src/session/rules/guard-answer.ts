@@ -2,9 +2,10 @@
 import type { AssistantMessage } from '../../base/history-message.ts';
 import { historyEntries } from '../history/history-form.ts';
 import type { Decision } from '../state/decision.ts';
-import type { AnsweredInput, Environment } from '../state/inputs.ts';
+import type { Environment } from '../state/inputs.ts';
 import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionState } from '../state/state.ts';
+import type { AnsweredInput } from '../state/verdicts.ts';
 import { answerText, storableAnswer } from './answer.ts';
 
 /**

@@ -6,9 +6,10 @@ import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import type { Settings } from '../../base/settings.ts';
 import { historyMessages } from '../history/history-form.ts';
-import type { AgentFacts, Judged, Question } from '../state/inputs.ts';
+import type { AgentFacts } from '../state/inputs.ts';
 import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionState } from '../state/state.ts';
+import type { Judged, Question } from '../state/verdicts.ts';
 import { answerText } from './answer.ts';
 import { waitingCalls } from './waiting-calls.ts';
 

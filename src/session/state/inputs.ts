@@ -3,14 +3,12 @@
 import type { Limits } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { GoalChange } from '../../base/goals.ts';
-import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import type { Json } from '../../base/json.ts';
 import type { ResultBlock, Usage } from '../../base/messages.ts';
 import type { CompressionSettings, Settings } from '../../base/settings.ts';
 import type { AnswerFacts, AnswerForm, AnswerIssue } from './answer-form.ts';
-import type { Asked, AskedQuestion, Held } from './boundary.ts';
+import type { Asked, AskedQuestion } from './boundary.ts';
 import type { Exit, Replies } from './child-link.ts';
-import type { Container } from './container.ts';
 import type { EditRequest, TransientMessage } from './edit-request.ts';
 import type { AnsweredElicitation } from './elicitation.ts';
 import type { ForkSeed } from './fork-seed.ts';
@@ -18,6 +16,7 @@ import type { ReadContent } from './messages.ts';
 import type { Entry, LostAnswer, SessionRecord } from './records.ts';
 import type { RemovedHistory } from './retention.ts';
 import type { SessionState } from './state.ts';
+import type { AnsweredInput, Judged, Question } from './verdicts.ts';
 import type { UpgradeAnswer, UpgradeEffect, VersionFacts, VersionSurroundings } from './version.ts';
 
 /** The facts `decide` needs about a tool. The tool runner has the rest. */
@@ -200,20 +199,7 @@ export type Input =
       readonly hasInterrupted?: true;
     }
   | { readonly type: 'wake' }
-  | {
-      readonly type: 'answered';
-      readonly halfStep: number;
-      readonly content: unknown;
-      readonly stop: string;
-      readonly usage: Usage;
-      readonly stopDetails?: Json;
-      readonly container?: Container;
-      readonly inputTransformations?: Json;
-      /** True if the request had transient messages, so that the next request will not begin with this one. */
-      readonly unbound?: true;
-      /** True if the guardrails have already checked the answer. */
-      readonly isGuarded?: true;
-    }
+  | AnsweredInput
   | { readonly type: 'boundary' }
   | ({ readonly type: 'verdict' } & Judged)
   | {
@@ -343,9 +329,6 @@ export type Input =
  */
 export type EnricherName = 'melete' | 'recall' | 'mneme' | 'namer';
 
-/** A model's answer. */
-export type AnsweredInput = Extract<Input, { type: 'answered' }>;
-
 /** A question of a model's call, or of an MCP server during a call. */
 export type AskedOfModel = Pick<AskedQuestion, 'question' | 'asked' | 'choices' | 'form' | 'elicitation'>;
 
@@ -443,62 +426,3 @@ export type Effect =
   | { readonly type: 'result'; readonly value: unknown }
   | { readonly type: 'refused'; readonly error: ErrorShape }
   | { readonly type: 'stale'; readonly what: string };
-
-/** A question to functions of the embedder. `on`: the subject of the verdict. Each question gets one verdict. */
-export type Question =
-  /** A boundary at which the session is held: for its listeners, or for the predicate that selects calls to approve. */
-  | {
-      readonly on: 'boundary';
-      readonly at: Held['at'];
-      readonly halfStep: number;
-      readonly notifiesListeners: boolean;
-      readonly asksApproval: boolean;
-    }
-  /** The request of a half-step, for the guardrails before the call. */
-  | { readonly on: 'request'; readonly halfStep: number }
-  /** The answer of a half-step, for the guardrails after the call. */
-  | {
-      readonly on: 'answer';
-      readonly halfStep: number;
-      readonly message: AssistantMessage;
-      readonly answer: AnsweredInput;
-    };
-
-/** The verdict on a question, with the members of the question that identify it. */
-export type Judged =
-  | {
-      readonly on: 'boundary';
-      readonly at: Held['at'];
-      readonly halfStep: number;
-      readonly verdict: BoundaryVerdict | Unjudged;
-    }
-  | {
-      readonly on: 'request';
-      readonly halfStep: number;
-      readonly verdict: GuardVerdict<readonly HistoryMessage[]> | Unjudged;
-    }
-  | {
-      readonly on: 'answer';
-      readonly halfStep: number;
-      readonly answer: AnsweredInput;
-      readonly verdict: GuardVerdict<AssistantMessage> | Unjudged;
-    };
-
-/** The verdict at a boundary. */
-export interface BoundaryVerdict {
-  /** A listener suspends the run, for this reason. */
-  readonly interrupt?: { readonly reason: string | null };
-  /** Ids of the calls that a person must decide. */
-  readonly approve: readonly string[];
-}
-
-/** The verdict of all guardrails before a call, or of all after it: the last transformation, or the first block. */
-export type GuardVerdict<T> =
-  | { readonly type: 'pass' }
-  | { readonly type: 'transform'; readonly value: T }
-  | { readonly type: 'block'; readonly reason: string };
-
-/** There is no verdict: a function of the embedder threw. */
-export interface Unjudged {
-  readonly error: ErrorShape;
-}

@@ -68,7 +68,8 @@ import { checkAnswers, checkReplies } from './answer-invariants.ts';
 import { checkBudgets } from './families/budgets.ts';
 import { checkLost } from './families/drafts.ts';
 import { endsOf } from './families/spawn-line.ts';
-import { type CallStory, digestOf, isWithin, type Ledger, type MessageStory, type Outcome } from './ledger.ts';
+import { digestOf, isWithin, type Ledger, type MessageStory, type Outcome } from './ledger.ts';
+import { ModelCallInvariants } from './models/model-call-invariants.ts';
 import type { SessionStory } from './session-story.ts';
 import { contentOf } from './simulated-media.ts';
 import type { Reading, Stories } from './store-reading.ts';
@@ -79,20 +80,15 @@ import { checkVersions } from './versions/version-trail.ts';
 export class Invariants {
   readonly #ledger: Ledger;
   readonly #incarnationOf: (session: string) => number;
-  /** The incarnation after which a half-step's answer was first found durable, by session. */
-  readonly #answeredIn = new Map<string, Map<number, number>>();
-  /** The incarnation after which a half-step was first found claimed, by session. */
-  readonly #claimedIn = new Map<string, Map<number, number>>();
   /** The incarnation after which a call's result was first found durable. */
   readonly #resultIn = new Map<string, number>();
-  readonly #callsChecked = new Map<string, number>();
+  readonly #modelCalls: ModelCallInvariants;
 
   readonly #mailboxMax: number;
   readonly #mailboxBytesMax: number;
   readonly #correctionsMax: number;
   readonly #maxActive: number | undefined;
   readonly #isKept: (path: string) => boolean;
-  readonly #changesAgents: boolean;
 
   /**
    * `incarnationOf`: the incarnation of a session's shard, as in the ledger.
@@ -118,7 +114,7 @@ export class Invariants {
     this.#mailboxMax = known.limits?.mailbox ?? Number.POSITIVE_INFINITY;
     this.#mailboxBytesMax = known.limits?.mailboxBytes ?? Number.POSITIVE_INFINITY;
     this.#correctionsMax = known.limits?.answerCorrections ?? Number.POSITIVE_INFINITY;
-    this.#changesAgents = known.changesAgents ?? false;
+    this.#modelCalls = new ModelCallInvariants(ledger, incarnationOf, known.changesAgents ?? false);
   }
 
   /** Checks everything after a life, when its process is gone. */
@@ -141,12 +137,13 @@ export class Invariants {
     }
     this.#checkPublished(stories);
     this.#checkDeleted(names);
-    this.#checkModelCalls(stories);
+    this.#modelCalls.check(stories);
     checkToolRuns(this.#ledger, stories, this.#resultIn);
     checkReplies(this.#ledger, stories);
     checkBudgets(this.#ledger, stories);
     checkVersions(this.#ledger, stories);
     this.#noteDone(stories);
+    this.#modelCalls.noteDone(stories);
   }
 
   /** Checks I7 after a life without faults was drained: nothing waits, nothing is open, every request was answered. */
@@ -407,66 +404,9 @@ export class Invariants {
     }
   }
 
-  // ---- I3, I4 -------------------------------------------------------------------------------------------------------
-
-  /**
-   * Every request follows from the log, none is sent again once its answer is durable, and a repeated request has the
-   * same bytes.
-   */
-  #checkModelCalls(stories: Stories): void {
-    for (const [session, calls] of this.#ledger.calls) {
-      const story = stories.get(session);
-      for (let index = this.#callsChecked.get(session) ?? 0; index < calls.length; index += 1) {
-        const call = calls[index];
-        if (call === undefined) break;
-        const halfStep = story?.requests.get(call.digest);
-        // A restarted child sends its first request again, so finding that request in the log proves nothing about the
-        // restart.
-        const first = session.includes(':') ? story?.requests.keys().next().value : undefined;
-        const isInLog = (digest: string): boolean => digest !== first && story?.requests.has(digest) === true;
-        // A claim need not be durable before its call. It may be lost with its incarnation, together with all that
-        // followed.
-        const mayBeLost = (from: number, { incarnation }: CallStory = call): boolean =>
-          !calls.slice(from).some((later) => later.incarnation === incarnation && isInLog(later.digest));
-        if (halfStep === undefined) {
-          // A request that was on its way to a model thread when its incarnation ended arrives in the next incarnation:
-          // as its first call, or soon after it.
-          const isStraggler = call.isStraggler === true || calls[index - 1]?.incarnation !== call.incarnation;
-          if (!isStraggler && !mayBeLost(index))
-            this.#ledger.violate('illegal', `${session} sent a request that its log does not have: ${call.digest}`);
-          continue;
-        }
-        const answeredIn = this.#answeredIn.get(session)?.get(halfStep);
-        const isLostRestart = call.digest === first && mayBeLost(index + 1);
-        if (answeredIn !== undefined && answeredIn < call.incarnation && !isLostRestart) {
-          this.#ledger.violate('repeated', `half-step ${halfStep} of ${session} was answered and is asked again`);
-        }
-        const isSame = ({ digest, isSummary }: CallStory): boolean =>
-          digest === call.digest && isSummary === call.isSummary;
-        const asked = calls.slice(0, index).findLastIndex(isSame);
-        const before = calls[asked];
-        if (before === undefined || before.whole === call.whole) continue;
-        // A changed agent has other requests.
-        if (this.#changesAgents && before.incarnation !== call.incarnation) continue;
-        // Work that was lost together with the claim, such as a summary, may have been repeated with another result.
-        const claimedIn = this.#claimedIn.get(session)?.get(halfStep) ?? Number.POSITIVE_INFINITY;
-        const isLost = before.incarnation < claimedIn && mayBeLost(asked + 1, before);
-        if (before.incarnation === call.incarnation || !isLost)
-          this.#ledger.violate('unstable', `half-step ${halfStep} of ${session} was asked again with other bytes`);
-      }
-      this.#callsChecked.set(session, calls.length);
-    }
-  }
-
   #noteDone(stories: Stories): void {
     for (const story of stories.values()) {
       const incarnation = this.#incarnationOf(story.id);
-      const answered = this.#answeredIn.get(story.id) ?? new Map<number, number>();
-      this.#answeredIn.set(story.id, answered);
-      for (const halfStep of story.responded) if (!answered.has(halfStep)) answered.set(halfStep, incarnation);
-      const claimed = this.#claimedIn.get(story.id) ?? new Map<number, number>();
-      this.#claimedIn.set(story.id, claimed);
-      for (const halfStep of story.requests.values()) if (!claimed.has(halfStep)) claimed.set(halfStep, incarnation);
       for (const [key, { results }] of story.calls) {
         if (results.length > 0 && !this.#resultIn.has(key)) this.#resultIn.set(key, incarnation);
       }

@@ -8,18 +8,16 @@ import type { Agent } from '../../runtime/protocol/agent.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
-import { BudgetChanges, budgetRandom } from './families/budgets.ts';
 import { checkDrafts } from './families/drafts.ts';
 import { checkSealed, encryptionOf } from './families/encryption.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
-import { FollowUps, followUpRandom } from './families/follow-ups.ts';
 import type { LifeParts } from './families/life-actions.ts';
 import { SimulatedRetention } from './families/retention.ts';
+import { SideActions } from './families/side-actions.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { LayoutChanges } from './layouts/layout-changes.ts';
 import { Ledger, type ToolStart, type Violation } from './ledger.ts';
-import { DeadLetterStories, type LetterActions } from './letters/dead-letters.ts';
 import { modelsRandom, NORTH, SOUTH } from './models/agent-models.ts';
 import { OtherVendor } from './models/other-vendor.ts';
 import { ProviderTroubles } from './models/provider-troubles.ts';
@@ -31,7 +29,6 @@ import { SimulatedReceiver } from './simulated-receiver.ts';
 import { SimulatedTools } from './simulated-tools.ts';
 import { type Reading, StoreReader, type Stories } from './store-reading.ts';
 import { CHILDREN_AT_WORK_MAX, drawSwarm, type Swarm, swarmAgents, swarmRendering, withModels } from './swarm.ts';
-import { TenantActions, tenantRandom } from './tenants/tenant-actions.ts';
 import { SimulatedVersions } from './versions/agent-versions.ts';
 import { SimulatedProcess, World } from './world.ts';
 
@@ -112,17 +109,10 @@ class Simulation {
   readonly #troubles: ProviderTroubles | undefined;
   /** The receiver of webhooks, if the run has them. */
   readonly #receiver: SimulatedReceiver | undefined;
-  /** The draws of the budgets, if the run has them. */
-  readonly #budgets: SeededRandom | undefined;
+  readonly #sides: SideActions;
   readonly #takeovers: SeededRandom;
   /** The changes of the number of shards, if the run has them. */
   readonly #layouts: LayoutChanges | undefined;
-  /** The dead letters, if the run has them. */
-  readonly #letters: DeadLetterStories | undefined;
-  /** The draws of the requests to children that have ended, if the run has them. */
-  readonly #followUps: SeededRandom | undefined;
-  /** The draws of the tenants and their readers, if the run has them. */
-  readonly #tenants: SeededRandom | undefined;
   /** The removal of old history, if the run has it. */
   readonly #retention: SimulatedRetention | undefined;
   /** The versions of the agents, if they have some. */
@@ -140,11 +130,8 @@ class Simulation {
   constructor(options: SimulationOptions) {
     this.#options = options;
     this.#random = new SeededRandom(options.seed);
-    this.#budgets = budgetRandom(options.seed);
+    this.#sides = new SideActions(options.seed);
     this.#takeovers = new SeededRandom((options.seed ^ TAKEOVER_STREAM) >>> 0);
-    this.#letters = DeadLetterStories.draw(options.seed);
-    this.#followUps = followUpRandom(options.seed);
-    this.#tenants = tenantRandom(options.seed);
     this.#retention = SimulatedRetention.draw(options.seed);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
@@ -236,7 +223,7 @@ class Simulation {
       if (this.#ledger.violations.length > 0) return;
       await this.#retention?.pass(this.#erasures(), life === this.#swarm.lives);
       const now = this.#world.clockOf(this.#harness).now();
-      await this.#letters?.leave(this.#machine.stores, stories, now, this.#machine.encryption);
+      await this.#sides.letters?.leave(this.#machine.stores, stories, now, this.#machine.encryption);
     }
     this.#faults.off();
     if (!isSettled) await this.#layouts?.change();
@@ -247,7 +234,7 @@ class Simulation {
     if (this.#ledger.violations.length === 0) this.#receiver?.check(reading.stories);
     if (this.#ledger.violations.length === 0) checkErased(this.#erasures());
     if (this.#ledger.violations.length === 0) this.#retention?.checkRemoved(this.#erasures(), reading.stories);
-    if (this.#ledger.violations.length === 0) this.#letters?.checkListed(this.#ledger, reading.stories);
+    if (this.#ledger.violations.length === 0) this.#sides.letters?.checkListed(this.#ledger, reading.stories);
     if (this.#ledger.violations.length > 0) return;
     await this.#layouts?.change();
     await this.#reopen(reading.stories);
@@ -264,13 +251,7 @@ class Simulation {
     const embedder = this.#embed(process, runtime);
     embedder.start();
     void this.#versions?.retry(process, runtime);
-    const beside = [
-      this.#changeBudgets(process, runtime),
-      this.#actOnLetters(process, runtime),
-      this.#askAgain(process, runtime),
-      this.#actAsTenants(process, runtime),
-    ];
-    for (const actions of beside) void actions?.run();
+    const leaveSides = this.#sides.begin(this.#partsOf(process, runtime));
     if (this.#faults.strikes('clock.jump', 0.4)) {
       this.#world.schedule(process, this.#random.number() * this.#swarm.lifeMs, () => {
         this.#note('the clock jumps');
@@ -282,7 +263,7 @@ class Simulation {
     if (endsInPlace) {
       this.#note('no more faults');
       this.#faults.off();
-      for (const actions of beside) actions?.leave();
+      leaveSides();
       await process.untilDeath(embedder.finish());
       return process.isAlive && this.#settleIn(process, runtime, embedder);
     }
@@ -294,7 +275,7 @@ class Simulation {
     const isTakenOver = this.#options.faults === undefined && this.#takeovers.chance(TAKEOVER_SHARE);
     // While another process takes the store over, the embedder still sends: messages are accepted up to the close.
     if (!isTakenOver) embedder.leave();
-    for (const actions of beside) actions?.leave();
+    leaveSides();
     this.#faults.strikes('process.close', 1);
     this.#note(isTakenOver ? 'taken over' : 'close');
     this.#world.countMessages(this.#options.heldAtClose);
@@ -329,11 +310,11 @@ class Simulation {
     embedder: Embedder,
   ): Promise<boolean> {
     let isSettled = false;
-    const lifted = this.#changeBudgets(process, runtime)?.lift() ?? Promise.resolve();
-    const settled = lifted
+    const parts = this.#partsOf(process, runtime);
+    const settled = this.#sides
+      .lift(parts)
       .then(() => embedder.settle())
-      .then(() => this.#actOnLetters(process, runtime)?.settle())
-      .then(() => this.#actAsTenants(process, runtime)?.settle())
+      .then(() => this.#sides.settle(parts))
       .then(
         () => {
           isSettled = true;
@@ -451,24 +432,6 @@ class Simulation {
     });
   }
 
-  #changeBudgets(process: SimulatedProcess, runtime: Runtime): BudgetChanges | undefined {
-    if (this.#budgets === undefined) return undefined;
-    return new BudgetChanges(this.#partsOf(process, runtime), this.#budgets.fork());
-  }
-
-  #askAgain(process: SimulatedProcess, runtime: Runtime): FollowUps | undefined {
-    if (this.#followUps === undefined) return undefined;
-    return new FollowUps(this.#partsOf(process, runtime), this.#followUps.fork());
-  }
-
-  #actAsTenants(process: SimulatedProcess, runtime: Runtime): TenantActions | undefined {
-    return this.#tenants && new TenantActions(this.#partsOf(process, runtime), this.#tenants.fork());
-  }
-
-  #actOnLetters(process: SimulatedProcess, runtime: Runtime): LetterActions | undefined {
-    return this.#letters?.actions(this.#partsOf(process, runtime));
-  }
-
   #partsOf(process: SimulatedProcess, runtime: Runtime): LifeParts {
     const [world, ledger, swarm] = [this.#world, this.#ledger, this.#swarm];
     return { process, runtime, world, ledger, swarm, life: this.#lives, trace: (text) => this.#note(text) };
@@ -480,7 +443,7 @@ class Simulation {
     checkErasures(this.#erasures());
     if (this.#machine.encryption !== undefined) checkSealed(this.#erasures());
     await checkDrafts(this.#machine.stores, this.#ledger, reading.stories, this.#machine.encryption);
-    this.#letters?.check(this.#ledger, reading.stories);
+    this.#sides.letters?.check(this.#ledger, reading.stories);
     return reading;
   }
 

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { AssistantMessage, HistoryMessage } from '../../../src/base/history-message.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
-import type { GuardVerdict, Question } from '../../../src/session/state/inputs.ts';
+import type { GuardVerdict, Question } from '../../../src/session/state/verdicts.ts';
 import { refolded, reopened } from '../../support/reopen.ts';
 import {
   call,

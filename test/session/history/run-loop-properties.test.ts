@@ -8,7 +8,8 @@ import { describe, expect, it } from 'vitest';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
 import { questionOf } from '../../../src/session/rules/waiting-calls.ts';
 import type { EditRequest } from '../../../src/session/state/edit-request.ts';
-import type { AgentFacts, Effect, GuardVerdict, ToolFacts, Unjudged } from '../../../src/session/state/inputs.ts';
+import type { AgentFacts, Effect, ToolFacts } from '../../../src/session/state/inputs.ts';
+import type { GuardVerdict, Unjudged } from '../../../src/session/state/verdicts.ts';
 import { refolded, reopened, throughSnapshot } from '../../support/reopen.ts';
 import { call, FATAL, type Machine, startedSession, TOOLS, text } from '../../support/session-kit.ts';
 

@@ -1,0 +1,89 @@
+/**
+ * The invariants of model calls (I3 and I4 of `../invariants.ts`).
+ *
+ * Owns: in which incarnation each half-step was first found claimed and answered, and which calls were checked. Does not
+ * own: the calls, which are in the ledger.
+ */
+import type { CallStory, Ledger } from '../ledger.ts';
+import type { Stories } from '../store-reading.ts';
+
+/** See the head of the file. */
+export class ModelCallInvariants {
+  readonly #ledger: Ledger;
+  readonly #incarnationOf: (session: string) => number;
+  readonly #changesAgents: boolean;
+  /** The incarnation after which a half-step's answer was first found durable, by session. */
+  readonly #answeredIn = new Map<string, Map<number, number>>();
+  /** The incarnation after which a half-step was first found claimed, by session. */
+  readonly #claimedIn = new Map<string, Map<number, number>>();
+  readonly #callsChecked = new Map<string, number>();
+
+  /** See `Invariants`. */
+  constructor(ledger: Ledger, incarnationOf: (session: string) => number, changesAgents: boolean) {
+    this.#ledger = ledger;
+    this.#incarnationOf = incarnationOf;
+    this.#changesAgents = changesAgents;
+  }
+
+  /**
+   * Every request follows from the log, none is sent again once its answer is durable, and a repeated request has the
+   * same bytes.
+   */
+  check(stories: Stories): void {
+    for (const [session, calls] of this.#ledger.calls) {
+      const story = stories.get(session);
+      for (let index = this.#callsChecked.get(session) ?? 0; index < calls.length; index += 1) {
+        const call = calls[index];
+        if (call === undefined) break;
+        const halfStep = story?.requests.get(call.digest);
+        // A restarted child sends its first request again, so finding that request in the log proves nothing about the
+        // restart.
+        const first = session.includes(':') ? story?.requests.keys().next().value : undefined;
+        const isInLog = (digest: string): boolean => digest !== first && story?.requests.has(digest) === true;
+        // A claim need not be durable before its call. It may be lost with its incarnation, together with all that
+        // followed.
+        const mayBeLost = (from: number, { incarnation }: CallStory = call): boolean =>
+          !calls.slice(from).some((later) => later.incarnation === incarnation && isInLog(later.digest));
+        if (halfStep === undefined) {
+          // A request that was on its way to a model thread when its incarnation ended arrives in the next incarnation:
+          // as its first call, or soon after it.
+          const isStraggler = call.isStraggler === true || calls[index - 1]?.incarnation !== call.incarnation;
+          if (!isStraggler && !mayBeLost(index))
+            this.#ledger.violate('illegal', `${session} sent a request that its log does not have: ${call.digest}`);
+          continue;
+        }
+        const answeredIn = this.#answeredIn.get(session)?.get(halfStep);
+        const isLostRestart = call.digest === first && mayBeLost(index + 1);
+        if (answeredIn !== undefined && answeredIn < call.incarnation && !isLostRestart) {
+          this.#ledger.violate('repeated', `half-step ${halfStep} of ${session} was answered and is asked again`);
+        }
+        const isSame = ({ digest, isSummary }: CallStory): boolean =>
+          digest === call.digest && isSummary === call.isSummary;
+        const asked = calls.slice(0, index).findLastIndex(isSame);
+        const before = calls[asked];
+        if (before === undefined || before.whole === call.whole) continue;
+        // A changed agent has other requests.
+        if (this.#changesAgents && before.incarnation !== call.incarnation) continue;
+        // Work that was lost together with the claim, such as a summary, may have been repeated with another result.
+        const claimedIn = this.#claimedIn.get(session)?.get(halfStep) ?? Number.POSITIVE_INFINITY;
+        const isLost = before.incarnation < claimedIn && mayBeLost(asked + 1, before);
+        if (before.incarnation === call.incarnation || !isLost)
+          this.#ledger.violate('unstable', `half-step ${halfStep} of ${session} was asked again with other bytes`);
+      }
+      this.#callsChecked.set(session, calls.length);
+    }
+  }
+
+  /** Notes what a reading found durable, for the next checks. */
+  noteDone(stories: Stories): void {
+    for (const story of stories.values()) {
+      const incarnation = this.#incarnationOf(story.id);
+      const answered = this.#answeredIn.get(story.id) ?? new Map<number, number>();
+      this.#answeredIn.set(story.id, answered);
+      for (const halfStep of story.responded) if (!answered.has(halfStep)) answered.set(halfStep, incarnation);
+      const claimed = this.#claimedIn.get(story.id) ?? new Map<number, number>();
+      this.#claimedIn.set(story.id, claimed);
+      for (const halfStep of story.requests.values()) if (!claimed.has(halfStep)) claimed.set(halfStep, incarnation);
+    }
+  }
+}
