@@ -381,8 +381,7 @@ class LmdbEngine implements Engine {
    */
   #put(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): void {
     const environment = this.#environment;
-    const { log, names, keys, heads, lastRows, runnable, blobs, media, drafts, meta } = environment;
-    const { erasures, dataKeys, starts, origins } = environment;
+    const { log, names, keys, heads, lastRows, runnable, blobs, media, meta } = environment;
     for (const { number, bytes } of rewritten) {
       if (bytes === undefined) void log.remove(number);
       else void log.put(number, bytes);
@@ -420,26 +419,11 @@ class LmdbEngine implements Engine {
       if (bytes === undefined) void media.remove(address);
       else void media.put(address, bytes);
     }
-    for (const [key, text] of batch.drafts) {
-      if (text === undefined) void drafts.remove(key);
-      else void drafts.put(key, sealText('drafts', key, text));
-    }
-    for (const [key, erasure] of batch.erasures) {
-      if (erasure === undefined) void erasures.remove(key);
-      else void erasures.put(key, sealText('erasures', key, erasureText(erasure)));
-    }
-    for (const [key, wrapped] of batch.dataKeys) {
-      if (wrapped === undefined) void dataKeys.remove(key);
-      else void dataKeys.put(key, sealText('dataKeys', key, wrapped));
-    }
-    for (const [key, start] of batch.starts) {
-      if (start === undefined) void starts.remove(key);
-      else void starts.put(key, sealText('starts', key, startText(start)));
-    }
-    for (const [key, origin] of batch.origins) {
-      if (origin === undefined) void origins.remove(key);
-      else void origins.put(key, sealText('origins', key, origin));
-    }
+    putTexts(environment, 'drafts', batch.drafts, (text) => text);
+    putTexts(environment, 'erasures', batch.erasures, erasureText);
+    putTexts(environment, 'dataKeys', batch.dataKeys, (wrapped) => wrapped);
+    putTexts(environment, 'starts', batch.starts, startText);
+    putTexts(environment, 'origins', batch.origins, (origin) => origin);
     if (rewritten.length > 0) {
       void meta.put('rewrites', sealText('meta', 'rewrites', String(this.#state.rewrites + 1)), 0);
     }
@@ -512,4 +496,17 @@ function unsealed(table: string, key: string | number, stored: string | undefine
   if (text === undefined)
     throw new Error(`the entry ${JSON.stringify(key)} of its table ${JSON.stringify(table)} is damaged`);
   return text;
+}
+
+/** Puts the sealed texts of a table by session; a missing value is removed. */
+function putTexts<T>(
+  environment: LmdbEnvironment,
+  name: 'drafts' | 'erasures' | 'dataKeys' | 'starts' | 'origins',
+  values: ReadonlyMap<SessionKey, T | undefined>,
+  textOf: (value: T) => string,
+): void {
+  for (const [key, value] of values) {
+    if (value === undefined) void environment[name].remove(key);
+    else void environment[name].put(key, sealText(name, key, textOf(value)));
+  }
 }

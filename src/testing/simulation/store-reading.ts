@@ -42,7 +42,7 @@ interface KnownTurns {
   readonly turns: readonly StoredTransition[];
 }
 
-/** What a reader must know of the runtime that wrote the stores. */
+/** Facts about the runtime that wrote the stores. */
 export interface ReaderOptions {
   /** How requests are rendered from the logs. Missing: as for agents with tools and without thinking. */
   readonly rendering?: RenderingAt | undefined;
