@@ -50,6 +50,7 @@ import { copyCompact } from './compact-copy.ts';
 import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, NO_COMMIT, openEnvironment } from './environment.ts';
 import { corruptError, isMapFull, writeError } from './errors.ts';
 import { guardedWrite, madeRoom, readNumber, takeFence } from './fence.ts';
+import { putTexts } from './put-texts.ts';
 import { DATA_FILE } from './tables.ts';
 
 /** The option that puts a row after all others. */
@@ -496,17 +497,4 @@ function unsealed(table: string, key: string | number, stored: string | undefine
   if (text === undefined)
     throw new Error(`the entry ${JSON.stringify(key)} of its table ${JSON.stringify(table)} is damaged`);
   return text;
-}
-
-/** Puts the sealed texts of a table by session; a missing value is removed. */
-function putTexts<T>(
-  environment: LmdbEnvironment,
-  name: 'drafts' | 'erasures' | 'dataKeys' | 'starts' | 'origins',
-  values: ReadonlyMap<SessionKey, T | undefined>,
-  textOf: (value: T) => string,
-): void {
-  for (const [key, value] of values) {
-    if (value === undefined) void environment[name].remove(key);
-    else void environment[name].put(key, sealText(name, key, textOf(value)));
-  }
 }
