@@ -11,13 +11,17 @@
  *  R2 a reader never sees half a file, and two writers of one text do not collide: each writes to its own temporary
  *     name first;
  *  R3 a file belongs to the session in its name, and no file of a removed session stays. `removeOf` waits for the
- *     writes that are in flight, and a session that does not exist any more gets no file.
+ *     writes that are in flight, and a session that does not exist any more gets no file;
+ *  R4 in an encrypted store a text is encrypted with a key made of its session's data key and the file's name. The data
+ *     key is durable before a log names the file.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../src/base/private-files.ts';
+import type { DataKey } from '../src/journal/encryption/data-key.ts';
+import { sealedFile } from '../src/journal/encryption/sealed-file.ts';
 import { type TruncationOptions, truncateResult } from '../src/tools/truncation.ts';
 
 /** How to shorten a text. The result store sets `reference` itself. */
@@ -27,12 +31,12 @@ export interface ResultStoreOptions extends Omit<TruncationOptions, 'reference'>
 }
 
 /** The part of the result store that the shard needs. */
-export type ResultShortener = Pick<ResultStore, 'shorten' | 'shortenNow' | 'removeOf'>;
+export type ResultShortener = Pick<ResultStore, 'shorten' | 'shortenNow' | 'removeOf' | 'fileKeyOf'>;
 
 /** One operation on a disk. */
 export type DiskStep =
   | { readonly kind: 'makeDirectory' | 'syncFile' | 'syncDirectory' | 'remove'; readonly path: string }
-  | { readonly kind: 'write'; readonly path: string; readonly text: string }
+  | { readonly kind: 'write'; readonly path: string; readonly text: string | Buffer }
   | { readonly kind: 'move'; readonly path: string; readonly to: string };
 
 /** Performs steps in order and throws the disk's error. A simulator supplies a simulated disk. */
@@ -54,6 +58,12 @@ export interface ResultStoreSettings {
    * `undefined` if the session does not exist any more.
    */
   readonly ownerOf: (session: string) => string | undefined;
+  /**
+   * The data key with which a session's texts are encrypted. `isNew`: it may be made. Missing: they are not encrypted.
+   */
+  readonly keyOf?: (session: string, isNew: boolean) => DataKey | undefined;
+  /** The data key of the session that `ownerOf` gave a name for, as long as any session needs its texts. */
+  readonly keyOfOwner?: (owner: string) => DataKey | undefined;
   readonly disk?: ResultDisk;
 }
 
@@ -61,17 +71,18 @@ export interface ResultStoreSettings {
 export class ResultStore {
   readonly #directory: string;
   readonly #isSynced: boolean;
-  readonly #ownerOf: ResultStoreSettings['ownerOf'];
+  readonly #settings: ResultStoreSettings;
   /** The writes of `shorten` that are in flight. */
   readonly #writing = new Set<Promise<string>>();
   readonly #disk: ResultDisk;
   /** True once the directory's own name is durable. */
   #isNamed = false;
 
-  constructor(directory: string, { isSynced = true, ownerOf, disk = MACHINE_DISK }: ResultStoreSettings) {
+  constructor(directory: string, settings: ResultStoreSettings) {
+    const { isSynced = true, disk = MACHINE_DISK } = settings;
     this.#directory = directory;
     this.#isSynced = isSynced;
-    this.#ownerOf = ownerOf;
+    this.#settings = settings;
     this.#disk = disk;
   }
 
@@ -87,6 +98,15 @@ export class ResultStore {
     this.#writing.add(writing);
     void writing.then(() => this.#writing.delete(writing));
     return writing;
+  }
+
+  /** The key of the file that a path names, as hexadecimal digits; undefined if it is no encrypted text of this store. */
+  fileKeyOf(path: string): string | undefined {
+    const { keyOfOwner } = this.#settings;
+    if (keyOfOwner === undefined || dirname(path) !== this.#directory) return undefined;
+    const name = basename(path);
+    const [, owner] = OWNED.exec(name) ?? [];
+    return owner === undefined ? undefined : keyOfOwner(owner)?.forFile(name).toString('hex');
   }
 
   /** Removes all files of removed sessions. `owners`: what `ownerOf` gave for them. Rejects with the disk's error. */
@@ -117,7 +137,8 @@ export class ResultStore {
   async #kept(cut: Cut): Promise<string> {
     try {
       for (const step of this.#steps(cut)) await this.#disk.perform(step);
-      return cut.short;
+      // A key that a refused write forgot decrypts nothing later.
+      return this.#hasKeyOf(cut) ? cut.short : cut.lost();
     } catch {
       // The tool's effects have happened, so the turn must not fail because the middle of the result was lost.
       await this.#disk.perform({ kind: 'remove', path: cut.part }).catch(() => undefined);
@@ -125,25 +146,34 @@ export class ResultStore {
     }
   }
 
+  #hasKeyOf({ session, key }: Cut): boolean {
+    return key === undefined || this.#settings.keyOf?.(session, false)?.isSame(key) === true;
+  }
+
   /** The shortened text and the text to keep; a string if nothing is cut. */
   #cut(text: string, options: ResultStoreOptions): string | Cut {
     if (text.length * 3 <= Math.min(options.charactersMax, options.bytesMax)) return text;
-    const address = createHash('sha256').update(text).digest('hex').slice(0, 32);
-    const owner = this.#ownerOf(options.session);
+    const { session } = options;
+    const owner = this.#settings.ownerOf(session);
     if (owner === undefined) return truncateResult(text, options).text;
-    const file = join(this.#directory, `tool_result_${owner}_${address}.txt`);
+    const key = this.#settings.keyOf?.(session, true);
+    // A plain hash would let a reader of the disk check a guess of an encrypted text.
+    const hash = key?.mark(`result ${text}`) ?? createHash('sha256').update(text).digest('hex');
+    const name = `tool_result_${owner}_${hash.slice(0, 32)}.txt`;
+    const file = join(this.#directory, name);
     const { text: short, whole } = truncateResult(text, { ...options, reference: file });
     if (whole === undefined) return short;
     const part = `${file}.${randomUUID()}.part`;
-    return { file, part, whole, short, lost: () => truncateResult(text, options).text };
+    const contents = key === undefined ? whole : sealedFile(key.forFile(name), name, whole);
+    return { session, key, file, part, contents, short, lost: () => truncateResult(text, options).text };
   }
 
   /** The steps that make a text durable under its name, in this order (R1, R2). */
-  *#steps({ file, part, whole }: Cut): Generator<DiskStep> {
+  *#steps({ file, part, contents }: Cut): Generator<DiskStep> {
     yield { kind: 'makeDirectory', path: this.#directory };
     if (this.#isSynced && !this.#isNamed) yield { kind: 'syncDirectory', path: dirname(this.#directory) };
     this.#isNamed = true;
-    yield { kind: 'write', path: part, text: whole };
+    yield { kind: 'write', path: part, text: contents };
     if (this.#isSynced) yield { kind: 'syncFile', path: part };
     yield { kind: 'move', path: part, to: file };
     if (this.#isSynced) yield { kind: 'syncDirectory', path: this.#directory };
@@ -154,10 +184,14 @@ export class ResultStore {
 const OWNED = /^tool_result_([\d-]+)_/;
 
 interface Cut {
+  readonly session: string;
+  /** Undefined if the text is not encrypted. */
+  readonly key: DataKey | undefined;
   readonly file: string;
   /** The temporary name under which the text is first written. */
   readonly part: string;
-  readonly whole: string;
+  /** The whole text, or its encrypted bytes. */
+  readonly contents: string | Buffer;
   readonly short: string;
   /** The shortened text to use if the whole text could not be kept. */
   readonly lost: () => string;

@@ -13,15 +13,18 @@
  *     waits for its next attempt, it holds no slot and nothing in the pool, but its result is still to come.
  */
 
+import { resolve } from 'node:path';
 import type { Limits } from '../src/base/bounds.ts';
 import { PARALLEL_CALLS_MAX } from '../src/base/bounds.ts';
 import type { Clock, Random } from '../src/base/clock.ts';
 import { defined } from '../src/base/defined.ts';
+import { isRecord } from '../src/base/json.ts';
 import type { ResultBlock } from '../src/base/messages.ts';
 import type { Settings } from '../src/base/settings.ts';
 import type { Effect, Input } from '../src/session/state/inputs.ts';
 import { contentBytes } from '../src/session/state/tokens.ts';
-import type { ToolPool } from '../src/tools/pool.ts';
+import { READ_FILE_URL } from '../src/tools/built-in/read-file.ts';
+import type { ToolPlace, ToolPool } from '../src/tools/pool.ts';
 import { tooLargeText } from '../src/tools/result-text.ts';
 import { type RetryPolicy, retryWaitMs } from '../src/tools/retry.ts';
 import type { ToolDescription, ToolFailure, ToolOutcome } from '../src/tools/tool.ts';
@@ -178,8 +181,15 @@ export class ToolRunner {
       mode,
       attempt,
       effect,
-      ...defined({ concurrency, elicited }),
+      ...defined({ concurrency, elicited, fileKey: this.#fileKeyOf(place, input) }),
     });
+  }
+
+  /** The key of the encrypted result that a call of `read_file` reads, if it reads one. */
+  #fileKeyOf(place: ToolPlace, input: unknown): string | undefined {
+    if (place.kind !== 'thread' || place.url !== READ_FILE_URL || !isRecord(input)) return undefined;
+    const { path } = input;
+    return typeof path === 'string' ? this.#host.resultStore.fileKeyOf(resolve(path)) : undefined;
   }
 
   #boundsOf(

@@ -23,6 +23,7 @@ export {
   SessionBusyError,
   StoreCorruptError,
   StoreFullError,
+  StoreKeyError,
   StoreLockedError,
   StoreLostError,
   StoreNotWritableError,
@@ -146,6 +147,7 @@ export {
   type SubagentOptions,
   type SupervisionOptions,
 } from './runtime/protocol/agent.ts';
+export type { EncryptionKey, EncryptionOptions } from './runtime/protocol/encryption-option.ts';
 export type {
   AfterGuardrail,
   ApprovalCall,

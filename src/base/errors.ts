@@ -31,6 +31,7 @@ export type ErrorCode =
   | 'store_lost'
   | 'store_not_writable'
   | 'store_version'
+  | 'store_key'
   | 'turn_failed'
   | AnswerErrorCode
   | 'cancelled'
@@ -238,6 +239,16 @@ export class StoreVersionError extends TroupeError {
 }
 
 /**
+ * The store is encrypted and the key is missing or another one, or a key was given for a store that is not encrypted.
+ * Nothing was written. `data.path` names the store.
+ */
+export class StoreKeyError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('store_key', message, details);
+  }
+}
+
+/**
  * The turn that consumed a message failed, or the message bounced. `cause` and `data.error` have the reason. Code
  * `limit`: the run reached `maxSteps`. Codes `answer_…`: there is no structured answer, and `data.issues` says what did
  * not fit.
@@ -409,6 +420,7 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
   store_lost: (m, d) => new StoreLostError(m, d),
   store_not_writable: (m, d) => new StoreNotWritableError(m, d),
   store_version: (m, d) => new StoreVersionError(m, d),
+  store_key: (m, d) => new StoreKeyError(m, d),
   turn_failed: (m, d) => new TurnFailedError(m, d),
   answer_invalid: (m, d) => new TurnFailedError(m, { ...d, code: 'answer_invalid' }),
   answer_refused: (m, d) => new TurnFailedError(m, { ...d, code: 'answer_refused' }),

@@ -9,6 +9,7 @@ import { agentsModule } from './agents-module.ts';
 import { type Arguments, type Command, EXIT } from './command.ts';
 import { commandLogger } from './command-logger.ts';
 import { DATA_OPTION, dataDirectory, prepareDataDirectory, shownPath } from './places/data-directory.ts';
+import { KEY_FILE_OPTION, keysOf } from './places/key-file.ts';
 import { tokenOf } from './places/place.ts';
 import { hasCredentials } from './review/agents.ts';
 import type { StopSignal, Surroundings } from './surroundings.ts';
@@ -57,6 +58,7 @@ export const serveCommand: Command = {
       value: 'MODULE',
       help: 'Module whose default export is the agents, or the options of open()',
     },
+    'key-file': KEY_FILE_OPTION,
     json: { kind: 'flag', help: 'Print one JSON object with the address once it listens' },
   },
   details: [
@@ -88,7 +90,8 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     stop(signal);
   });
   const logger = options.logger ?? commandLogger(surroundings);
-  const runtime = await open(data, { ...options, logger });
+  const encryption = await keysOf(given, surroundings);
+  const runtime = await open(data, { ...options, ...defined({ encryption }), logger });
   let server: RunningServer | undefined;
   try {
     const token = tokenOf(given, surroundings);

@@ -22,6 +22,9 @@ import {
   ROW_TURNS_MAX,
 } from '../base/bounds.ts';
 import { CancelledError, InvalidNameError, LimitError } from '../base/errors.ts';
+import type { StoreEncryption } from './encryption/master-keys.ts';
+import { vaultOf } from './encryption/stored-keys.ts';
+import type { Vault } from './encryption/vault.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
 import type { Journal, JournalStatistics, TailPage } from './journal.ts';
 import { LastRows } from './last-rows.ts';
@@ -32,7 +35,8 @@ import { LogStarts } from './log-starts.ts';
 import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import { listNames, type NameQuery } from './rows/name-list.ts';
 import { heldData, positionOf, type Row, rowOf, rowTurns } from './rows/row-codec.ts';
-import { blobAddress, storedJson } from './rows/stored-text.ts';
+import { storedJson } from './rows/stored-text.ts';
+import { StoredBlobs } from './stored-blobs.ts';
 import { StoredDrafts } from './stored-drafts.ts';
 import { createStoredLog, type StoredLog } from './stored-log.ts';
 import { StoredMedia } from './stored-media.ts';
@@ -46,6 +50,8 @@ const SESSION_KEY_MAX = 0xffff_ffff;
 export interface EngineJournalOptions {
   /** Calls `run` once, soon, never synchronously: after all callers of the current tick have run. */
   readonly schedule: (run: () => void) => void;
+  /** Missing: the store is not encrypted. */
+  readonly encryption?: StoreEncryption;
 }
 
 /** See the head of this file. */
@@ -55,10 +61,13 @@ export class EngineJournal implements Journal {
   readonly starts: LogStarts;
   readonly originOf: (key: SessionKey) => string | undefined;
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
+  readonly resultKey: Journal['resultKey'];
   readonly #engine: Engine;
   readonly #source: LogSource;
   readonly #gate: CommitGate<WriteBatch>;
+  readonly #vault: Vault | undefined;
   readonly #media: StoredMedia;
+  readonly #blobs: StoredBlobs;
   readonly #erasure: LogErasure;
   #nextRow = 1;
   #nextKey: SessionKey = 1;
@@ -77,10 +86,17 @@ export class EngineJournal implements Journal {
 
   constructor(engine: Engine, options: EngineJournalOptions) {
     this.#engine = engine;
+    this.#vault = vaultOf(options.encryption, {
+      engine,
+      gate: () => this.#gate,
+      isRemoved: (key) => this.nameOf(key) === undefined,
+    });
+    const reveal = this.#vault?.reveal;
     this.originOf = (key) => engine.originOf(key);
     this.#lastRows = new LastRows(engine, (key) => this.nameOf(key) !== undefined);
     this.#source = {
       engine,
+      reveal,
       unwrittenRow: (number) => this.#unwritten.get(number),
       unwrittenRows: (from) => [...this.#unwritten.values()].filter((row) => row.number >= from),
       isVisible: (key) => this.nameOf(key) !== undefined,
@@ -93,6 +109,8 @@ export class EngineJournal implements Journal {
       rowBefore: (key) => this.starts.rowBefore(key),
       unwrittenBefore: (row, key) =>
         this.#unwritten.get(row)?.entries.find((entry) => entry.key === key)?.previousRow ?? 0,
+      storedBlob: (address) => this.#blobs.storedForm(address),
+      reveal,
     });
     this.#gate = new CommitGate<WriteBatch>({
       create: createBatch,
@@ -102,19 +120,21 @@ export class EngineJournal implements Journal {
       refused: () => this.#refused(),
       schedule: options.schedule,
     });
-    this.#media = new StoredMedia(engine, this.#gate);
-    this.drafts = new StoredDrafts(engine, this.#gate, (key) => this.nameOf(key) !== undefined);
-    const isUnwritten = (row: number): boolean => this.#unwritten.has(row);
-    this.#erasure = new LogErasure({ engine, gate: this.#gate, isUnwritten });
+    this.#media = new StoredMedia(engine, this.#gate, this.#vault);
+    this.#blobs = new StoredBlobs({ engine, gate: this.#gate, media: this.#media, vault: this.#vault });
     const nameOf = (key: SessionKey): string | undefined => this.nameOf(key);
-    this.starts = new LogStarts({ engine, gate: this.#gate, erasure: this.#erasure, nameOf });
+    this.drafts = new StoredDrafts({ engine, gate: this.#gate, vault: this.#vault, nameOf });
+    this.#erasure = new LogErasure({ engine, gate: this.#gate, isUnwritten: (row) => this.#unwritten.has(row) });
+    this.starts = new LogStarts({
+      engine,
+      gate: this.#gate,
+      erasure: this.#erasure,
+      vault: this.#vault,
+      nameOf,
+    });
+    this.resultKey = this.#vault?.resultKey.bind(this.#vault);
     const copy = engine.copyTo?.bind(engine);
-    if (copy !== undefined) {
-      this.copyTo = async (directory, known) => {
-        await this.flushed();
-        return copy(directory, known);
-      };
-    }
+    this.copyTo = copy && (async (directory, known) => this.flushed().then(() => copy(directory, known)));
     this.#load();
   }
 
@@ -176,6 +196,8 @@ export class EngineJournal implements Journal {
       if (entry === undefined || place === undefined) break;
       const taken = this.#media.take(entry.data, entry.key);
       const stored = storedJson(taken.text);
+      const sealed = this.#vault?.sealEntry(entry.key, row.number, turn, stored.text);
+      const dataBytes = sealed?.length ?? stored.bytes;
       if (place.row !== row.number) {
         place.previousRow = place.row;
         place.row = row.number;
@@ -184,11 +206,11 @@ export class EngineJournal implements Journal {
         key: entry.key,
         turn,
         previousRow: place.previousRow,
-        data: heldData(stored.text, stored.bytes),
-        dataBytes: stored.bytes,
+        data: sealed ?? heldData(stored.text, stored.bytes),
+        dataBytes,
       });
-      row.bytes += stored.bytes;
-      bytes += stored.bytes + taken.bytes;
+      row.bytes += dataBytes;
+      bytes += dataBytes + taken.bytes;
     }
     this.#turns += 1;
     if (row.turns >= ROW_TURNS_MAX || row.bytes >= ROW_BYTES_MAX) this.#row = undefined;
@@ -250,7 +272,8 @@ export class EngineJournal implements Journal {
   head(key: SessionKey): Head | undefined {
     this.#checkOpen();
     const pending = this.#gate.find((batch) => (batch.heads.has(key) ? { head: batch.heads.get(key) } : undefined));
-    return pending === undefined ? this.#engine.head(key) : pending.head;
+    const head = pending === undefined ? this.#engine.head(key) : pending.head;
+    return head === undefined || this.#vault === undefined ? head : this.#vault.head(head);
   }
 
   checkpoint(heads: readonly Head[], upTo: Position, outdated: readonly string[] = []): void {
@@ -262,14 +285,15 @@ export class EngineJournal implements Journal {
       // If a session was removed while its head was folded, the head must not bring the session back.
       if (this.nameOf(head.key) === undefined) continue;
       const data = storedJson(head.data);
-      batch.heads.set(head.key, { ...head, data: data.text });
+      const plain = { ...head, data: data.text };
+      batch.heads.set(head.key, this.#vault?.sealHead(plain) ?? plain);
       bytes += data.bytes;
     }
     for (const [key, place] of this.#lastRows.touched()) {
       // The rows since the last checkpoint may have entries of sessions that were removed.
       if (place.row > 0 && this.nameOf(key) !== undefined) batch.lastRows.set(key, place.row);
     }
-    for (const address of outdated) batch.blobs.set(address, undefined);
+    for (const address of outdated) this.#blobs.remove(address, batch);
     this.#row = undefined;
     batch.checkpoint = { upTo, indexedRow: this.#nextRow - 1 };
     this.#checkpointed = upTo;
@@ -321,7 +345,9 @@ export class EngineJournal implements Journal {
       batch.drafts.set(key, undefined);
       this.#lastRows.delete(key);
       this.#media.removeAll(key, batch);
-      this.#removeBlobs(key, batch);
+      this.#blobs.removeAll(key, batch);
+      // Forks may still need the results (V2 of `vault.ts`).
+      if ((heirs.get(key) ?? []).length === 0) this.#vault?.remove(key, batch);
     }
   }
 
@@ -345,28 +371,22 @@ export class EngineJournal implements Journal {
 
   erased(keys: Iterable<SessionKey>): void {
     this.#checkOpen();
-    if (!this.#gate.isRefused) this.#erasure.end(keys, this.#gate.open);
+    if (this.#gate.isRefused) return;
+    const ended = this.#erasure.end(keys, this.#gate.open);
+    // A note about the removed part of a log ends too, and its session needs its key.
+    for (const key of ended) if (this.nameOf(key) === undefined) this.#vault?.remove(key, this.#gate.open);
   }
 
   putBlob(text: string, owner?: SessionKey): string {
     this.#checkOpen();
-    const stored = this.#media.take(text, owner);
-    const address = blobAddress(stored.text, owner);
-    if (this.#gate.isRefused) return address;
-    const batch = this.#gate.open;
-    const pending = this.#pendingBlob(address);
-    const isNew = pending === undefined ? !this.#engine.hasBlob(address) : pending.text === undefined;
-    if (isNew) batch.blobs.set(address, stored.text);
-    const bytes = stored.bytes + (isNew ? stored.text.length : 0);
-    if (bytes > 0) this.#grow(batch, bytes);
+    const { address, bytes } = this.#blobs.put(text, owner);
+    if (bytes > 0) this.#grow(this.#gate.open, bytes);
     return address;
   }
 
   blob(address: string): string | undefined {
     this.#checkOpen();
-    const pending = this.#pendingBlob(address);
-    const stored = pending === undefined ? this.#engine.blob(address) : pending.text;
-    return stored === undefined ? undefined : this.#media.filled(stored);
+    return this.#blobs.get(address);
   }
 
   statistics(): JournalStatistics {
@@ -390,10 +410,6 @@ export class EngineJournal implements Journal {
     }
   }
 
-  #pendingBlob(address: string): { readonly text: string | undefined } | undefined {
-    return this.#gate.find((batch) => (batch.blobs.has(address) ? { text: batch.blobs.get(address) } : undefined));
-  }
-
   #checkOpen(): void {
     if (this.#closing !== undefined) throw new CancelledError('the store is closed');
   }
@@ -411,6 +427,7 @@ export class EngineJournal implements Journal {
     this.#checkpointed = state.checkpointed;
     this.#lastRows.forget();
     this.#erasure.load();
+    this.#vault?.clear();
   }
 
   #openRow(): Row {
@@ -461,14 +478,5 @@ export class EngineJournal implements Journal {
     const { lastRow } = this.#engine.state();
     const bytes = lastRow === 0 ? undefined : this.#engine.row(lastRow);
     return bytes === undefined ? 0 : positionOf(lastRow, rowTurns(bytes, lastRow) - 1);
-  }
-
-  /** Removes all blobs of a session in a batch, those that are not durable yet included. */
-  #removeBlobs(key: SessionKey, batch: WriteBatch): void {
-    const addresses = new Set(this.#engine.blobsOf(key));
-    this.#gate.each(({ blobs }) => {
-      for (const address of blobs.keys()) if (address.startsWith(`${key}/`)) addresses.add(address);
-    });
-    for (const address of addresses) batch.blobs.set(address, undefined);
   }
 }

@@ -35,7 +35,10 @@ export interface WriteBatch {
   readonly keys: Map<SessionKey, string | undefined>;
   readonly heads: Map<SessionKey, Head | undefined>;
   readonly lastRows: Map<SessionKey, number | undefined>;
-  readonly blobs: Map<string, string | undefined>;
+  /** Texts, or encrypted bytes as they are stored. */
+  readonly blobs: Map<string, string | Buffer | undefined>;
+  /** Wrapped data keys of sessions, see `encryption/vault.ts`. */
+  readonly dataKeys: Map<SessionKey, string | undefined>;
   readonly drafts: Map<SessionKey, string | undefined>;
   /** Bytes by address, see `rows/media-text.ts`. */
   readonly media: Map<string, Buffer | undefined>;
@@ -59,6 +62,7 @@ export function createBatch(): WriteBatch {
     heads: new Map(),
     lastRows: new Map(),
     blobs: new Map(),
+    dataKeys: new Map(),
     drafts: new Map(),
     media: new Map(),
     origins: new Map(),
@@ -79,6 +83,7 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
     batch.heads.size === 0 &&
     batch.lastRows.size === 0 &&
     batch.blobs.size === 0 &&
+    batch.dataKeys.size === 0 &&
     batch.drafts.size === 0 &&
     batch.media.size === 0 &&
     batch.origins.size === 0 &&
@@ -124,6 +129,10 @@ export interface Engine {
   hasBlob(address: string): boolean;
   /** The addresses of the blobs that belong to a session. */
   blobsOf(key: SessionKey): readonly string[];
+  /** The wrapped data key of a session; see `encryption/vault.ts`. */
+  dataKey(key: SessionKey): string | undefined;
+  /** Wrapped data keys of sessions above `after`, ascending, at most `limit`. */
+  dataKeys(after: SessionKey, limit: number): readonly (readonly [SessionKey, string])[];
   /** The draft of a session, see `stored-drafts.ts`. */
   draft(key: SessionKey): string | undefined;
   /** The sessions that have a draft. */

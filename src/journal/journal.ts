@@ -20,6 +20,8 @@
  */
 
 import type { StoreLostError } from '../base/errors.ts';
+import type { DataKey } from './encryption/data-key.ts';
+import type { StoreEncryption } from './encryption/master-keys.ts';
 import type { LogStarts } from './log-starts.ts';
 import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import type { Drafts } from './stored-drafts.ts';
@@ -156,6 +158,13 @@ export interface Journal {
   putBlob(text: string, owner?: SessionKey): string;
   blob(address: string): string | undefined;
 
+  /**
+   * The data key of a session's shortened results. `isNew`: it may be made, and is durable with the next flush, so
+   * before anything that is appended later. Undefined: the session has none. The member is missing if the store is not
+   * encrypted.
+   */
+  readonly resultKey: ((key: SessionKey, isNew: boolean) => DataKey | undefined) | undefined;
+
   /** For each session at most one text beside the log, which is replaced repeatedly. */
   readonly drafts: Drafts;
 
@@ -189,6 +198,8 @@ export interface JournalOptions {
    * with this error.
    */
   readonly onLost?: (error: StoreLostError) => void;
+  /** Missing: the store is not encrypted. */
+  readonly encryption?: StoreEncryption;
 }
 
 /**

@@ -85,16 +85,17 @@ export class LogErasure {
     return Array.from(this.#notes).flatMap(([key, note]) => (note.row === 0 && !isNeeded(note) ? key : []));
   }
 
-  /** Forgets removed sessions of which nothing is stored any more. */
-  end(keys: Iterable<SessionKey>, batch: WriteBatch): void {
-    for (const key of keys) {
-      const note = this.#notes.get(key);
-      if (note?.row !== 0) continue;
+  /** Forgets removed sessions of which nothing is stored any more, and returns them. */
+  end(keys: Iterable<SessionKey>, batch: WriteBatch): readonly SessionKey[] {
+    const ended = [...keys].filter((key) => this.#notes.get(key)?.row === 0);
+    for (const key of ended) {
+      const keeps = this.#notes.get(key)?.keeps === true;
       this.#notes.delete(key);
       batch.erasures.set(key, undefined);
       // A session that lost only the older part of its log still names its results by its origin.
-      if (note.keeps !== true && this.#parts.engine.originOf(key) !== undefined) batch.origins.set(key, undefined);
+      if (!keeps && this.#parts.engine.originOf(key) !== undefined) batch.origins.set(key, undefined);
     }
+    return ended;
   }
 
   /**

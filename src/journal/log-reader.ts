@@ -12,6 +12,7 @@ import {
   decodeRow,
   entryOf,
   positionOf,
+  type Reveal,
   type Row,
   type RowSlice,
   rowOf,
@@ -34,6 +35,8 @@ export interface LogSource {
   isVisible(key: SessionKey): boolean;
   /** The last row before a session's log begins; 0: none. */
   rowBefore(key: SessionKey): number;
+  /** Decrypts the data of entries. Missing: it is not encrypted. */
+  readonly reveal?: Reveal | undefined;
   /** The data of an entry with its media. Throws `StoreCorruptError` for a medium that is missing or damaged. */
   filled(data: string): string;
 }
@@ -97,7 +100,7 @@ export function* readTail(source: LogSource, after: Position, end: Position): It
       yield* visible(
         source,
         number,
-        located(source.engine, () => decodeRow(bytes, number)),
+        located(source.engine, () => decodeRow(bytes, number, source.reveal)),
         after,
         end,
       );
@@ -106,7 +109,13 @@ export function* readTail(source: LogSource, after: Position, end: Position): It
   }
   // Nothing can become durable between the empty scan and this line, so no row is skipped or read twice.
   for (const row of source.unwrittenRows(next)) {
-    yield* visible(source, row.number, row.entries.map(entryOf), after, end);
+    yield* visible(
+      source,
+      row.number,
+      row.entries.map((entry) => entryOf(entry, row.number, source.reveal)),
+      after,
+      end,
+    );
   }
 }
 
@@ -176,13 +185,15 @@ function* visible(
 function sliceOf(source: LogSource, row: number, key: SessionKey): RowSlice {
   const unwritten = source.unwrittenRow(row);
   if (unwritten !== undefined) {
-    const entries = unwritten.entries.filter((entry) => entry.key === key).map(entryOf);
+    const entries = unwritten.entries
+      .filter((entry) => entry.key === key)
+      .map((entry) => entryOf(entry, row, source.reveal));
     return { previousRow: entries[0]?.previousRow ?? 0, entries };
   }
   const { engine } = source;
   return located(engine, () => {
     const bytes = engine.row(row);
-    const slice = bytes === undefined ? undefined : sliceRow(bytes, row, key);
+    const slice = bytes === undefined ? undefined : sliceRow(bytes, row, key, source.reveal);
     if (slice !== undefined) return slice;
     // The session, or the older part of its log, was removed while it was read, and its entries are being erased.
     if (!source.isVisible(key) || row <= source.rowBefore(key)) return { previousRow: 0, entries: [] };

@@ -11,6 +11,7 @@
  *  P2 a removed part ends at the end of a row. So a row has no entries of one session on both sides of that end;
  *  P3 no reader goes back beyond the beginning of a log, because the rows before it may be erased.
  */
+import type { Vault } from './encryption/vault.ts';
 import type { Engine, WriteBatch } from './engine.ts';
 import type { CommitGate } from './lmdb/commit-gate.ts';
 import type { LogErasure } from './log-erasure.ts';
@@ -24,6 +25,8 @@ export interface LogStartParts {
   readonly engine: Engine;
   readonly gate: CommitGate<WriteBatch>;
   readonly erasure: LogErasure;
+  /** Missing: the store is not encrypted. */
+  readonly vault: Vault | undefined;
   readonly nameOf: (key: SessionKey) => string | undefined;
 }
 
@@ -37,14 +40,13 @@ export class LogStarts {
 
   /** The beginning of a session's log; undefined if nothing of it was removed. */
   of(key: SessionKey): LogStart | undefined {
-    const { gate, engine } = this.#parts;
-    const pending = gate.find(({ starts }) => (starts.has(key) ? { start: starts.get(key) } : undefined));
-    return pending === undefined ? engine.startOf(key) : pending.start;
+    const start = this.#stored(key);
+    return start === undefined || this.#parts.vault === undefined ? start : this.#parts.vault.start(start);
   }
 
   /** The last row before a session's log begins, which readers leave out; 0: none. */
   rowBefore(key: SessionKey): number {
-    const start = this.of(key);
+    const start = this.#stored(key);
     return start === undefined ? 0 : rowOf(start.position);
   }
 
@@ -54,15 +56,17 @@ export class LogStarts {
    * durable, and no later entry of the session may be in it.
    */
   cut(key: SessionKey, position: Position, base: string): boolean {
-    const { gate, erasure, nameOf } = this.#parts;
+    const { gate, erasure, vault, nameOf } = this.#parts;
     const name = nameOf(key);
     const row = rowOf(position);
     if (gate.isRefused || name === undefined || erasure.isUnwritten(row)) return false;
     const batch = gate.open;
     const earlier = this.#earlier(key);
-    const former = this.of(key);
-    if (former !== undefined && former.base !== base) batch.blobs.set(former.base, undefined);
-    batch.starts.set(key, { position: positionOf(row + 1, 0) - 1, base });
+    const former = this.#stored(key);
+    // The address in the table is the one under which the blob is stored: no reader of the disk can check a guess.
+    const place = vault === undefined ? base : vault.newAddress(base);
+    if (former !== undefined && former.base !== place) batch.blobs.set(former.base, undefined);
+    batch.starts.set(key, { position: positionOf(row + 1, 0) - 1, base: place });
     erasure.begin(key, { name, row, heirs: [], keeps: true, ...earlier }, batch);
     return true;
   }
@@ -72,6 +76,13 @@ export class LogStarts {
     const earlier = this.#earlier(key);
     if (earlier.earlier !== undefined) batch.starts.set(key, undefined);
     return earlier;
+  }
+
+  /** The beginning with the address under which its base is stored. */
+  #stored(key: SessionKey): LogStart | undefined {
+    const { gate, engine } = this.#parts;
+    const pending = gate.find(({ starts }) => (starts.has(key) ? { start: starts.get(key) } : undefined));
+    return pending === undefined ? engine.startOf(key) : pending.start;
   }
 
   #earlier(key: SessionKey): EarlierPart {

@@ -2,8 +2,10 @@
  * A journal in memory: for `':memory:'`, tests and the simulator. It has the same transitions, rows, gate and checks as
  * the journal on disk, over maps instead of a file.
  */
+import { defined } from '../base/defined.ts';
 import { StoreFullError, StoreLockedError } from '../base/errors.ts';
 import { lowerBound } from '../base/lower-bound.ts';
+import type { StoreEncryption } from './encryption/master-keys.ts';
 import type { Engine, EngineState, WriteBatch } from './engine.ts';
 import { EngineJournal } from './engine-journal.ts';
 import type { Journal } from './journal.ts';
@@ -24,7 +26,8 @@ export class MemoryStore {
   readonly names: Map<SessionKey, string> = new Map();
   readonly heads: Map<SessionKey, Head> = new Map();
   readonly lastRows: Map<SessionKey, number> = new Map();
-  readonly blobs: Map<string, string> = new Map();
+  readonly blobs: Map<string, string | Buffer> = new Map();
+  readonly dataKeys: Map<SessionKey, string> = new Map();
   /** Media by address, for each session. */
   readonly media: Map<SessionKey, Map<string, Buffer>> = new Map();
   readonly drafts: Map<SessionKey, string> = new Map();
@@ -73,6 +76,8 @@ export interface MemoryJournalOptions {
    * event loop.
    */
   readonly schedule?: (run: () => void) => void;
+  /** Missing: the store is not encrypted. */
+  readonly encryption?: StoreEncryption;
 }
 
 /** Creates an empty store. */
@@ -87,6 +92,7 @@ export function createMemoryStore(): MemoryStore {
 export function openMemoryJournal(options: MemoryJournalOptions = {}): Journal {
   return new EngineJournal(openMemoryEngine(options), {
     schedule: options.schedule ?? ((run) => void setImmediate(run)),
+    ...defined({ encryption: options.encryption }),
   });
 }
 
@@ -185,7 +191,8 @@ class MemoryEngine implements Engine {
   }
 
   blob(address: string): string | undefined {
-    return this.#store.blobs.get(address);
+    const blob = this.#store.blobs.get(address);
+    return typeof blob === 'string' ? blob : undefined;
   }
 
   hasBlob(address: string): boolean {
@@ -193,8 +200,8 @@ class MemoryEngine implements Engine {
   }
 
   storedBlob(address: string): Buffer | undefined {
-    const text = this.#store.blobs.get(address);
-    return text === undefined ? undefined : encodeBlob(text);
+    const blob = this.#store.blobs.get(address);
+    return typeof blob === 'string' ? encodeBlob(blob) : blob;
   }
 
   medium(address: string): Buffer | undefined {
@@ -212,6 +219,15 @@ class MemoryEngine implements Engine {
   blobsOf(key: SessionKey): readonly string[] {
     const prefix = mediaPrefix(key);
     return [...this.#store.blobs.keys()].filter((address) => address.startsWith(prefix));
+  }
+
+  dataKey(key: SessionKey): string | undefined {
+    return this.#store.dataKeys.get(key);
+  }
+
+  dataKeys(after: SessionKey, limit: number): readonly (readonly [SessionKey, string])[] {
+    const found = [...this.#store.dataKeys].filter(([key]) => key > after);
+    return found.sort(([a], [b]) => a - b).slice(0, limit);
   }
 
   draft(key: SessionKey): string | undefined {
@@ -263,6 +279,7 @@ class MemoryEngine implements Engine {
     setAll(store.heads, batch.heads);
     setAll(store.lastRows, batch.lastRows);
     setAll(store.blobs, batch.blobs);
+    setAll(store.dataKeys, batch.dataKeys);
     setAll(store.drafts, batch.drafts);
     for (const [address, bytes] of batch.media) setMedium(store.media, address, bytes);
     setAll(store.erasures, batch.erasures);

@@ -1,6 +1,7 @@
 /**
  * The log in pieces, in its stored form, for a follower on another thread. That thread unpacks the rows and blobs
- * (`shipped-rows.ts`). So handing over a piece costs this thread only a copy of its bytes.
+ * (`shipped-rows.ts`). So handing over a piece costs this thread only a copy of its bytes. Rows and blobs of an encrypted
+ * store are decrypted here, because no key leaves this thread.
  *
  * Owns: one large value that is being handed over. Does not own: the store.
  *
@@ -15,8 +16,8 @@ import { asError } from '../base/errors.ts';
 import type { Engine } from './engine.ts';
 import { located } from './log-reader.ts';
 import type { SessionKey } from './position.ts';
-import { corruptRow, previousRowOf } from './rows/row-codec.ts';
-import { unpackTable } from './rows/row-packing.ts';
+import { corruptRow, previousRowOf, type Reveal, revealedRow } from './rows/row-codec.ts';
+import { unpackRow, unpackTable } from './rows/row-packing.ts';
 
 /** Rows as they are stored: several whole rows, or a part of one row. Plain data, cheap to send to a thread. */
 export interface RowPiece {
@@ -73,6 +74,10 @@ export interface StoredLogParts {
   readonly rowBefore: (key: SessionKey) => number;
   /** The session's row before `row`; 0: none. `row` is a row of the session that is not durable yet. */
   readonly unwrittenBefore: (row: number, key: SessionKey) => number;
+  /** A durable blob in its stored form, decrypted. */
+  readonly storedBlob: (address: string) => Uint8Array | undefined;
+  /** Decrypts the data of entries. Missing: it is not encrypted. */
+  readonly reveal: Reveal | undefined;
 }
 
 /** Creates a stored log; see the head of the file. */
@@ -126,7 +131,7 @@ class EngineStoredLog implements StoredLog {
 
   blob(address: string, offset: number): BlobPiece | undefined {
     const place = `blob ${address}`;
-    const bytes = this.#held(place) ?? this.#engine.storedBlob(address);
+    const bytes = this.#held(place) ?? this.#parts.storedBlob(address);
     if (bytes === undefined) return undefined;
     const part = new Uint8Array(bytes.subarray(offset, offset + SEARCH_PAGE_BYTES));
     this.#hold(place, bytes, offset + part.length);
@@ -141,7 +146,7 @@ class EngineStoredLog implements StoredLog {
     let total = 0;
     for (const row of rows) {
       const place = `row ${row}`;
-      const stored = this.#held(place) ?? this.#engine.storedRow(row);
+      const stored = this.#held(place) ?? this.#storedRow(row);
       if (stored === undefined) throw this.#corrupt(row, 'it is not there');
       const isFirst = numbers.length === 0;
       const rest = isFirst && offset > 0 ? stored.subarray(offset) : stored;
@@ -166,6 +171,14 @@ class EngineStoredLog implements StoredLog {
       isLast: numbers.length === rows.length && isWhole,
       rewrites: this.#engine.state().rewrites,
     };
+  }
+
+  /** A row as it is stored, or decrypted: the receiver has no keys. */
+  #storedRow(row: number): Buffer | undefined {
+    const stored = this.#engine.storedRow(row);
+    const { reveal } = this.#parts;
+    if (stored === undefined || reveal === undefined) return stored;
+    return located(this.#engine, () => revealedRow(unpackRow(stored, row), row, reveal));
   }
 
   #corrupt(row: number, reason: string): Error {

@@ -12,6 +12,7 @@
  *     its session is removed, and a removed session leaves no media.
  */
 import { MEDIA_CACHE_BYTES_MAX } from '../base/bounds.ts';
+import type { Vault } from './encryption/vault.ts';
 import type { Engine, WriteBatch } from './engine.ts';
 import type { CommitGate } from './lmdb/commit-gate.ts';
 import { located } from './log-reader.ts';
@@ -23,11 +24,14 @@ import { RecentValues } from './rows/recent-values.ts';
 export class StoredMedia {
   readonly #engine: Engine;
   readonly #gate: CommitGate<WriteBatch>;
+  readonly #vault: Vault | undefined;
   readonly #recent = new RecentValues<string, string>(MEDIA_CACHE_BYTES_MAX);
 
-  constructor(engine: Engine, gate: CommitGate<WriteBatch>) {
+  /** `vault`: missing if the store is not encrypted. */
+  constructor(engine: Engine, gate: CommitGate<WriteBatch>, vault?: Vault) {
     this.#engine = engine;
     this.#gate = gate;
+    this.#vault = vault;
   }
 
   /**
@@ -37,8 +41,10 @@ export class StoredMedia {
   take(text: string, owner: SessionKey | undefined): { readonly text: string; readonly bytes: number } {
     let gained = 0;
     const stored = withoutMedia(text, owner, (address, bytes) => {
-      if (this.#gate.isRefused || this.#has(address)) return;
-      this.#gate.open.media.set(address, bytes);
+      if (this.#gate.isRefused) return;
+      const place = this.#vault === undefined ? address : this.#vault.newAddress(address);
+      if (this.#has(place)) return;
+      this.#gate.open.media.set(place, this.#vault === undefined ? bytes : this.#vault.sealBytes(place, bytes));
       gained += bytes.length;
     });
     return { text: stored, bytes: gained };
@@ -74,10 +80,14 @@ export class StoredMedia {
   }
 
   #read(address: string): Buffer {
-    const pending = this.#pending(address);
-    if (pending?.bytes !== undefined) return pending.bytes;
+    const vault = this.#vault;
+    const place = vault === undefined ? address : vault.storedAddress(address);
+    const pending = place === undefined ? undefined : this.#pending(place);
     return located(this.#engine, () => {
-      const bytes = pending === undefined ? this.#engine.medium(address) : undefined;
+      const stored = pending === undefined && place !== undefined ? this.#engine.medium(place) : pending?.bytes;
+      const bytes =
+        vault === undefined || place === undefined || stored === undefined ? stored : vault.bytes(place, stored);
+      if (pending?.bytes !== undefined && bytes !== undefined) return bytes;
       if (bytes === undefined || !isMediumOf(address, bytes)) throw corruptMedium(address, bytes !== undefined);
       return bytes;
     });

@@ -47,6 +47,8 @@ export interface ToolRun {
   readonly attempt: number;
   /** For a tool of an MCP server: the answer that the call continues with. Missing: the call begins. */
   readonly elicited?: AnsweredElicitation;
+  /** The key of an encrypted file that the run reads, as hexadecimal digits; see `file-key.ts`. */
+  readonly fileKey?: string;
   /** Decides whether the run may begin again when another call ends its thread, and whether it needs a thread alone. */
   readonly effect: Effect;
   /** Maximum simultaneous runs of this tool, from its description; if missing, the default of its effect. */

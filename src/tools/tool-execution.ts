@@ -12,6 +12,7 @@ import { defined } from '../base/defined.ts';
 import { asError, TimeoutError } from '../base/errors.ts';
 import { toPlainJson } from '../base/json.ts';
 import { LazyAbort, withSignal } from '../base/lazy-abort.ts';
+import { withFileKey } from './file-key.ts';
 import { cleanText, type ResultContent, resultContent, thrownStack, thrownText } from './result-text.ts';
 import { mayRetryAfter } from './retry.ts';
 import { isThenable } from './thenable.ts';
@@ -21,7 +22,7 @@ import { type CheckedInput, validateInput } from './tool-input.ts';
 /** The options of one call. */
 export interface ToolExecution {
   readonly input: unknown;
-  readonly context: Pick<ToolContext, 'session' | 'callId' | 'key' | 'attempt'>;
+  readonly context: Pick<ToolContext, 'session' | 'callId' | 'key' | 'attempt'> & { readonly fileKey?: string };
   /** Milliseconds; `Infinity` if the caller ends the call in time. */
   readonly timeoutMs: number;
   /** `probe`: call the tool's `probe` first, and run only if it answers `undefined`. */
@@ -171,14 +172,14 @@ class Execution implements Expiring {
 
   context(): ToolContext {
     const { context, timeoutMs } = this.given;
-    const { session, callId, key, attempt } = context;
+    const { session, callId, key, attempt, fileKey } = context;
     const progress = (data: unknown): void => {
       if (!this.isOver) publishProgress(data, this.given.progress);
     };
     const plain = Number.isFinite(timeoutMs)
       ? { session, callId, key, attempt, progress, timeoutMs }
       : { session, callId, key, attempt, progress };
-    return withSignal(plain, this.abort);
+    return withSignal(withFileKey(plain, fileKey), this.abort);
   }
 
   threw(error: unknown): void {

@@ -9,10 +9,13 @@ import {
 import type { MakeJournal } from '../../src/testing/conformance/journal-under-test.ts';
 import { makeLmdbJournal, makeMemoryJournal } from './support/stores.ts';
 
+const ENCRYPTION = { key: Buffer.alloc(32, 7), previousKeys: [], isRotating: false };
 const makers: readonly (readonly [string, MakeJournal])[] = [
-  ['memory', makeMemoryJournal],
+  ['memory', () => makeMemoryJournal()],
   ['LMDB, flush', makeLmdbJournal('flush')],
   ['LMDB, os', makeLmdbJournal('os')],
+  ['memory, encrypted', () => makeMemoryJournal(ENCRYPTION)],
+  ['LMDB, encrypted', makeLmdbJournal('flush', ENCRYPTION)],
 ];
 
 describe.each(makers)('conformance of the journal: %s', (_name, makeJournal) => {

@@ -4,6 +4,7 @@
  */
 import { answerBugs } from './answer-bugs.ts';
 import { draftBugs } from './draft-bugs.ts';
+import { encryptionBugs } from './encryption-bugs.ts';
 import { enricherBugs } from './enricher-bugs.ts';
 import { erasureBugs } from './erasure-bugs.ts';
 import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
@@ -22,6 +23,7 @@ import { webhookBugs } from './webhook-bugs.ts';
 /** All planted bugs, in the order of the report. */
 export const plantedBugs: readonly PlantedBug[] = [
   ...storeBugs,
+  ...encryptionBugs,
   ...erasureBugs,
   ...draftBugs,
   ...layoutBugs,

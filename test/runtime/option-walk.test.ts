@@ -404,6 +404,14 @@ const openRows: Readonly<Record<string, Row>> = {
     'runtime/handles/definitions.test.ts',
     'a specialist is an agent with its own prompt, tools and turn limit',
   ),
+  'encryption.key': shown(
+    'runtime/store/encryption.test.ts',
+    'G44: no file of an encrypted store has what was said, and everything reads as before',
+  ),
+  'encryption.previousKeys': shown(
+    'runtime/store/encryption.test.ts',
+    'G44: a new key takes the place of the earlier one, which then opens nothing',
+  ),
   'retention.archivedHistoryMs': shown(
     'runtime/store/retention.test.ts',
     'archived history that is older than the time is removed from the log, and the session continues as before',

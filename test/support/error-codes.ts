@@ -18,6 +18,7 @@ export const ERROR_CODES: Readonly<Record<ErrorCode, true>> = {
   limit: true,
   store_locked: true,
   store_corrupt: true,
+  store_key: true,
   store_full: true,
   store_lost: true,
   store_not_writable: true,

@@ -223,3 +223,6 @@ export const RECORDING_BYTES_MAX: number = 1024 * 1024;
 export const RECORDINGS_BYTES_MAX: number = 64 * 1024 * 1024;
 /** Milliseconds after which a recording that no client reads is dropped: longer than a page takes to come back. */
 export const RECORDING_UNREAD_MS: number = 10 * 60_000;
+
+/** Bytes of a file of keys: seventeen keys take less than 2 KiB. */
+export const KEY_FILE_BYTES_MAX = 4_096;

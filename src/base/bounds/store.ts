@@ -94,6 +94,21 @@ export const SHARED_MEDIA_BYTES_MAX: number = 32 * 1024 * 1024;
 export const BLOB_PACKED_BYTES_MIN = 512;
 /** UTF-8 bytes of the largest blob that is compressed or unpacked: half of the longest string. */
 export const BLOB_PACKED_BYTES_MAX: number = 256 * 1024 * 1024;
+/**
+ * Characters of a value from which it is compressed before it is encrypted. For less, compressing costs more than the
+ * bytes it saves.
+ */
+export const SEALED_PACKED_BYTES_MIN = 4_096;
+/** Bytes of the largest value that is compressed before it is encrypted: 2 ms of the session thread. */
+export const SEALED_PACKED_BYTES_MAX: number = 256 * 1024;
+/** Bytes that unwrapped data keys of sessions may take in memory, each counted as 1 KiB: 4,096 sessions. */
+export const DATA_KEYS_BYTES_MAX: number = 4 * 1024 * 1024;
+/** Keys of earlier openings that a data key holds. A log is mostly read over the values of a few openings. */
+export const OPENINGS_HELD_MAX = 16;
+/** Earlier master keys that `open` takes: several years of rotation, if stores that were not opened meanwhile exist. */
+export const PREVIOUS_KEYS_MAX = 16;
+/** Data keys that one write wraps again when the master key is replaced: 20 ms of the session thread. */
+export const REWRAPPED_KEYS_MAX = 1_000;
 
 // ---- the store and its files --------------------------------------------------------------------------------------
 
@@ -221,6 +236,8 @@ export const SEARCH_NEAR_TERMS = 10;
 export const SEARCH_PAGE_ROWS = 128;
 /** Stored bytes of the log handed to an index in one step. A larger row crosses in parts. */
 export const SEARCH_PAGE_BYTES: number = 128 * 1024;
+/** Bytes of a page of an encrypted segment: what one read of a term decrypts, in about 3 microseconds. */
+export const SEGMENT_PAGE_BYTES = 4_096;
 /** Rows found in one step when one session is read alone. */
 export const SEARCH_CHAIN_ROWS = 128;
 /** Names of sessions looked up in one step. */

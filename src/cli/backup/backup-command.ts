@@ -77,7 +77,7 @@ async function backup(place: Place, dir: string, surroundings: Surroundings): Pr
     return place.server.ask('backups', reportSchema, { body: { directory: named }, signal });
   }
   const agents = await readPlace(place, agentNames);
-  return changeStore(place.directory, agents, surroundings, (runtime) => runtime.backup(path));
+  return changeStore(place, agents, surroundings, (runtime) => runtime.backup(path));
 }
 
 function reportText(report: BackupReport, shown: string): string {

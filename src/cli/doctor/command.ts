@@ -5,9 +5,11 @@
 import { stat } from 'node:fs/promises';
 import { relative, resolve } from 'node:path';
 import { DOCTOR_FINDINGS_MAX } from '../../base/bounds.ts';
+import { StoreKeyError } from '../../base/errors.ts';
 import { type Finding, openSalvage, type SalvageStore } from '../../journal/check/salvage-store.ts';
 import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
 import { DATA_OPTION, dataDirectory, JSON_OPTION, shownPath } from '../places/data-directory.ts';
+import { KEY_FILE_OPTION, keysOf } from '../places/key-file.ts';
 import { paintFor, type Surroundings } from '../surroundings.ts';
 import { counted, oneLine, printable, printableJson } from '../text-layout.ts';
 import { salvageStore } from './salvage.ts';
@@ -30,6 +32,7 @@ export const doctorCommand: Command = {
   ],
   options: {
     data: DATA_OPTION,
+    'key-file': KEY_FILE_OPTION,
     to: { kind: 'text', value: 'DIR', help: 'salvage: directory to make and write to' },
     json: JSON_OPTION,
   },
@@ -48,8 +51,14 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     throw new UsageError(to === undefined ? 'salvage needs --to DIR, a directory to make' : '--to is for salvage');
   }
   await requireDirectory(directory);
-  const store = await openSalvage(directory);
+  const keys = await keysOf(given, surroundings);
+  const store = await openSalvage(directory, keys);
   try {
+    if (store.isEncrypted && keys === undefined) {
+      throw new StoreKeyError(`the store ${directory} is encrypted: --key-file FILE names the file with its key`, {
+        data: { path: directory },
+      });
+    }
     if (store.shards.length === 0 && store.findings.length === 0) {
       throw new UsageError(`${shownPath(directory, surroundings)} holds no store`);
     }

@@ -88,9 +88,12 @@ function sourceOf(shard: SalvageShard): LogSource {
       for (const entry of shard.entries(key)) if (entry.position > first) yield entry;
     },
     entry: (key, position) => [...shard.entries(key)].find((entry) => entry.position === position),
-    head: (key) => shard.contents.index.heads.get(key),
+    head: (key) => {
+      const stored = shard.contents.index.heads.get(key);
+      return stored && { ...stored, data: shard.head(key) ?? stored.data };
+    },
     blob: (address) => shard.blob(address),
-    starts: { of: (key) => shard.contents.index.starts.get(key) },
+    starts: { of: (key) => shard.startOf(key) },
   };
 }
 
@@ -102,7 +105,7 @@ function headOf(
   const stored = shard.contents.index.heads.get(key);
   if (stored === undefined) return { head: undefined, hasSnapshot: false };
   try {
-    const { snapshot } = decodeHead(stored.data);
+    const { snapshot } = decodeHead(shard.head(key) ?? stored.data);
     if (snapshot === undefined) return { head: undefined, hasSnapshot: false };
     const text = shard.blob(snapshot.address);
     if (text === undefined) return { head: { reason: 'its snapshot is lost' }, hasSnapshot: false };

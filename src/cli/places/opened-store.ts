@@ -3,9 +3,11 @@
  * to no session of the store. So no turn starts, no interrupted work continues and no model is called.
  */
 import { STOP_DEADLINE_MS } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { agent, type ModelProvider, open, type Runtime } from '../../index.ts';
 import { commandLogger } from '../command-logger.ts';
 import type { Surroundings } from '../surroundings.ts';
+import type { Place } from './place.ts';
 
 /** One tool thread and no other thread, because there is little work. */
 const THREADS = { sessions: 0, models: 0, tools: 1 } as const;
@@ -25,7 +27,7 @@ export const NO_MODEL: ModelProvider = {
  * store's sessions. Rejects as `open` does.
  */
 export async function changeStore<T>(
-  directory: string,
+  { directory, keys }: Extract<Place, { readonly kind: 'directory' }>,
   agents: ReadonlySet<string>,
   surroundings: Surroundings,
   change: (runtime: Runtime) => Promise<T>,
@@ -36,6 +38,7 @@ export async function changeStore<T>(
     agents: [agent({ name })],
     provider: NO_MODEL,
     threads: THREADS,
+    ...defined({ encryption: keys }),
     logger: commandLogger(surroundings),
   });
   try {

@@ -9,9 +9,11 @@ import { PLACE_WAIT_MS } from '../../base/bounds.ts';
 import { StoreLockedError } from '../../base/errors.ts';
 import { type StoreOwner, storeOwner } from '../../journal/store/lock.ts';
 import { readManifest } from '../../journal/store/manifest.ts';
+import type { GivenKeys } from '../../journal/store/store-key.ts';
 import { type Arguments, type OptionSpec, UsageError } from '../command.ts';
 import type { Surroundings } from '../surroundings.ts';
 import { DATA_OPTION, dataDirectory, JSON_OPTION, requireStore, shownPath } from './data-directory.ts';
+import { KEY_FILE_OPTION, keysOf } from './key-file.ts';
 import { type Server, serverAt } from './server.ts';
 
 /** The environment variables that name a server and its token. */
@@ -21,8 +23,9 @@ const TOKEN_VARIABLE = 'TROUPE_TOKEN';
 const POLL_MS = 20;
 
 /** The options that name the place of the sessions. */
-export const PLACE_OPTIONS: Readonly<Record<'data' | 'url' | 'token' | 'json', OptionSpec>> = {
+export const PLACE_OPTIONS: Readonly<Record<'data' | 'key-file' | 'url' | 'token' | 'json', OptionSpec>> = {
   data: DATA_OPTION,
+  'key-file': KEY_FILE_OPTION,
   url: {
     kind: 'text',
     value: 'URL',
@@ -34,11 +37,16 @@ export const PLACE_OPTIONS: Readonly<Record<'data' | 'url' | 'token' | 'json', O
 
 /**
  * A running server, or a data directory that no process has open. `shown`: its name for people. `isNamed`: the server was
- * named by its address, so it may be on another machine.
+ * named by its address, so it may be on another machine. `keys`: the keys of an encrypted store, if any were given.
  */
 export type Place =
   | { readonly kind: 'server'; readonly server: Server; readonly shown: string; readonly isNamed: boolean }
-  | { readonly kind: 'directory'; readonly directory: string; readonly shown: string };
+  | {
+      readonly kind: 'directory';
+      readonly directory: string;
+      readonly shown: string;
+      readonly keys: GivenKeys | undefined;
+    };
 
 /**
  * The place of the sessions. `mayCreate`: a directory without a store is a place too. Rejects with `UsageError` for
@@ -63,7 +71,10 @@ export async function findPlace(
   const directory = dataDirectory(given, surroundings);
   if (!mayCreate) await requireStore(directory);
   const owner = (await readManifest(directory)) === undefined ? undefined : await settledOwner(directory);
-  if (owner === undefined) return { kind: 'directory', directory, shown: shownPath(directory, surroundings) };
+  if (owner === undefined) {
+    const keys = await keysOf(given, surroundings);
+    return { kind: 'directory', directory, shown: shownPath(directory, surroundings), keys };
+  }
   return served(serverOf(owner, token, shownPath(directory, surroundings)), false);
 }
 

@@ -11,7 +11,7 @@ import { readStore, type StoredSession, type StoredSessions } from './stored-ses
 /** Reads a place. The reader is valid until `read` settles; a directory is locked until then. */
 export function readPlace<T>(place: Place, read: (sessions: SessionReader) => Promise<T>): Promise<T> {
   if (place.kind === 'server') return read(servedReader(place.server));
-  return readStore(place.directory, (stored) => read(storedReader(stored, place.shown)));
+  return readStore(place.directory, (stored) => read(storedReader(stored, place.shown)), place.keys);
 }
 
 function storedReader(stored: StoredSessions, shown: string): SessionReader {

@@ -28,7 +28,7 @@ export async function changeSession<T>(
     await reader.session(id);
     return agentNames(reader);
   });
-  return changeStore(place.directory, agents, surroundings, stored);
+  return changeStore(place, agents, surroundings, stored);
 }
 
 /** The names of the agents that sessions of a store have. */

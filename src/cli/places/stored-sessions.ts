@@ -14,6 +14,7 @@ import { openJournal } from '../../journal/open-journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
 import { readSettledManifest, shardDirectory } from '../../journal/store/manifest.ts';
+import { fittingKeys, type GivenKeys } from '../../journal/store/store-key.ts';
 import { byLetter } from '../../runtime/protocol/letters.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import { olderFirst } from '../../runtime/protocol/waiting-order.ts';
@@ -70,14 +71,29 @@ export interface StoredSessions {
   events(id: string, options: { readonly after: number; readonly limit: number }): readonly SessionEvent[];
 }
 
-/** Reads a directory that has a store. The reader is valid until `read` settles. */
-export async function readStore<T>(directory: string, read: (sessions: StoredSessions) => T | Promise<T>): Promise<T> {
+/**
+ * Reads a directory that has a store. The reader is valid until `read` settles. `keys`: those of an encrypted store.
+ * Rejects with `StoreKeyError` for keys that do not fit.
+ */
+export async function readStore<T>(
+  directory: string,
+  read: (sessions: StoredSessions) => T | Promise<T>,
+  keys?: GivenKeys,
+): Promise<T> {
   const lock = await acquireStoreLock(directory);
   const journals: Journal[] = [];
   try {
     const manifest = await readSettledManifest(directory);
+    const fitting = manifest && fittingKeys(directory, manifest.encryption, keys);
+    // A command that reads does not replace the key of the store.
+    const encryption = fitting && { ...fitting, isRotating: false };
     for (let shard = 0; shard < (manifest?.shards ?? 0); shard += 1) {
-      journals.push(await openJournal({ directory: shardDirectory(directory, shard), durability: 'flush' }));
+      const options = {
+        directory: shardDirectory(directory, shard),
+        durability: 'flush',
+        ...defined({ encryption }),
+      } as const;
+      journals.push(await openJournal(options));
     }
     return await read(storedSessions(journals));
   } finally {

@@ -114,14 +114,15 @@ async function importServed(place: ServedPlace, wanted: Wanted): Promise<Importe
 
 /** Opens the directory, which is created if it is missing, and puts the messages into the session. */
 async function importStored(place: StoredPlace, wanted: Wanted, logger: Logger): Promise<Imported> {
-  const { directory } = place;
+  const { directory, keys } = place;
   const { id, drafts } = wanted;
   await prepareDataDirectory(directory);
   const isStore = (await readManifest(directory)) !== undefined;
   const name = isStore ? await readPlace(place, (reader) => agentFor(reader, wanted)) : wanted.agent;
   const definition = agent({ name: name ?? DEFAULT_AGENT });
   const threads = { sessions: 0, models: 0, tools: 1 };
-  const runtime = await open(directory, { agents: [definition], provider: NO_MODEL, threads, logger });
+  const encryption = defined({ encryption: keys });
+  const runtime = await open(directory, { agents: [definition], provider: NO_MODEL, threads, logger, ...encryption });
   try {
     const { history } = runtime.session(id, definition.name);
     await history.seed(drafts);

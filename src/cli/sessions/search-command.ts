@@ -71,7 +71,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const { found, isComplete }: Result =
     place.kind === 'server'
       ? await place.server.ask(`search?${queryOf(wanted)}`, resultSchema)
-      : await changeStore(place.directory, await readPlace(place, agentNames), surroundings, (runtime) =>
+      : await changeStore(place, await readPlace(place, agentNames), surroundings, (runtime) =>
           runtime.search(wanted.query, defined({ limit: wanted.limit, session: wanted.session })),
         );
   if (!isComplete) stderr.write('The index is still being built: a later search may find more.\n');

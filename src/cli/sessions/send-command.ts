@@ -6,11 +6,12 @@ import { ConfigError, InvalidNameError, ModelAuthenticationError } from '../../b
 import { checkSessionId } from '../../base/ids.ts';
 import { anthropic, type OpenOptions, open } from '../../index.ts';
 import { readManifest } from '../../journal/store/manifest.ts';
+import type { GivenKeys } from '../../journal/store/store-key.ts';
 import { agentsModule } from '../agents-module.ts';
 import { type Arguments, type Command, EXIT, UsageError } from '../command.ts';
 import { commandLogger } from '../command-logger.ts';
 import { prepareDataDirectory } from '../places/data-directory.ts';
-import { findPlace, PLACE_OPTIONS } from '../places/place.ts';
+import { findPlace, PLACE_OPTIONS, type Place } from '../places/place.ts';
 import { pathOf } from '../places/served-reader.ts';
 import type { Server } from '../places/server.ts';
 import { readStore, type StoredSessions } from '../places/stored-sessions.ts';
@@ -85,7 +86,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     const { receipt, duplicate, answer } =
       place.kind === 'server'
         ? await sendToServer(place.server, sending, stop.signal)
-        : await sendInDirectory(place.directory, module, sending, surroundings, stop.signal);
+        : await sendInDirectory(place, module, sending, surroundings, stop.signal);
     stdout.write(
       given.flag('json')
         ? `${printableJson({ session: sending.id, receipt, duplicate, answer })}\n`
@@ -113,7 +114,7 @@ async function sendToServer(server: Server, { id, text, key }: Sending, signal: 
 }
 
 async function sendInDirectory(
-  data: string,
+  { directory: data, keys }: Extract<Place, { readonly kind: 'directory' }>,
   module: string | undefined,
   { id, text, key }: Sending,
   surroundings: Surroundings,
@@ -122,14 +123,15 @@ async function sendInDirectory(
   await prepareDataDirectory(data);
   const { agent, options } =
     module === undefined
-      ? await howToAnswer(data, id)
+      ? await howToAnswer(data, id, keys)
       : { agent: undefined, options: await agentsModule(module, surroundings.directory) };
   if (module === undefined && isPaid(options) && !hasCredentials(surroundings.environment)) {
     throw new ModelAuthenticationError(
       `session ${JSON.stringify(id)} is answered by Claude, which needs a key: set ANTHROPIC_API_KEY`,
     );
   }
-  const runtime = await open(data, { ...options, logger: options.logger ?? commandLogger(surroundings) });
+  const logger = options.logger ?? commandLogger(surroundings);
+  const runtime = await open(data, { ...options, ...defined({ encryption: keys }), logger });
   const onStop = (): void => void runtime.close({ deadlineMs: STOP_DEADLINE_MS });
   signal.addEventListener('abort', onStop, { once: true });
   try {
@@ -162,9 +164,9 @@ function isPaid({ provider }: OpenOptions): boolean {
 /**
  * The agent and the options with which a session is answered. They are read from the log before the store is opened.
  */
-async function howToAnswer(data: string, id: string): Promise<Answering> {
+async function howToAnswer(data: string, id: string, keys: GivenKeys | undefined): Promise<Answering> {
   const isStore = (await readManifest(data)) !== undefined;
-  return isStore ? readStore(data, (sessions) => answering(sessions, id)) : byClaude();
+  return isStore ? readStore(data, (sessions) => answering(sessions, id), keys) : byClaude();
 }
 
 function answering(sessions: StoredSessions, id: string): Answering {

@@ -1,10 +1,12 @@
 /** A decision about a call that waits for a person: sent to a running server, or made in a data directory. */
+
 import { STOP_DEADLINE_MS } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { open, type Runtime } from '../../index.ts';
 import { agentsModule } from '../agents-module.ts';
 import { type Arguments, EXIT, type OptionSpec, type PositionalSpec, UsageError } from '../command.ts';
 import { commandLogger } from '../command-logger.ts';
-import { findPlace, PLACE_OPTIONS } from '../places/place.ts';
+import { findPlace, PLACE_OPTIONS, type Place } from '../places/place.ts';
 import { readPlace } from '../places/read-place.ts';
 import type { Server } from '../places/server.ts';
 import type { StopSignal, Surroundings } from '../surroundings.ts';
@@ -47,20 +49,21 @@ export async function decide(
   const place = await findPlace(given, surroundings);
   if (place.kind === 'server') return ways.served(place.server);
   await readPlace(place, (sessions) => sessions.session(session));
-  if (module !== undefined) return decideStored(place.directory, module, surroundings, ways.stored);
+  if (module !== undefined) return decideStored(place, module, surroundings, ways.stored);
   throw new UsageError(
     `no process has ${place.shown} open, so the session would continue in this one: --agents MODULE is needed; or --url`,
   );
 }
 
 async function decideStored(
-  data: string,
+  { directory, keys }: Extract<Place, { readonly kind: 'directory' }>,
   module: string,
   surroundings: Surroundings,
   decideIn: Ways['stored'],
 ): Promise<boolean | number> {
   const options = await agentsModule(module, surroundings.directory);
-  const runtime = await open(data, { ...options, logger: options.logger ?? commandLogger(surroundings) });
+  const logger = options.logger ?? commandLogger(surroundings);
+  const runtime = await open(directory, { ...options, ...defined({ encryption: keys }), logger });
   let stopped: StopSignal | undefined;
   const stop = new AbortController();
   const forget = surroundings.onStop((signal) => {

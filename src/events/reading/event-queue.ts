@@ -47,10 +47,7 @@ export interface EventQueueOptions {
   readonly until?: (event: SessionEvent) => boolean;
   /** The event as this reader sees it, or undefined to leave it out. A throw fails the iteration. */
   readonly view?: (event: SessionEvent) => SessionEvent | undefined;
-  /**
-   * Returns false for a session whose live events this reader ignores. Ignored events take no room in the buffer, so
-   * they push no other event out. Default: no event is ignored.
-   */
+  /** Returns false for a session whose live events are ignored: they push no other event out. Default: none is. */
   readonly isMeant?: (session: string) => boolean;
   /** False if text and thinking deltas are not wanted. */
   readonly deltas?: boolean;

@@ -29,6 +29,7 @@ const SEARCHED: readonly TableName[] = [
   'heads',
   'lastRows',
   'runnable',
+  'dataKeys',
   'blobs',
   'media',
   'origins',

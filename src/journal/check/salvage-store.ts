@@ -13,15 +13,19 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SHARDS_MAX } from '../../base/bounds.ts';
 import { asError, StoreCorruptError, StoreLockedError, TroupeError } from '../../base/errors.ts';
+import type { StoreEncryption } from '../encryption/master-keys.ts';
+import type { Vault } from '../encryption/vault.ts';
 import { PageFile } from '../lmdb/pages.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
-import type { SessionKey, StoredEntry } from '../position.ts';
+import type { LogStart, SessionKey, StoredEntry } from '../position.ts';
 import { withMedia } from '../rows/media-text.ts';
 import { decodeRow, positionOf, type RowEntry, rowOf, rowSessions, sliceRow } from '../rows/row-codec.ts';
 import { unpackRow, unpackTable } from '../rows/row-packing.ts';
 import { refuseIfOwned } from '../store/lock.ts';
 import { readSettledManifest, type StoreManifest, shardDirectory } from '../store/manifest.ts';
+import { fittingKeys, type GivenKeys } from '../store/store-key.ts';
 import { gatherIndex, type SalvageIndex } from './salvage-index.ts';
+import { blobText, headData, mediumBytes, salvageVault, sealedDamage } from './salvage-keys.ts';
 
 /** A fault in the store, with its location if that is known. */
 export interface Finding {
@@ -47,11 +51,14 @@ export class SalvageShard {
   turns = 0;
   readonly #file: PageFile;
   readonly #links = new Map<SessionKey, Link[]>();
+  readonly #vault: Vault | undefined;
 
-  constructor(path: string) {
+  /** `keys`: missing if the store is not encrypted, or is checked without decrypting anything. */
+  constructor(path: string, keys?: StoreEncryption) {
     this.path = path;
     this.#file = new PageFile(path);
     this.contents = gatherIndex(this.#file);
+    this.#vault = salvageVault(this.contents.index, keys);
     for (const each of this.contents.damage) this.findings.push({ path, ...each });
     this.#readRows();
     for (const address of this.contents.index.wrongBlobs(this.#file)) {
@@ -85,7 +92,8 @@ export class SalvageShard {
       if (row <= first) continue;
       if (previousRow !== before && (before > first || previousRow > first))
         throw this.#corrupt(row, `row ${previousRow}, which comes before row ${row}, is lost`);
-      for (const { turn, data } of sliceRow(unpackRow(this.#row(row), row), row, key)?.entries ?? []) {
+      for (const { turn, data } of sliceRow(unpackRow(this.#row(row), row), row, key, this.#vault?.reveal)?.entries ??
+        []) {
         yield { key, position: positionOf(row, turn), data: this.#filled(data) };
       }
       before = row;
@@ -100,8 +108,19 @@ export class SalvageShard {
    * medium of the text cannot be read.
    */
   blob(address: string): string | undefined {
-    const stored = this.contents.index.blob(this.#file, address);
+    const stored = blobText(this.contents.index, this.#file, address, this.#vault);
     return stored === undefined ? undefined : this.#filled(stored);
+  }
+
+  /** A head's text; undefined when the session has none. Throws `StoreCorruptError` when it cannot be decrypted. */
+  head(key: SessionKey): string | undefined {
+    return headData(this.contents.index, key, this.#vault);
+  }
+
+  /** The beginning of a session's log, for a reader of `blob`; undefined if nothing of it was removed. */
+  startOf(key: SessionKey): LogStart | undefined {
+    const start = this.contents.index.starts.get(key);
+    return start === undefined || this.#vault === undefined ? start : this.#vault.start(start);
   }
 
   close(): void {
@@ -109,10 +128,18 @@ export class SalvageShard {
   }
 
   #filled(stored: string): string {
-    return withMedia(stored, (address) => this.contents.index.medium(this.#file, address).toString('base64'));
+    const { index } = this.contents;
+    return withMedia(stored, (address) => mediumBytes(index, this.#file, address, this.#vault).toString('base64'));
   }
 
   #checkMedia(): void {
+    if (this.#vault !== undefined) {
+      for (const reason of sealedDamage(this.contents.index, this.#file, this.#vault)) {
+        this.findings.push({ path: this.path, reason });
+      }
+    }
+    // Encrypted media are under other addresses than their contents have.
+    if (this.contents.index.dataKeys.size > 0) return;
     for (const address of this.contents.index.media.keys()) {
       try {
         this.contents.index.medium(this.#file, address);
@@ -129,7 +156,7 @@ export class SalvageShard {
         const stored = this.#row(row);
         for (const [key, previousRow] of rowSessions(unpackTable(stored, row), row))
           this.#link(key, { row, previousRow });
-        this.#countTurns(decodeRow(unpackRow(stored, row), row));
+        this.#countTurns(decodeRow(unpackRow(stored, row), row, this.#vault?.reveal));
       } catch (error) {
         const reason = error instanceof TroupeError ? error.data['reason'] : undefined;
         this.findings.push({ path: this.path, reason: String(reason ?? asError(error).message), row });
@@ -163,19 +190,23 @@ export interface SalvageStore {
   readonly shards: readonly SalvageShard[];
   /** Faults outside the shards' own files. */
   readonly findings: readonly Finding[];
+  /** True if the store is encrypted. Without its keys only `findings` of shards are known. */
+  readonly isEncrypted: boolean;
   /** Rejects with `StoreLockedError` when a process has the store open, or wrote to it after `openSalvage`. */
   checkUnchanged(): Promise<void>;
   close(): void;
 }
 
 /**
- * Opens a store for inspection. Rejects with `StoreLockedError` while a process has it open, with `StoreVersionError`
- * for a newer format, and with the system's error. A damaged store is opened: see `findings`.
+ * Opens a store for inspection. Rejects with `StoreKeyError` for keys that do not fit, with `StoreLockedError` while a
+ * process has it open, with `StoreVersionError` for a newer format, and with the system's error. A damaged store is
+ * opened: see `findings`.
  */
-export async function openSalvage(directory: string): Promise<SalvageStore> {
+export async function openSalvage(directory: string, keys?: GivenKeys): Promise<SalvageStore> {
   await refuseIfOwned(directory);
   const findings: Finding[] = [];
   const manifest = await manifestOf(directory, findings);
+  const fitting = keysFor(directory, manifest, keys);
   const shards: SalvageShard[] = [];
   const times = new Map<string, number>();
   for (let shard = 0; shard < (manifest?.shards ?? SHARDS_MAX); shard += 1) {
@@ -183,11 +214,12 @@ export async function openSalvage(directory: string): Promise<SalvageStore> {
     const found = await stat(path).catch(() => undefined);
     if (found === undefined) continue;
     times.set(path, found.mtimeMs);
-    shards.push(new SalvageShard(path));
+    shards.push(new SalvageShard(path, fitting));
   }
   return {
     shards,
     findings,
+    isEncrypted: manifest?.encryption !== undefined || shards.some(({ contents }) => contents.index.dataKeys.size > 0),
     async checkUnchanged() {
       await refuseIfOwned(directory);
       for (const [path, time] of times) {
@@ -199,6 +231,16 @@ export async function openSalvage(directory: string): Promise<SalvageStore> {
       for (const shard of shards) shard.close();
     },
   };
+}
+
+/** A manifest that cannot be read does not say which key is right, so the given ones are tried. */
+function keysFor(
+  directory: string,
+  manifest: StoreManifest | undefined,
+  keys: GivenKeys | undefined,
+): StoreEncryption | undefined {
+  if (keys === undefined) return undefined;
+  return manifest === undefined ? { ...keys, isRotating: true } : fittingKeys(directory, manifest.encryption, keys);
 }
 
 async function manifestOf(directory: string, findings: Finding[]): Promise<StoreManifest | undefined> {

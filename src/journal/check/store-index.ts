@@ -3,6 +3,7 @@
  * contradict each other. For rows, blobs and media only the location in the file is kept.
  */
 
+import { isSealed } from '../encryption/data-key.ts';
 import { integerOf, type LeafNode, PageDamage, type PageFile, type PageTree } from '../lmdb/pages.ts';
 import { isTableName, STORE_FORMAT, TABLE_FLAGS, TABLE_SINCE } from '../lmdb/tables.ts';
 import type { Erasure, LogStart } from '../position.ts';
@@ -52,6 +53,8 @@ export class StoreIndex {
   /** Keys of the sessions that have a draft. */
   readonly drafts: Set<number> = new Set();
   readonly erasures: Map<number, Erasure> = new Map();
+  /** Wrapped data keys; none in a store that is not encrypted. */
+  readonly dataKeys: Map<number, string> = new Map();
   readonly starts: Map<number, LogStart> = new Map();
   readonly origins: Map<number, string> = new Map();
   /** Entries whose seal or form is wrong. */
@@ -81,6 +84,7 @@ export class StoreIndex {
     addMissing(this.rows, other.rows);
     addMissing(this.blobs, other.blobs);
     addMissing(this.media, other.media);
+    addMissing(this.dataKeys, other.dataKeys);
     addMissing(this.starts, other.starts);
     addMissing(this.origins, other.origins);
   }
@@ -93,9 +97,12 @@ export class StoreIndex {
     return text !== undefined && isBlobOf(address, text) ? text : undefined;
   }
 
-  /** Addresses of blobs whose contents do not match them. */
+  /** Addresses of blobs whose contents do not match them. Encrypted blobs are checked when they are decrypted. */
   *wrongBlobs(file: PageFile): Iterable<string> {
-    for (const address of this.blobs.keys()) if (this.blob(file, address) === undefined) yield address;
+    for (const [address, { offset, length }] of this.blobs) {
+      if (isSealed(file.bytes(offset, Math.min(length, 1)))) continue;
+      if (this.blob(file, address) === undefined) yield address;
+    }
   }
 
   /** A medium's bytes; throws `StoreCorruptError` when the address has none, or the bytes do not match the address. */
@@ -174,6 +181,9 @@ export class StoreIndex {
         return;
       case 'erasures':
         this.erasures.set(keyNumber(node), parseErasure(sealed(file, name, keyNumber(node), node)));
+        return;
+      case 'dataKeys':
+        this.dataKeys.set(keyNumber(node), sealed(file, name, keyNumber(node), node));
         return;
       case 'starts':
         this.starts.set(keyNumber(node), parseStart(sealed(file, name, keyNumber(node), node)));

@@ -99,7 +99,7 @@ export async function settleLayout(directory: string, manifest: StoreManifest): 
     return manifest;
   }
   await finishLayout(directory, manifest.shards);
-  return { format: MANIFEST_FORMAT, shards: manifest.shards };
+  return { ...manifest, format: MANIFEST_FORMAT };
 }
 
 /** Puts the new shards in place (Z3), and removes the search index (Z4). */

@@ -186,7 +186,11 @@ export class CommitRoom {
     }
     for (const [address, text] of batch.blobs) {
       if (text === undefined) tally('blobs').remove();
-      else tally('blobs').put(address.length + KEY_BYTES, text.length * UNIT_BYTES + SEALED_BYTES);
+      else tally('blobs').put(address.length + KEY_BYTES, storedBytesMax(text) + SEALED_BYTES);
+    }
+    for (const wrapped of batch.dataKeys.values()) {
+      if (wrapped === undefined) tally('dataKeys').remove();
+      else tally('dataKeys').put(KEY_BYTES, wrapped.length + SEALED_BYTES);
     }
     for (const [address, bytes] of batch.media) {
       if (bytes === undefined) tally('media').remove();
@@ -201,6 +205,11 @@ export class CommitRoom {
     if (rewritten.length > 0) tally('meta').put(KEY_BYTES, SEALED_BYTES);
     return changes;
   }
+}
+
+/** Bytes that a blob takes at most. */
+function storedBytesMax(blob: string | Buffer): number {
+  return typeof blob === 'string' ? blob.length * UNIT_BYTES : blob.length;
 }
 
 function shapeOf(stats: z.infer<typeof shapeSchema>): TableShape {

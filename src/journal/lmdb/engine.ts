@@ -50,6 +50,7 @@ import { copyCompact } from './compact-copy.ts';
 import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, NO_COMMIT, openEnvironment } from './environment.ts';
 import { corruptError, isMapFull, writeError } from './errors.ts';
 import { guardedWrite, madeRoom, readNumber, takeFence } from './fence.ts';
+import { putTexts } from './put-texts.ts';
 import { DATA_FILE } from './tables.ts';
 
 /** The option that puts a row after all others. */
@@ -201,6 +202,19 @@ class LmdbEngine implements Engine {
     return this.#reading(() => Array.from(this.#environment.blobs.getKeys(ownedBy(key)), String));
   }
 
+  dataKey(key: SessionKey): string | undefined {
+    return this.#reading(() => unsealed('dataKeys', key, this.#environment.dataKeys.get(key)));
+  }
+
+  dataKeys(after: SessionKey, limit: number): readonly (readonly [SessionKey, string])[] {
+    return this.#reading(() =>
+      Array.from(this.#environment.dataKeys.getRange({ start: after + 1, limit }), ({ key, value }) => {
+        const text = unsealed('dataKeys', Number(key), value) ?? '';
+        return [Number(key), text] as const;
+      }),
+    );
+  }
+
   draft(key: SessionKey): string | undefined {
     return this.#reading(() => unsealed('drafts', key, this.#environment.drafts.get(key)));
   }
@@ -233,7 +247,7 @@ class LmdbEngine implements Engine {
   /** The rewritten rows of a batch as they are stored. They are few, see `log-erasure.ts`. */
   async #rewritten({ rewrittenRows }: WriteBatch): Promise<readonly RewrittenRow[]> {
     const plain = [...rewrittenRows.values()].filter((bytes) => bytes !== undefined);
-    const packed = (await packRows(plain)).values();
+    const packed = (this.#options.encryption === undefined ? await packRows(plain) : plain).values();
     return Array.from(rewrittenRows, ([number, bytes]) => ({
       number,
       oldBytes: this.storedRow(number)?.length ?? 0,
@@ -245,7 +259,9 @@ class LmdbEngine implements Engine {
     const first = batch.rows[0]?.number;
     if (first !== undefined && first <= this.#state.lastRow)
       throw new TroupeError('internal', `L4: row ${first} is there`);
-    const rows = await packRows(encodeRows(batch.rows));
+    const encoded = encodeRows(batch.rows);
+    // Encrypted data cannot be compressed. Each entry was, before it was encrypted.
+    const rows = this.#options.encryption === undefined ? await packRows(encoded) : encoded;
     const rewritten = batch.rewrittenRows.size === 0 ? [] : await this.#rewritten(batch);
     await madeRoom(this.#options.directory, () => this.#room.forBatch(batch, rows, rewritten));
     const startedAt = performance.now();
@@ -365,8 +381,8 @@ class LmdbEngine implements Engine {
    * of single puts can be ignored.
    */
   #put(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): void {
-    const { log, names, keys, heads, lastRows, runnable, blobs, media, drafts, erasures, starts, origins, meta } =
-      this.#environment;
+    const environment = this.#environment;
+    const { log, names, keys, heads, lastRows, runnable, blobs, media, meta } = environment;
     for (const { number, bytes } of rewritten) {
       if (bytes === undefined) void log.remove(number);
       else void log.put(number, bytes);
@@ -398,28 +414,17 @@ class LmdbEngine implements Engine {
     }
     for (const [address, text] of batch.blobs) {
       if (text === undefined) void blobs.remove(address);
-      else void blobs.put(address, encodeBlob(text));
+      else void blobs.put(address, typeof text === 'string' ? encodeBlob(text) : text);
     }
     for (const [address, bytes] of batch.media) {
       if (bytes === undefined) void media.remove(address);
       else void media.put(address, bytes);
     }
-    for (const [key, text] of batch.drafts) {
-      if (text === undefined) void drafts.remove(key);
-      else void drafts.put(key, sealText('drafts', key, text));
-    }
-    for (const [key, erasure] of batch.erasures) {
-      if (erasure === undefined) void erasures.remove(key);
-      else void erasures.put(key, sealText('erasures', key, erasureText(erasure)));
-    }
-    for (const [key, start] of batch.starts) {
-      if (start === undefined) void starts.remove(key);
-      else void starts.put(key, sealText('starts', key, startText(start)));
-    }
-    for (const [key, origin] of batch.origins) {
-      if (origin === undefined) void origins.remove(key);
-      else void origins.put(key, sealText('origins', key, origin));
-    }
+    putTexts(environment, 'drafts', batch.drafts, (text) => text);
+    putTexts(environment, 'erasures', batch.erasures, erasureText);
+    putTexts(environment, 'dataKeys', batch.dataKeys, (wrapped) => wrapped);
+    putTexts(environment, 'starts', batch.starts, startText);
+    putTexts(environment, 'origins', batch.origins, (origin) => origin);
     if (rewritten.length > 0) {
       void meta.put('rewrites', sealText('meta', 'rewrites', String(this.#state.rewrites + 1)), 0);
     }

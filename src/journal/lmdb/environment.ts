@@ -26,6 +26,7 @@ import { defined } from '../../base/defined.ts';
 import { CancelledError, type StoreLostError } from '../../base/errors.ts';
 import { loadLibrary } from '../../base/load-library.ts';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../../base/private-files.ts';
+import type { StoreEncryption } from '../encryption/master-keys.ts';
 import type { Durability, ThreadGate } from '../journal.ts';
 import { sealText } from '../rows/sealed-text.ts';
 import { syncDirectory } from '../store/durable-file.ts';
@@ -55,6 +56,8 @@ export interface LmdbOptions {
   readonly gate?: ThreadGate;
   /** See `JournalOptions`. */
   readonly onLost?: (error: StoreLostError) => void;
+  /** See `JournalOptions`. */
+  readonly encryption?: StoreEncryption;
 }
 
 /**
@@ -86,6 +89,8 @@ export interface LmdbEnvironment {
   readonly drafts: Database<string, number>;
   /** Key of a session that was removed, whole or in part -> its newest row that is not erased yet, and its name. */
   readonly erasures: Database<string, number>;
+  /** Key of a session -> its wrapped data key. Empty in a store that is not encrypted. */
+  readonly dataKeys: Database<string, number>;
   /** Key of a session whose log was removed in part -> the end of that part, and the address of its base. */
   readonly starts: Database<string, number>;
   /** Key of a session that was moved from another layout -> its origin, see `Journal.originOf`. */
@@ -234,6 +239,7 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
     media: root.openDB<Buffer, string>('media', { encoding: 'binary' }),
     drafts: root.openDB<string, number>('drafts', NUMBERED_TEXT_TABLE),
     erasures: root.openDB<string, number>('erasures', NUMBERED_TEXT_TABLE),
+    dataKeys: root.openDB<string, number>('dataKeys', NUMBERED_TEXT_TABLE),
     starts: root.openDB<string, number>('starts', NUMBERED_TEXT_TABLE),
     origins: root.openDB<string, number>('origins', NUMBERED_TEXT_TABLE),
     meta: root.openDB<string, string>('meta', { ...TEXT_TABLE, useVersions: true }),

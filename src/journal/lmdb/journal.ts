@@ -1,4 +1,6 @@
 /** The journal on disk: one LMDB environment in one directory, for one shard. */
+import { defined } from '../../base/defined.ts';
+import { rewrapKeys } from '../encryption/stored-keys.ts';
 import { EngineJournal } from '../engine-journal.ts';
 import type { Journal } from '../journal.ts';
 import { openLmdbEngine } from './engine.ts';
@@ -17,8 +19,10 @@ export type LmdbJournalOptions = LmdbOptions;
 export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Journal> {
   const engine = await openLmdbEngine(options);
   try {
+    const { encryption } = options;
     // `setImmediate` runs after all callbacks of the tick, so its callers share one write.
-    return new EngineJournal(engine, { schedule: (run) => void setImmediate(run) });
+    if (encryption?.isRotating === true) await rewrapKeys(engine, encryption);
+    return new EngineJournal(engine, { schedule: (run) => void setImmediate(run), ...defined({ encryption }) });
   } catch (error) {
     await engine.close();
     throw error;

@@ -9,6 +9,7 @@
  * - the table `starts`: the older part of a session's log may be removed;
  * - the table `drafts`;
  * - the table `origins`: sessions may have been moved from another layout, and keep the names of their results;
+ * - the table `dataKeys`: a store may be encrypted, and this table has its wrapped data keys;
  * - `lost` records in logs;
  * - decisions that name their author. They publish one more event.
  */
@@ -17,6 +18,7 @@ export const STORE_FORMAT = 5;
 export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.freeze({
   media: 3,
   erasures: 4,
+  dataKeys: 5,
   drafts: 5,
   starts: 5,
   origins: 5,
@@ -39,6 +41,7 @@ export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
   media: 0,
   drafts: 0x08,
   erasures: 0x08,
+  dataKeys: 0x08,
   starts: 0x08,
   origins: 0x08,
   meta: 0x100,
@@ -56,6 +59,7 @@ export type TableName =
   | 'media'
   | 'drafts'
   | 'erasures'
+  | 'dataKeys'
   | 'starts'
   | 'origins'
   | 'meta';

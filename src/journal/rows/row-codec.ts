@@ -57,15 +57,19 @@ export interface HeldEntry extends Omit<RowEntry, 'data'> {
   readonly data: string | Buffer;
 }
 
+/** Decrypts the data of an entry of a row. Missing where a function takes it: the data is the text. */
+export type Reveal = (data: Buffer, row: number, key: SessionKey, turn: number) => string;
+
 /** The data of an entry as a row holds it until it is written. `bytes`: its length in UTF-8. */
 export function heldData(data: string, bytes: number): string | Buffer {
   return bytes < ROW_TURN_HELD_BYTES_MIN ? data : Buffer.from(data, bytes === data.length ? 'latin1' : 'utf8');
 }
 
-/** The entry with its text. */
-export function entryOf(held: HeldEntry): RowEntry {
-  const { data } = held;
-  return typeof data === 'string' ? (held as RowEntry) : { ...held, data: data.toString('utf8') };
+/** The entry of row `row` with its text. Throws what `reveal` throws. */
+export function entryOf(held: HeldEntry, row: number, reveal: Reveal | undefined): RowEntry {
+  const { data, key, turn } = held;
+  if (typeof data === 'string') return held as RowEntry;
+  return { ...held, data: reveal === undefined ? data.toString('utf8') : reveal(data, row, key, turn) };
 }
 
 /** A row in memory. It grows until it is sealed; its entries are in transition order. */
@@ -129,11 +133,27 @@ function encodeRow(row: Row, bytes: Buffer): void {
   view.setUint32(16, headerChecksum(bytes, at), true);
 }
 
+/**
+ * The plain row with its entries decrypted. Entries of removed sessions, which `reveal` makes empty, are left out.
+ * Throws `StoreCorruptError`.
+ */
+export function revealedRow(bytes: Buffer, row: number, reveal: Reveal): Buffer {
+  const entries = decodeRow(bytes, row, reveal).flatMap((entry): HeldEntry | readonly HeldEntry[] =>
+    entry.data === '' ? [] : { ...entry, dataBytes: Buffer.byteLength(entry.data) },
+  );
+  const dataBytes = entries.reduce((sum, entry) => sum + entry.dataBytes, 0);
+  const [revealed] = encodeRows([
+    { number: row, turns: rowTurns(bytes, row), bytes: dataBytes, entries: [...entries] },
+  ]);
+  return revealed ?? bytes;
+}
+
 /** All entries of a stored row. Throws `StoreCorruptError` when the bytes are not what was written. */
-export function decodeRow(bytes: Buffer, row: number): readonly RowEntry[] {
+export function decodeRow(bytes: Buffer, row: number, reveal?: Reveal): readonly RowEntry[] {
   const entries: RowEntry[] = [];
   walk(bytes, row, (key, turn, previousRow, dataAt, dataBytes, checksum) => {
-    const data = decodeData(bytes, row, dataAt, dataBytes, checksum);
+    const checked = checkedData(bytes, row, dataAt, dataBytes, checksum);
+    const data = reveal === undefined ? checked.toString('utf8') : reveal(checked, row, key, turn);
     entries.push({ key, turn, previousRow, data, dataBytes });
   });
   return entries;
@@ -142,13 +162,14 @@ export function decodeRow(bytes: Buffer, row: number): readonly RowEntry[] {
 /**
  * The entries of one session in a stored row; `undefined` when the row has no entry of it. Throws `StoreCorruptError`.
  */
-export function sliceRow(bytes: Buffer, row: number, key: SessionKey): RowSlice | undefined {
+export function sliceRow(bytes: Buffer, row: number, key: SessionKey, reveal?: Reveal): RowSlice | undefined {
   const entries: { readonly turn: number; readonly data: string }[] = [];
   let previous = 0;
   walk(bytes, row, (entryKey, turn, previousRow, dataAt, dataBytes, checksum) => {
     if (entryKey !== key) return;
     previous = previousRow;
-    entries.push({ turn, data: decodeData(bytes, row, dataAt, dataBytes, checksum) });
+    const checked = checkedData(bytes, row, dataAt, dataBytes, checksum);
+    entries.push({ turn, data: reveal === undefined ? checked.toString('utf8') : reveal(checked, row, key, turn) });
   });
   return entries.length === 0 ? undefined : { previousRow: previous, entries };
 }
@@ -304,11 +325,11 @@ function headerChecksum(bytes: Buffer, tableEnd: number): number {
   return crc32(bytes.subarray(HEADER_BYTES, tableEnd), head);
 }
 
-function decodeData(bytes: Buffer, row: number, at: number, length: number, checksum: number): string {
+function checkedData(bytes: Buffer, row: number, at: number, length: number, checksum: number): Buffer {
   if (at + length > bytes.length) throw corruptRow(row, 'the row is cut short');
   const data = bytes.subarray(at, at + length);
   if (crc32(data) !== checksum) throw corruptRow(row, 'checksum of an entry');
-  return data.toString('utf8');
+  return data;
 }
 
 /** The error for a row that is not what was written. */

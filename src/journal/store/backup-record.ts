@@ -11,9 +11,12 @@ import { BACKUP_RECORD_BYTES_MAX, SHARDS_MAX } from '../../base/bounds.ts';
 import { StoreCorruptError, StoreVersionError, systemCodeOf } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import { putFile } from './durable-file.ts';
+import type { EncryptionRecord } from './store-key.ts';
 
 /** Version of the layout of a backup; a higher one is not read. */
-const BACKUP_FORMAT = 1;
+const BACKUP_FORMAT = 2;
+/** The version of a backup of a store that is not encrypted: earlier versions of the library read it. */
+const PLAIN_FORMAT = 1;
 const RECORD_FILE = 'backup.json';
 
 /** The directories of a backup. */
@@ -39,21 +42,24 @@ export interface BackupRecord {
   readonly shards: readonly BackedUpShard[];
   /** The folder of the cursors of webhooks; missing: there are none. */
   readonly cursors?: string | undefined;
+  /** The encryption of the store, from its manifest; missing: it is not encrypted. */
+  readonly encryption?: EncryptionRecord | undefined;
 }
 
 const recordSchema: z.ZodType<BackupRecord> = z.strictObject({
-  format: z.literal(BACKUP_FORMAT),
+  format: z.union([z.literal(PLAIN_FORMAT), z.literal(BACKUP_FORMAT)]),
   startedAt: z.number(),
   shards: z
     .array(z.strictObject({ file: fileName, mark: z.string(), bytes: z.number().int().positive() }))
     .min(1)
     .max(SHARDS_MAX),
   cursors: fileName.optional(),
+  encryption: z.strictObject({ keyId: z.string() }).optional(),
 });
 
-/** A record of the present format. */
+/** A record, of the oldest format that can hold its contents. */
 export function backupRecord(contents: Omit<BackupRecord, 'format'>): BackupRecord {
-  return { format: BACKUP_FORMAT, ...contents };
+  return { format: contents.encryption === undefined ? PLAIN_FORMAT : BACKUP_FORMAT, ...contents };
 }
 
 /**

@@ -34,6 +34,7 @@ import {
 } from './backup-record.ts';
 import { syncDirectory } from './durable-file.ts';
 import { acquireStoreLock } from './lock.ts';
+import { readManifest } from './manifest.ts';
 
 /** The source of a backup. */
 export interface BackupSource {
@@ -109,6 +110,7 @@ class BackupRun {
     const former = await readBackupRecord(this.#directory);
     await this.#removeOthers(former);
     const startedAt = this.#source.now();
+    const manifest = await readManifest(this.#source.store);
     const cursors = await this.#copyCursors();
     await this.#copyResults();
     const shards = await this.#copyShards(former);
@@ -117,6 +119,7 @@ class BackupRun {
       startedAt,
       shards: shards.map(({ file, mark, bytes }) => ({ file, mark, bytes })),
       cursors,
+      encryption: manifest?.encryption,
     });
     await writeBackupRecord(this.#directory, record);
     await this.#removeOthers(record);

@@ -20,14 +20,19 @@ import {
   shardDirectory,
   writeManifest,
 } from './manifest.ts';
+import type { EncryptionRecord } from './store-key.ts';
 
 /**
- * The manifest of a data directory. A directory without one becomes a store with `shards` shards. An interrupted
- * change of the number of shards is undone or finished. The caller holds the directory's lock. Rejects like
- * `readManifest`, with the errors of `openError` when a store cannot be made or a change cannot be finished, and with
+ * The manifest of a data directory. A directory without one becomes a store with `shards` shards, encrypted with
+ * `encryption` if that is given. The caller holds the directory's lock. An interrupted change of the
+ * number of shards is undone or finished. Rejects like `readManifest`, with the errors of `openError` when a store cannot be made, and with
  * `ConfigError` for the directory of a backup.
  */
-export async function openManifest(directory: string, shards: number): Promise<StoreManifest> {
+export async function openManifest(
+  directory: string,
+  shards: number,
+  encryption?: EncryptionRecord,
+): Promise<StoreManifest> {
   const known = await readManifest(directory);
   const begun = await readBegunManifest(directory);
   if (known !== undefined && begun === undefined) return settled(directory, known);
@@ -37,7 +42,7 @@ export async function openManifest(directory: string, shards: number): Promise<S
     });
   }
   try {
-    return await writeManifest(directory, known?.shards ?? (await createShards(directory, shards)));
+    return await writeManifest(directory, known?.shards ?? (await createShards(directory, shards)), encryption);
   } catch (error) {
     throw await openError(directory, directory, error);
   }

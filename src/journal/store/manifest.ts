@@ -1,7 +1,7 @@
 /**
- * `manifest.json` of a data directory: the facts needed before a shard of the directory is opened. The number of
- * shards determines the shard of each tree. The file is written when the directory is made, and when its sessions
- * move to another number of shards (`layout/change-layout.ts`).
+ * `manifest.json` of a data directory: the facts needed before a shard of the directory is opened. It is written when
+ * the directory is made, when the master key of an encrypted store is replaced, and when its sessions move to another
+ * number of shards (`layout/change-layout.ts`): the number determines the shard of each tree.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
@@ -14,6 +14,7 @@ import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
 import { CORRUPT_HINT } from '../lmdb/errors.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
 import { putFile, syncDirectory } from './durable-file.ts';
+import type { EncryptionRecord } from './store-key.ts';
 
 /** Version of a data directory whose shards are in place. */
 export const MANIFEST_FORMAT = 1;
@@ -36,11 +37,14 @@ export interface StoreManifest {
   /** `MOVING_FORMAT`: the shards must be put in place before any of them is opened. */
   readonly format: typeof MANIFEST_FORMAT | typeof MOVING_FORMAT;
   readonly shards: number;
+  /** Missing: the store is not encrypted. */
+  readonly encryption?: EncryptionRecord | undefined;
 }
 
 const manifestSchema = z.object({
   format: z.union([z.literal(MANIFEST_FORMAT), z.literal(MOVING_FORMAT)]),
   shards: z.number().int().min(1).max(SHARDS_MAX),
+  encryption: z.object({ keyId: z.string() }).optional(),
 });
 
 /** The directory of one shard, 0-based. */
@@ -113,8 +117,12 @@ export async function beginManifest(directory: string, shards: number): Promise<
  * Writes the manifest of a directory whose shards exist; the directory is made when missing. From then on a missing
  * shard counts as damage.
  */
-export async function writeManifest(directory: string, shards: number): Promise<StoreManifest> {
-  const manifest = manifestSchema.parse({ format: MANIFEST_FORMAT, shards });
+export async function writeManifest(
+  directory: string,
+  shards: number,
+  encryption?: EncryptionRecord,
+): Promise<StoreManifest> {
+  const manifest = manifestSchema.parse({ format: MANIFEST_FORMAT, shards, encryption });
   const path = join(directory, MANIFEST_FILE);
   await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
   if (!(await exists(path))) await put(path, manifest);
@@ -123,9 +131,12 @@ export async function writeManifest(directory: string, shards: number): Promise<
   return manifest;
 }
 
-/** Replaces the manifest of a store in one step, by a rename. */
-export async function replaceManifest(directory: string, manifest: StoreManifest): Promise<void> {
-  await put(join(directory, MANIFEST_FILE), manifestSchema.parse(manifest));
+/** Replaces facts of a store's manifest, durably and in one step. The other facts stay. */
+export async function replaceManifest(directory: string, facts: Partial<StoreManifest>): Promise<StoreManifest> {
+  const known = await readManifest(directory);
+  const manifest = manifestSchema.parse({ ...known, ...facts });
+  await put(join(directory, MANIFEST_FILE), manifest);
+  return manifest;
 }
 
 function put(path: string, manifest: StoreManifest): Promise<void> {

@@ -2,6 +2,8 @@
  * Makes a store of a backup. The store is made beside its place, checked as `troupe doctor check` checks one, and then
  * moved into place. So its directory has the whole store or nothing.
  *
+ * The backup of an encrypted store is encrypted. Its checksums cover the encrypted bytes, so no key is needed here.
+ *
  * The store gets no search index. The index of the original store could pass for its own, but it lacks the sessions
  * that were deleted after the backup. The first search builds the index again.
  */
@@ -84,7 +86,7 @@ async function copyShards(from: string, record: BackupRecord, made: string): Pro
     await copy(from, source, join(target, DATA_FILE));
     await syncDirectory(target);
   }
-  await writeManifest(made, record.shards.length);
+  await writeManifest(made, record.shards.length, record.encryption);
   return record.shards.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 

@@ -4,7 +4,12 @@
  */
 import { AgentCatalog } from '../../../actors/agent-catalog.ts';
 import type { AgentDefinition } from '../../../actors/agent-plan.ts';
-import { type ResultDisk, type ResultShortener, ResultStore } from '../../../actors/result-store.ts';
+import {
+  type ResultDisk,
+  type ResultShortener,
+  ResultStore,
+  type ResultStoreSettings,
+} from '../../../actors/result-store.ts';
 import { SHARD_BOUNDS, type ShardBounds } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Random, type Soon } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
@@ -101,7 +106,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
           lost = error;
           shard?.life.storeLost(error);
         },
-        ...defined({ gate: surroundings.gate, directory: plan.directory }),
+        ...defined({ gate: surroundings.gate, directory: plan.directory, encryption: plan.encryption }),
       }),
       startModels(plan, {
         clock,
@@ -176,8 +181,25 @@ function resultStoreOf(
       const key = journal.keyOf(session);
       return key === undefined ? undefined : resultOwner(journal, index, key);
     },
+    ...resultKeys(index, journal),
     ...defined({ disk }),
   });
+}
+
+/** The keys of results; none if the store is not encrypted. */
+function resultKeys(index: number, journal: Journal): Pick<ResultStoreSettings, 'keyOf' | 'keyOfOwner'> {
+  const { resultKey } = journal;
+  if (resultKey === undefined) return {};
+  return {
+    keyOf: (session, isNew) => {
+      const key = journal.keyOf(session);
+      return key === undefined ? undefined : resultKey(key, isNew);
+    },
+    keyOfOwner: (owner) => {
+      const [shard, key] = owner.split('-').map(Number);
+      return shard === index && key !== undefined ? resultKey(key, false) : undefined;
+    },
+  };
 }
 
 function hostPlace({ name, version }: AgentSource['plan']): ToolPlace {

@@ -8,6 +8,7 @@ import { asError, type TroupeError } from '../../base/errors.ts';
 import { agentKey, shardOf } from '../../base/ids.ts';
 import type { ListedModel } from '../../context/model-traits.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
+import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
 import type { Takeover } from '../../journal/store/lock.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
 import { shareOfLimits } from '../../models/governor/limits.ts';
@@ -55,6 +56,8 @@ export interface Place {
   /** The directory of shortened results (the result store). */
   readonly resultStore: string;
   readonly shards: number;
+  /** Missing: the store is not encrypted. */
+  readonly encryption?: StoreEncryption;
   /** The thread of the first shard, which began while the directory was opened; the caller ends it after an error. */
   readonly thread?: ShardWorker;
   /** Names a server in the lock of the directory; missing: the store is in memory. */
@@ -301,7 +304,11 @@ function shardPlan(
     durability: checked.durability,
     settings: checked.settings,
     limits: checked.limits,
-    ...defined({ enrichers: checked.enrichers, retention: checked.retention }),
+    ...defined({
+      enrichers: checked.enrichers,
+      retention: checked.retention,
+      encryption: place.encryption,
+    }),
     threads: { models: checked.threads.models, tools: checked.threads.tools },
     publishesNotices: checked.webhooks.length > 0,
     ...(place.directory === undefined ? {} : { directory: shardDirectory(place.directory, shard.index) }),
@@ -385,6 +392,7 @@ function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLi
     directory: join(place.directory ?? place.resultStore, 'search'),
     now: () => checked.clock.now(),
     decay: checked.settings.recall.recencyDecay,
+    ...defined({ key: place.encryption?.key }),
   });
 }
 

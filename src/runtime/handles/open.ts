@@ -7,8 +7,9 @@ import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import { openManifest } from '../../journal/store/birth.ts';
 import { compactAtOpen } from '../../journal/store/compaction.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
-import type { StoreManifest } from '../../journal/store/manifest.ts';
+import { replaceManifest, type StoreManifest } from '../../journal/store/manifest.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
+import { encryptionRecord, fittingKeys } from '../../journal/store/store-key.ts';
 import { createLogger } from '../host/default-logger.ts';
 import { type ShardWorker, startWorker } from '../host/shard-threads.ts';
 import { type CheckedOptions, checkOptions, type OpenOptions } from '../protocol/options.ts';
@@ -21,7 +22,7 @@ import { handOver, type Runtime } from './runtime.ts';
  * Opens a data directory, created if necessary, or `':memory:'`, and resumes everything that was interrupted. Rejects
  * with `ConfigError` (an option, an agent, a tool), `StoreLockedError` (another process has the directory open),
  * `StoreNotWritableError` (no rights, a read-only file system), `StoreCorruptError`, `StoreVersionError`,
- * `StoreFullError`.
+ * `StoreKeyError` (the option `encryption` does not fit the store), `StoreFullError`.
  */
 export async function open(directory: string, options: OpenOptions = {}): Promise<Runtime> {
   if (typeof directory !== 'string' || directory.trim() === '') {
@@ -47,6 +48,7 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
     // made that store.
     if (place.directory !== undefined) await warnOfWideRights(place.directory, checked);
     const runtime = await assembled(checked, place);
+    await endRotation(place);
     if (place.announce !== undefined) keepAnnounced(runtime, place.announce);
     place.onTakeover?.((takeover) => {
       checked.logger?.info(takeover, `process ${takeover.pid} takes ${directory} over: this runtime ends`);
@@ -59,6 +61,12 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
     await place.release();
     throw error;
   }
+}
+
+/** Names the new key of a store in its manifest, once every shard has wrapped its data keys with it. */
+async function endRotation({ directory, encryption }: Place): Promise<void> {
+  if (directory === undefined || encryption?.isRotating !== true) return;
+  await replaceManifest(directory, { encryption: encryptionRecord(encryption) });
 }
 
 async function assembled(checked: CheckedOptions, place: Place): Promise<Runtime> {
@@ -86,10 +94,15 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
  * shards than the store has, the store is changed (A6).
  */
 async function openPlace(directory: string, checked: CheckedOptions): Promise<Place> {
-  const { threads, takeoverMs } = checked;
+  const { threads, takeoverMs, encryption } = checked;
   const sessionThreads = threads.sessions;
   const shards = Math.max(1, sessionThreads);
   if (directory === MEMORY) {
+    if (encryption !== undefined) {
+      throw new ConfigError(`option "encryption": a store in memory is not encrypted; give a data directory`, {
+        data: { key: 'encryption' },
+      });
+    }
     const resultStore = await mkdtemp(join(tmpdir(), 'troupe-'));
     return { shards, resultStore, release: () => rm(resultStore, { recursive: true, force: true }) };
   }
@@ -97,10 +110,13 @@ async function openPlace(directory: string, checked: CheckedOptions): Promise<Pl
   const lock = await acquireStoreLock(root, defined({ takeoverMs }));
   if (sessionThreads === 0) loadShard();
   try {
-    const manifest = await withShards(root, await openManifest(root, shards), checked);
+    const made = await openManifest(root, shards, encryption && encryptionRecord(encryption));
+    const keys = fittingKeys(root, made.encryption, encryption);
+    const manifest = await withShards(root, made, checked);
     // A process that takes the store over must be ready soon, so it compacts nothing.
     if (takeoverMs === undefined) await compacted(root, manifest.shards, checked);
     return {
+      ...defined({ encryption: keys }),
       directory: root,
       resultStore: join(root, 'results'),
       shards: manifest.shards,
@@ -128,6 +144,14 @@ async function compacted(root: string, shards: number, { logger }: CheckedOption
 async function withShards(directory: string, manifest: StoreManifest, checked: CheckedOptions): Promise<StoreManifest> {
   const { shards, logger } = checked;
   if (shards === undefined || shards === manifest.shards) return manifest;
+  if (manifest.encryption !== undefined) {
+    throw new ConfigError(
+      `option "threads.sessions": ${shards}, but the encrypted store ${directory} was made with ${manifest.shards} ` +
+        `session threads. What it has is bound to its place, so its sessions cannot move to other threads: open it with ` +
+        `${manifest.shards}, or without the option. Nothing was written`,
+      { data: { key: 'threads.sessions', value: shards, expected: manifest.shards, path: directory } },
+    );
+  }
   // Limits that are too small for the new number are refused before the store is changed.
   checkShares(checked, shards);
   const { changeLayout } = await import('../../journal/layout/change-layout.ts');

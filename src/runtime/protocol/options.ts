@@ -20,6 +20,7 @@ import { isRecord } from '../../base/json.ts';
 import { parseOption } from '../../base/parse-option.ts';
 import { parseSettings, type Settings, type SettingsInput } from '../../base/settings.ts';
 import type { Durability } from '../../journal/journal.ts';
+import type { GivenKeys } from '../../journal/store/store-key.ts';
 import { anthropic } from '../../models/anthropic/anthropic.ts';
 import type { GovernorLimits } from '../../models/governor/limits.ts';
 import type { ModelProvider, ProviderData } from '../../models/provider.ts';
@@ -27,6 +28,7 @@ import { isModelProvider, isProviderData } from '../../models/provider-check.ts'
 import type { McpServerMap } from '../../tools/mcp/protocol.ts';
 import { parseServers } from '../../tools/mcp/server-options.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
+import { checkEncryption, type EncryptionOptions, encryptionSchema } from './encryption-option.ts';
 import { type Retention, retentionSchema } from './retention.ts';
 import type { SearchOptions, SearchScope } from './search-scope.ts';
 import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema } from './webhook-options.ts';
@@ -35,7 +37,8 @@ import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema
 export interface ThreadOptions {
   /**
    * Number of session threads. A store with another number is changed to this number when it is opened. 0: sessions run
-   * on the host thread, and the store stays as it is. Default: the number of the store, or 1 for a new store.
+   * on the host thread, and the store stays as it is. An encrypted store is refused
+   * with another number. Default: the number of the store, or 1 for a new store.
    */
   readonly sessions?: number;
   /** Model threads of each session thread; 0: model calls run on the session thread. Default 1. */
@@ -107,6 +110,11 @@ export interface OpenOptions {
    * grants their tools to an agent. Needs the package `@modelcontextprotocol/client`.
    */
   readonly mcp?: McpServerMap | string | URL;
+  /**
+   * Encrypts a new store with AES-256-GCM, and opens a store that is encrypted. A store is encrypted from the start or
+   * not at all, and keeps its number of session threads. Not allowed for `':memory:'`.
+   */
+  readonly encryption?: EncryptionOptions;
   /** How long data that sessions no longer need is kept. Default: everything is kept as long as its session exists. */
   readonly retention?: Retention;
   /** Receivers, over HTTP, of two notices: a tool call waits for a person, a turn ended. At most 16. */
@@ -176,6 +184,7 @@ export interface CheckedOptions {
   readonly searchScope: SearchScope;
   /** The source of the MCP servers; undefined when there are none. */
   readonly mcp: McpSource | undefined;
+  readonly encryption: GivenKeys | undefined;
   readonly webhooks: readonly CheckedWebhook[];
   /** Undefined when everything is kept. */
   readonly retention: Retention | undefined;
@@ -210,13 +219,17 @@ type GivenLimits = Given<GovernorLimits>;
 
 /** Options whose form was checked. A key may have the value `undefined`, and directories are lists. */
 type GivenOptions = Given<
-  Omit<OpenOptions, PathOption | NestedOption | 'governor' | 'agents' | 'settings' | 'takeover' | 'webhooks'>
+  Omit<
+    OpenOptions,
+    PathOption | NestedOption | 'governor' | 'agents' | 'settings' | 'takeover' | 'webhooks' | 'encryption'
+  >
 > & {
   readonly [Key in NestedOption]?: Given<NonNullable<OpenOptions[Key]>> | undefined;
 } & { readonly [Key in PathOption]?: readonly string[] | undefined } & {
   readonly agents?: readonly unknown[] | undefined;
   readonly settings?: unknown;
   readonly takeover?: boolean | { readonly deadlineMs?: number | undefined } | undefined;
+  readonly encryption?: z.infer<typeof encryptionSchema> | undefined;
   readonly webhooks?: Parameters<typeof checkWebhooks>[0];
   readonly governor?: GivenLimits | Readonly<Record<string, GivenLimits>> | undefined;
 };
@@ -300,6 +313,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
       'must be MCP servers by name, or the path or file: URL of an mcp.json',
     )
     .optional(),
+  encryption: encryptionSchema.optional(),
   webhooks: webhooksSchema.optional(),
   retention: retentionSchema.optional(),
   logger: z
@@ -344,6 +358,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     enrichers: enrichersOf(given.enrichers),
     searchScope: given.search?.scope ?? 'tree',
     mcp: mcpSourceOf(given.mcp),
+    encryption: checkEncryption(given.encryption),
     webhooks: checkWebhooks(given.webhooks),
     retention: retentionOf(given.retention),
     logger: loggerOf(given.logger ?? defaultLogger ?? false),

@@ -20,6 +20,7 @@ import type {
   SessionStateName,
   SessionStatus,
 } from '../../events/event.ts';
+import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
 import type { Durability } from '../../journal/journal.ts';
 import type { JournalCopy, SessionKey } from '../../journal/position.ts';
 import type { BlobPiece, RowChain, RowPiece } from '../../journal/stored-log.ts';
@@ -92,6 +93,8 @@ export interface ShardPlan {
   /** Directory of the result store. */
   readonly resultStore: string;
   readonly durability: Durability;
+  /** Missing: the store is not encrypted. */
+  readonly encryption?: StoreEncryption;
   readonly agents: readonly AgentSource[];
   /** Enrichers of main sessions; missing: there are none. */
   readonly enrichers?: EnricherFacts;

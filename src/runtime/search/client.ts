@@ -12,6 +12,7 @@ import { SEARCH_CLOSE_MS, SEARCH_WAIT_MS } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, TroupeError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
+import { derivedKey } from '../../journal/encryption/master-keys.ts';
 import { parseQuery } from '../../search/query.ts';
 import { keepAliveFor, settledInTime, startThread, type Thread } from '../../threads/thread.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
@@ -25,12 +26,22 @@ export interface SearchParts {
   readonly linkOf: (session: string) => ShardCaller;
   /** Directory of the index; made by the first search. */
   readonly directory: string;
+  /** The master key of the store, of which the key of the index is made; missing: the index is not encrypted. */
+  readonly key?: Uint8Array;
   /** Epoch ms. */
   readonly now: () => number;
   /** How strongly age lowers a score: it is divided by `1 + decay` times the age in years. */
   readonly decay: number;
   /** How long a search waits for the index to be up to date; default `SEARCH_WAIT_MS`. */
   readonly waitMs?: number;
+}
+
+/** The data with which the search thread starts. */
+export interface SearchThreadData {
+  readonly directory: string;
+  readonly shards: number;
+  /** Missing: the index is not encrypted. */
+  readonly key?: Uint8Array;
 }
 
 /** Statistics of the index, and the bytes its thread uses: the heap, and buffers outside the heap. */
@@ -141,10 +152,15 @@ export class MessageSearch {
   }
 
   #start(): Thread {
-    const { directory, links } = this.#parts;
+    const { directory, links, key } = this.#parts;
+    const data: SearchThreadData = {
+      directory,
+      shards: links().length,
+      ...(key === undefined ? {} : { key: new Uint8Array(derivedKey(key, 'search index')) }),
+    };
     const thread = startThread(workerUrl('./search.worker', import.meta.url), {
       name: 'troupe search',
-      workerData: { directory, shards: links().length },
+      workerData: data,
     });
     thread.endpoint.handle('ask', (question) => this.#ask(question));
     // The next search starts another thread, which continues from the saved index.

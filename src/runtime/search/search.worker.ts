@@ -1,16 +1,19 @@
 /** Entry of the search thread: serves the index of all messages behind an endpoint. */
+import { SealedSegmentStore } from '../../search/sealed-segment-store.ts';
 import { DirectorySegmentStore } from '../../search/segment-store.ts';
 import { serveThread } from '../../threads/thread.ts';
+import type { SearchThreadData } from './client.ts';
 import type { AskShard } from './reader.ts';
 import { type SearchRequest, SearchService } from './service.ts';
 
 const { endpoint, data } = serveThread({});
-const { directory, shards } = data as { readonly directory: string; readonly shards: number };
+const { directory, shards, key } = data as SearchThreadData;
+const segments = new DirectorySegmentStore(directory);
 const ask: AskShard = (shard, method, request) =>
   // The host forwards the shard's answer; see `search/client.ts`.
   endpoint.call('ask', { shard, method, request }) as ReturnType<AskShard> as never;
 const service = new SearchService({
-  segments: new DirectorySegmentStore(directory),
+  segments: key === undefined ? segments : new SealedSegmentStore(segments, key),
   shards,
   ask,
   wait: (ms) =>

@@ -56,6 +56,8 @@
  *      is recorded once; no draft outlives its session or the answer of its half-step (checked by
  *      `families/drafts.ts`);
  *  I35 a change of the number of shards keeps each session as it was (checked by `layouts/layout-changes.ts`);
+ *  I36 an encrypted store has no plain value, no plain result, and no data key of a deleted session without heirs
+ *      (checked by `families/encryption.ts`);
  *  I37 the view of a tenant shows every session of that tenant, and neither shows nor deletes a session outside that
  *      tenant (checked by `tenants/tenant-actions.ts`).
  */

@@ -9,6 +9,7 @@ import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
 import { checkDrafts } from './families/drafts.ts';
+import { checkSealed, encryptionOf } from './families/encryption.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
 import type { LifeParts } from './families/life-actions.ts';
 import { SimulatedRetention } from './families/retention.ts';
@@ -170,6 +171,7 @@ class Simulation {
     this.#receiver = SimulatedReceiver.draw(shared, options.seed, wanted);
     this.#machine = new SimulatedMachine({
       receiver: this.#receiver,
+      encryption: encryptionOf(options.seed),
       ...shared,
       bounds: this.#swarm.bounds,
       shards: this.#swarm.shards,
@@ -179,8 +181,13 @@ class Simulation {
       fellSilent: () => this.#watch.deviceFellSilent(),
       crashed: (process, why) => this.#crash(process, why),
     });
-    this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm), this.#retention !== undefined);
-    this.#layouts = LayoutChanges.draw(options.seed, { ...shared, machine: this.#machine, reader: this.#reader });
+    const { stores, encryption } = this.#machine;
+    const removesHistory = this.#retention !== undefined;
+    this.#reader = new StoreReader(stores, { rendering: swarmRendering(this.#swarm), encryption, removesHistory });
+    // The sessions of an encrypted store cannot move.
+    if (encryption === undefined) {
+      this.#layouts = LayoutChanges.draw(options.seed, { ...shared, machine: this.#machine, reader: this.#reader });
+    }
     this.#versions = SimulatedVersions.draw(options.seed, { ...shared, areFaultsOn: () => this.#faults.isOn });
     const { limits, changesAgents, durability } = this.#swarm;
     const isKept = (path: string): boolean => this.#machine.results.isDurable(path);
@@ -215,7 +222,8 @@ class Simulation {
       const { stories } = await this.#check();
       if (this.#ledger.violations.length > 0) return;
       await this.#retention?.pass(this.#erasures(), life === this.#swarm.lives);
-      await this.#sides.letters?.leave(this.#machine.stores, stories, this.#world.clockOf(this.#harness).now());
+      const now = this.#world.clockOf(this.#harness).now();
+      await this.#sides.letters?.leave(this.#machine.stores, stories, now, this.#machine.encryption);
     }
     this.#faults.off();
     if (!isSettled) await this.#layouts?.change();
@@ -433,7 +441,8 @@ class Simulation {
     const reading = await this.#reader.read();
     this.#invariants.check(reading);
     checkErasures(this.#erasures());
-    checkDrafts(this.#machine.stores, this.#ledger, reading.stories);
+    if (this.#machine.encryption !== undefined) checkSealed(this.#erasures());
+    await checkDrafts(this.#machine.stores, this.#ledger, reading.stories, this.#machine.encryption);
     this.#sides.letters?.check(this.#ledger, reading.stories);
     return reading;
   }

@@ -5,6 +5,7 @@
 import type { ShardBounds } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { shardOf } from '../../base/ids.ts';
+import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { MovedSessions } from '../../journal/layout/move-sessions.ts';
 import { MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
@@ -60,6 +61,8 @@ export interface MachineParts {
   /** Providers beside `model`, by the address of their module. */
   readonly providers?: ReadonlyMap<string, Pick<SimulatedModel, 'providerOf'>>;
   readonly tools: Pick<SimulatedTools, 'poolOf'>;
+  /** The keys of the store; missing: it is not encrypted. */
+  readonly encryption?: StoreEncryption | undefined;
   /** Controls the disks; missing: the disks have random faults. */
   readonly disk?: SimulatedDisk;
   /** The receiver of webhooks; missing: there are none. */
@@ -77,6 +80,8 @@ export class SimulatedMachine {
   readonly stores: MemoryStore[];
   /** The result store's simulated disk. */
   readonly results: SimulatedResults = new SimulatedResults();
+  /** The keys of the store; undefined: it is not encrypted. */
+  readonly encryption: StoreEncryption | undefined;
   readonly #parts: MachineParts;
   readonly #incarnations: number[];
   /** Virtual ms at which the incarnation of each shard began. */
@@ -85,6 +90,7 @@ export class SimulatedMachine {
 
   constructor(parts: MachineParts) {
     this.#parts = parts;
+    this.encryption = parts.encryption;
     this.stores = Array.from({ length: parts.shards }, () => new MemoryStore());
     this.#incarnations = this.stores.map(() => 0);
   }
@@ -137,6 +143,7 @@ export class SimulatedMachine {
       directory: STORE_DIRECTORY,
       resultStore: RESULTS_DIRECTORY,
       shards: this.stores.length,
+      ...defined({ encryption: this.encryption }),
       release: async () => undefined,
     };
     const ports = {
@@ -155,7 +162,7 @@ export class SimulatedMachine {
     return {
       soon,
       bounds,
-      openJournal: async ({ directory = '' }) => {
+      openJournal: async ({ directory = '', encryption }) => {
         const shard = this.#diskOf(directory);
         this.#incarnated(shard);
         const surroundings = {
@@ -169,7 +176,7 @@ export class SimulatedMachine {
         const device = disk?.device(process, surroundings) ?? createSimulatedDevice(process, surroundings);
         const store = this.stores[shard];
         if (store === undefined) throw new Error(`no disk for ${directory}`);
-        const open = (): Journal => openMemoryJournal({ store, device, schedule: soon });
+        const open = (): Journal => openMemoryJournal({ store, device, schedule: soon, ...defined({ encryption }) });
         return disk === undefined ? open() : disk.open(process, surroundings, open);
       },
       makeToolPool: tools.poolOf(process),

@@ -15,6 +15,7 @@ interface SimulatedFile {
   isSynced: boolean;
   /** True if the file's name is durable. */
   isNamed: boolean;
+  readonly isPlain: boolean;
 }
 
 /** See the file header. */
@@ -25,6 +26,11 @@ export class SimulatedResults {
   isDurable(path: string): boolean {
     const file = this.#files.get(path);
     return file?.isSynced === true && file.isNamed;
+  }
+
+  /** The paths of files whose text is not encrypted. */
+  plainPaths(): readonly string[] {
+    return [...this.#files].flatMap(([path, { isPlain }]) => (isPlain ? path : []));
   }
 
   /** The paths of all files. */
@@ -75,7 +81,7 @@ export class SimulatedResults {
       case 'makeDirectory':
         return;
       case 'write':
-        this.#files.set(step.path, { isSynced: false, isNamed: false });
+        this.#files.set(step.path, { isSynced: false, isNamed: false, isPlain: typeof step.text === 'string' });
         return;
       case 'syncFile':
         if (file === undefined) throw new Error(`no file ${step.path}`);

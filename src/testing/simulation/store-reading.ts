@@ -3,6 +3,8 @@
  *
  * Owns: earlier readings, so that a session whose log has not grown is not read again. Does not own: the stores.
  */
+import { defined } from '../../base/defined.ts';
+import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { type MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
 import type { Position, SessionKey } from '../../journal/position.ts';
@@ -40,11 +42,22 @@ interface KnownTurns {
   readonly turns: readonly StoredTransition[];
 }
 
+/** Facts about the runtime that wrote the stores. */
+export interface ReaderOptions {
+  /** How requests are rendered from the logs. Missing: as for agents with tools and without thinking. */
+  readonly rendering?: RenderingAt | undefined;
+  /** The keys of the stores. Missing: they are not encrypted. */
+  readonly encryption?: StoreEncryption | undefined;
+  /** True if the runtime removes old history (I33). Missing: it does not. */
+  readonly removesHistory?: boolean;
+}
+
 /** See the head of the file. */
 export class StoreReader {
   readonly #stores: readonly MemoryStore[];
   #positions: Position[];
   readonly #rendering: RenderingAt | undefined;
+  readonly #encryption: StoreEncryption | undefined;
   #stories = new Map<string, SessionStory>();
   /**
    * The transitions of each session, by shard and key, also those removed since; undefined if none are ever removed.
@@ -53,12 +66,9 @@ export class StoreReader {
   /** The same by name, as they were at the last change of the layout. */
   #turnsBefore: ReadonlyMap<string, KnownTurns> = new Map();
 
-  /**
-   * `rendering`: how requests are rendered from the logs. Missing: as for agents with tools and without thinking.
-   * `removesHistory`: true if the runtime removes old history (I33).
-   */
-  constructor(stores: readonly MemoryStore[], rendering?: RenderingAt, removesHistory = false) {
+  constructor(stores: readonly MemoryStore[], { rendering, encryption, removesHistory = false }: ReaderOptions = {}) {
     this.#stores = stores;
+    this.#encryption = encryption;
     this.#turns = removesHistory ? new Map() : undefined;
     this.#rendering = rendering;
     this.#positions = stores.map(() => 0);
@@ -73,7 +83,7 @@ export class StoreReader {
     const misstated: string[] = [];
     const names: string[] = [];
     for (const [index, store] of this.#stores.entries()) {
-      const journal = openMemoryJournal({ store });
+      const journal = openMemoryJournal({ store, ...defined({ encryption: this.#encryption }) });
       const since = this.#positions[index] ?? 0;
       const grown = this.#grown(journal, index);
       // The heads of these sessions may be older than their logs, and no list uses them (K1 of the checkpointer).

@@ -1,8 +1,11 @@
 /** `read_file`: reads a text file, or a window of its lines (contract §11.2). */
+import { basename } from 'node:path';
 import { z } from 'zod';
 import { FILE_BYTES_MAX, FILE_BYTES_SHOWN_MAX, FILE_LINES_SHOWN_MAX } from '../../base/bounds.ts';
 import { parseOption } from '../../base/parse-option.ts';
+import { openedFile } from '../../journal/encryption/sealed-file.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
+import { fileKeyOf } from '../file-key.ts';
 import { type Tool, tool } from '../tool.ts';
 import { withOrigin } from '../tool-origin.ts';
 import { FileToolError, failureText, locate, readRegular } from './file-access.ts';
@@ -71,19 +74,25 @@ export function readFile(options: ReadFileOptions = {}): Tool<ReadFileInput> {
     input,
     effect: 'pure',
     truncate: false,
-    run: async (call) => {
+    run: async (call, context) => {
       try {
-        return await read(call, bounds);
+        return await read(call, bounds, fileKeyOf(context));
       } catch (error) {
         return { error: failureText(error, call.path, 'read') };
       }
     },
   });
-  return withOrigin(made, workerUrl('./read-file', import.meta.url).href, 'readFile', given);
+  return withOrigin(made, READ_FILE_URL, 'readFile', given);
 }
 
-async function read(call: ReadFileInput, bounds: Bounds): Promise<string> {
-  const bytes = await readRegular(await locate(call.path, bounds.root), call.path, { ...bounds, remedy: REMEDY });
+/** The module of `read_file`, for tool threads. */
+export const READ_FILE_URL: string = workerUrl('./read-file', import.meta.url).href;
+
+/** `key`: the key of the file, if it is an encrypted result. */
+async function read(call: ReadFileInput, bounds: Bounds, key: Buffer | undefined): Promise<string> {
+  const found = await readRegular(await locate(call.path, bounds.root), call.path, { ...bounds, remedy: REMEDY });
+  const bytes = key === undefined ? found : openedFile(key, basename(call.path), found);
+  if (bytes === undefined) throw new FileToolError(`The file cannot be decrypted: ${call.path}`);
   return windowOf(linesOf(new TextDecoder().decode(bytes)), call, bounds);
 }
 

@@ -79,11 +79,11 @@ export class ThreadBatch {
   task(resultBytesMax: number): ThreadBatchTask {
     const calls: ThreadCall[] = [];
     for (const { run, mode } of this.runs) {
-      const { id, session, callId, key, toolName, place, input, attempt } = run;
+      const { id, session, callId, key, toolName, place, input, attempt, fileKey } = run;
       if (place.kind !== 'thread') continue;
       const { url, exportName, options } = place;
       calls.push({
-        run: { id, session, callId, key, toolName, input, mode, attempt },
+        run: { id, session, callId, key, toolName, input, mode, attempt, ...defined({ fileKey }) },
         url,
         exportName,
         ...defined({ options }),

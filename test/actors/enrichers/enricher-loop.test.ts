@@ -50,6 +50,7 @@ function stage(script: Script | ModelProvider, settings: SettingsInput = {}): St
       shorten: (text, { charactersMax }) => text.slice(0, charactersMax),
       shortenNow: (text, { charactersMax }) => text.slice(0, charactersMax),
       removeOf: async () => undefined,
+      fileKeyOf: () => undefined,
     },
     callId: () => {
       id += 1;

@@ -63,7 +63,7 @@ describe('rows', () => {
       const entry = { key: 7, turn: 0, previousRow: 3, data: text, dataBytes: bytes };
       const held = { ...entry, data: heldData(text, bytes) };
       expect(held.data).toBeInstanceOf(Buffer);
-      expect(entryOf(held)).toEqual(entry);
+      expect(entryOf(held, 5, undefined)).toEqual(entry);
       const row = { number: 5, turns: 1, bytes };
       expect(encodeRows([{ ...row, entries: [held] }])).toEqual(encodeRows([{ ...row, entries: [entry] }]));
     }

@@ -3,7 +3,15 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createLmdbStore } from '../../../src/journal/lmdb/environment.ts';
 import { openManifest } from '../../../src/journal/store/birth.ts';
-import { beginManifest, readManifest, shardDirectory, writeManifest } from '../../../src/journal/store/manifest.ts';
+import {
+  beginManifest,
+  MANIFEST_FORMAT,
+  MOVING_FORMAT,
+  readManifest,
+  replaceManifest,
+  shardDirectory,
+  writeManifest,
+} from '../../../src/journal/store/manifest.ts';
 import { temporaryDirectory } from '../support/stores.ts';
 
 let directory: string;
@@ -109,4 +117,16 @@ test('F11: a newer manifest is refused, whatever else it contains', async () => 
 test('a shard count beyond the bound is refused before anything is written', async () => {
   await expect(writeManifest(directory, 65)).rejects.toThrow();
   expect(await readdir(directory)).toEqual([]);
+});
+
+test('facts of a manifest are replaced in one step, and the others stay, over an interrupted change of the shards too', async () => {
+  const encryption = { keyId: 'one' };
+  expect(await openManifest(directory, 1, encryption)).toEqual({ format: MANIFEST_FORMAT, shards: 1, encryption });
+  await replaceManifest(directory, { format: MOVING_FORMAT });
+  expect(await readManifest(directory)).toEqual({ format: MOVING_FORMAT, shards: 1, encryption });
+  await mkdir(join(directory, 'layout'));
+  expect(await openManifest(directory, 1)).toEqual({ format: MANIFEST_FORMAT, shards: 1, encryption });
+  const renamed = { format: MANIFEST_FORMAT, shards: 1, encryption: { keyId: 'two' } };
+  expect(await replaceManifest(directory, { encryption: { keyId: 'two' } })).toEqual(renamed);
+  expect(await readManifest(directory)).toEqual(renamed);
 });

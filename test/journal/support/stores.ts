@@ -2,7 +2,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { defined } from '../../../src/base/defined.ts';
 import { StoreFullError } from '../../../src/base/errors.ts';
+import type { StoreEncryption } from '../../../src/journal/encryption/master-keys.ts';
 import type { Engine } from '../../../src/journal/engine.ts';
 import { EngineJournal } from '../../../src/journal/engine-journal.ts';
 import type { Durability, Journal } from '../../../src/journal/journal.ts';
@@ -16,10 +18,11 @@ export async function temporaryDirectory(): Promise<string> {
 }
 
 /** The memory journal with every option of the suite. */
-export async function makeMemoryJournal(): Promise<JournalUnderTest> {
+export async function makeMemoryJournal(encryption?: StoreEncryption): Promise<JournalUnderTest> {
   const store = createMemoryStore();
   let refusal: Error | undefined;
-  const reopen = async (): Promise<Journal> => openMemoryJournal({ store, refuse: () => refusal });
+  const reopen = async (): Promise<Journal> =>
+    openMemoryJournal({ store, refuse: () => refusal, ...defined({ encryption }) });
   return {
     journal: await reopen(),
     reopen,
@@ -34,16 +37,16 @@ export async function makeMemoryJournal(): Promise<JournalUnderTest> {
 }
 
 /** The LMDB journal over a real environment, with a device that refuses on request. */
-export function makeLmdbJournal(durability: Durability): () => Promise<JournalUnderTest> {
+export function makeLmdbJournal(durability: Durability, encryption?: StoreEncryption): () => Promise<JournalUnderTest> {
   return async () => {
     const directory = await temporaryDirectory();
     const opened: Journal[] = [];
     let refusal: Error | undefined;
     const reopen = async (): Promise<Journal> => {
-      const engine = await openLmdbEngine({ directory, durability });
+      const engine = await openLmdbEngine({ directory, durability, ...defined({ encryption }) });
       const journal = new EngineJournal(
         refusing(engine, () => refusal),
-        { schedule: (run) => void setImmediate(run) },
+        { schedule: (run) => void setImmediate(run), ...defined({ encryption }) },
       );
       opened.push(journal);
       return journal;
@@ -90,6 +93,8 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     hasMedium: (address) => engine.hasMedium(address),
     mediaOf: (key) => engine.mediaOf(key),
     blobsOf: (key) => engine.blobsOf(key),
+    dataKey: (key) => engine.dataKey(key),
+    dataKeys: (after, limit) => engine.dataKeys(after, limit),
     draft: (key) => engine.draft(key),
     draftKeys: () => engine.draftKeys(),
     originOf: (key) => engine.originOf(key),

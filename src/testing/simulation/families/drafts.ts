@@ -5,8 +5,10 @@
  *
  * Owns: nothing. Does not own: the ledger and the stores.
  */
+import { defined } from '../../../base/defined.ts';
 import { isRecord } from '../../../base/json.ts';
-import type { MemoryStore } from '../../../journal/memory-journal.ts';
+import type { StoreEncryption } from '../../../journal/encryption/master-keys.ts';
+import { type MemoryStore, openMemoryJournal } from '../../../journal/memory-journal.ts';
 import { readUsage } from '../../../models/usage.ts';
 import type { SessionRecord } from '../../../session/state/records.ts';
 import type { SessionState } from '../../../session/state/state.ts';
@@ -62,20 +64,24 @@ function isBeginning({ text, usage }: LostFact, call: StreamedCall): boolean {
   return call.text.startsWith(text);
 }
 
-/** Checks the drafts that a process left in its stores. */
-export function checkDrafts(
+/** Checks the drafts that a process left in its stores. `encryption`: missing if they are not encrypted. */
+export async function checkDrafts(
   stores: readonly MemoryStore[],
   ledger: Ledger,
   stories: ReadonlyMap<string, DraftedStory>,
-): void {
-  for (const [shard, { drafts, names }] of stores.entries()) {
-    for (const [key, text] of drafts) {
-      const name = names.get(key);
+  encryption: StoreEncryption | undefined,
+): Promise<void> {
+  for (const [shard, store] of stores.entries()) {
+    if (store.drafts.size === 0) continue;
+    const journal = openMemoryJournal({ store, ...defined({ encryption }) });
+    for (const key of store.drafts.keys()) {
+      const name = store.names.get(key);
       if (name === undefined) ledger.violate('lost', `shard ${shard}: a draft of the deleted session ${key} (I34)`);
-      const draft: unknown = JSON.parse(text);
+      const draft: unknown = JSON.parse(journal.drafts.get(key) ?? '{}');
       const halfStep = isRecord(draft) ? Number(draft['halfStep']) : 0;
       if (stories.get(name ?? '')?.responded.has(halfStep) === true)
         ledger.violate('repeated', `${name} has a draft of half-step ${halfStep}, which is answered (I34)`);
     }
+    await journal.close();
   }
 }

@@ -8,6 +8,7 @@
 import { defined } from '../../../base/defined.ts';
 import { InvalidArgumentError } from '../../../base/errors.ts';
 import { shardOf } from '../../../base/ids.ts';
+import type { StoreEncryption } from '../../../journal/encryption/master-keys.ts';
 import { type MemoryStore, openMemoryJournal } from '../../../journal/memory-journal.ts';
 import type { Receipt } from '../../../runtime/handles/receipt.ts';
 import { type Entry, encodeTransition } from '../../../session/state/records.ts';
@@ -52,12 +53,18 @@ export class DeadLetterStories {
   }
 
   /** Leaves entries in the stores, which no process has open. */
-  async leave(stores: readonly MemoryStore[], stories: Stories, now: number): Promise<void> {
+  async leave(
+    stores: readonly MemoryStore[],
+    stories: Stories,
+    now: number,
+    encryption: StoreEncryption | undefined,
+  ): Promise<void> {
     for (const { id, state } of stories.values()) {
       if (state.parent !== undefined || !this.#random.chance(0.4)) continue;
       const store = stores[shardOf(id, stores.length)];
       if (store === undefined) continue;
-      const journal = openMemoryJournal({ store, schedule: (run) => queueMicrotask(run) });
+      const schedule = (run: () => void): void => queueMicrotask(run);
+      const journal = openMemoryJournal({ store, schedule, ...defined({ encryption }) });
       const key = journal.keyOf(id);
       if (key === undefined) continue;
       const count = this.#random.between(1, 3);

@@ -1,0 +1,42 @@
+/** Compares the master keys that were given with the one that a store names. */
+import { StoreKeyError } from '../../base/errors.ts';
+import { keyIdOf, type StoreEncryption } from '../encryption/master-keys.ts';
+
+/** The keys that an embedder gives. */
+export type GivenKeys = Pick<StoreEncryption, 'key' | 'previousKeys'>;
+
+/** The part of a manifest about the encryption of its store. */
+export interface EncryptionRecord {
+  /** `keyIdOf` the master key. */
+  readonly keyId: string;
+}
+
+/** The record of a store that is encrypted with these keys. */
+export function encryptionRecord({ key }: GivenKeys): EncryptionRecord {
+  return { keyId: keyIdOf(key) };
+}
+
+/**
+ * The keys with which the store in `directory` is opened; undefined if it is not encrypted. `record`: the part of its
+ * manifest; undefined if it is not encrypted. Throws `StoreKeyError` for keys that do not fit.
+ */
+export function fittingKeys(
+  directory: string,
+  record: EncryptionRecord | undefined,
+  given: GivenKeys | undefined,
+): StoreEncryption | undefined {
+  const refuse = (reason: string): never => {
+    throw new StoreKeyError(`the store ${directory} ${reason}. Nothing was written`, { data: { path: directory } });
+  };
+  if (record === undefined) {
+    if (given === undefined) return undefined;
+    return refuse(
+      'is not encrypted, but a key was given. A store is encrypted from the start or not at all: open it without a key, ' +
+        'or open a new directory with it',
+    );
+  }
+  if (given === undefined) return refuse('is encrypted, and no key was given: give it as "encryption.key"');
+  if (keyIdOf(given.key) === record.keyId) return { ...given, isRotating: false };
+  if (given.previousKeys.some((key) => keyIdOf(key) === record.keyId)) return { ...given, isRotating: true };
+  return refuse('is encrypted with another key. To replace its key, give the present one in "encryption.previousKeys"');
+}

@@ -1,0 +1,66 @@
+/** The option `encryption` of `open`, and the forms of a key. */
+import { z } from 'zod';
+import { PREVIOUS_KEYS_MAX } from '../../base/bounds.ts';
+import { ConfigError, describeValue } from '../../base/errors.ts';
+import { KEY_BYTES } from '../../journal/encryption/master-keys.ts';
+import type { GivenKeys } from '../../journal/store/store-key.ts';
+
+/** A key of 32 bytes: the bytes, or their text as 64 hexadecimal digits or as base64. */
+export type EncryptionKey = Uint8Array | string;
+
+/** Encrypts what a store keeps of its sessions. */
+export interface EncryptionOptions {
+  /** Random bytes that are kept apart from the store, such as those of `randomBytes(32)`. Without them nothing can be read. */
+  readonly key: EncryptionKey;
+  /**
+   * Earlier keys of the store, at most 16. If one of them is the present key of the store, `key` takes its place; once
+   * `open` has resolved, the earlier keys are not needed for this store any more.
+   */
+  readonly previousKeys?: readonly EncryptionKey[];
+}
+
+const FORM = `must be a key of ${KEY_BYTES} bytes: a Uint8Array, or a text of ${2 * KEY_BYTES} hexadecimal digits or of base64`;
+
+/** The bytes of a key; undefined for a value that is none. */
+export function keyBytes(value: unknown): Uint8Array | undefined {
+  if (value instanceof Uint8Array) return value.length === KEY_BYTES ? new Uint8Array(value) : undefined;
+  if (typeof value !== 'string') return undefined;
+  const text = value.trim();
+  const bytes = /^[0-9a-f]{64}$/i.test(text) ? Buffer.from(text, 'hex') : base64Bytes(text);
+  return bytes === undefined ? undefined : new Uint8Array(bytes);
+}
+
+function base64Bytes(text: string): Buffer | undefined {
+  return /^[A-Za-z0-9+/_-]{43}=?$/.test(text) ? Buffer.from(text, 'base64') : undefined;
+}
+
+/** The schema of the option. Keys are checked by `checkEncryption`, because an error of a schema may show its value. */
+export const encryptionSchema: z.ZodType<GivenEncryption> = z.strictObject({
+  key: z.unknown(),
+  previousKeys: z.array(z.unknown()).max(PREVIOUS_KEYS_MAX).optional(),
+});
+
+interface GivenEncryption {
+  readonly key?: unknown;
+  readonly previousKeys?: readonly unknown[] | undefined;
+}
+
+/** The keys of the option. Throws `ConfigError` for a value that is no key, without showing it. */
+export function checkEncryption(given: GivenEncryption | undefined): GivenKeys | undefined {
+  if (given === undefined) return undefined;
+  const { key, previousKeys = [] } = given;
+  return {
+    key: checkKey('encryption.key', key),
+    previousKeys: previousKeys.map((each, index) => checkKey(`encryption.previousKeys.${index}`, each)),
+  };
+}
+
+function checkKey(option: string, value: unknown): Uint8Array {
+  const bytes = keyBytes(value);
+  if (bytes !== undefined) return bytes;
+  const found =
+    typeof value === 'string' || value instanceof Uint8Array
+      ? `${typeof value === 'string' ? 'a text' : 'a Uint8Array'} of length ${value.length}`
+      : describeValue(value);
+  throw new ConfigError(`option ${JSON.stringify(option)}: ${FORM}; got ${found}`, { data: { key: option } });
+}
