@@ -38,9 +38,9 @@ export const erasureBugs: readonly PlantedBug[] = [
     name: 'erasure-ends-with-refusal',
     what: 'a store that refused a slice is not erased any further after it recovers',
     file: JOURNAL,
-    find: `    this.#touched = undefined;
+    find: `    this.#lastRows.forget();
     this.#erasure.load();`,
-    replace: `    this.#touched = undefined;
+    replace: `    this.#lastRows.forget();
     if (this.#turns === 0) this.#erasure.load();`,
   },
   {
@@ -67,7 +67,7 @@ export const erasureBugs: readonly PlantedBug[] = [
   {
     name: 'old-history-forgotten-at-rest',
     what: 'the head of a session does not say that messages left its window, so a session at rest keeps them forever',
-    file: 'src/runtime/shard/checkpointer.ts',
+    file: 'src/runtime/reading/session-head.ts',
     find: 'departed: firstDeparture(actor.state) }',
     replace: 'departed: undefined }',
   },

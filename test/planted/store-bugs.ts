@@ -118,9 +118,8 @@ export const storeBugs: readonly PlantedBug[] = [
     name: 'refused-write-keeps-pointers',
     what: 'after a refused write sessions still point to the rows that were lost',
     file: JOURNAL,
-    find: `    this.#checkpointed = state.checkpointed;
-    this.#touched = undefined;`,
-    replace: '    this.#checkpointed = state.checkpointed;',
+    find: '    this.#lastRows.forget();',
+    replace: '',
   },
   {
     name: 'refused-write-keeps-rows',
@@ -143,8 +142,8 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'read-misses-the-tail',
     what: 'after an open, the last row of a session is taken from the last checkpoint only',
-    file: JOURNAL,
-    find: 'return this.#lastRows().get(key)?.row ?? this.#engine.lastRowOf(key);',
+    file: 'src/journal/last-rows.ts',
+    find: 'return this.touched().get(key)?.row ?? this.#engine.lastRowOf(key);',
     replace: 'return this.#touched?.get(key)?.row ?? this.#engine.lastRowOf(key);',
   },
   {
@@ -186,7 +185,7 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'executing-head-not-runnable',
     what: 'the head of a session that waits for its tools does not call it runnable',
-    file: CHECKPOINTER,
+    file: 'src/runtime/reading/session-head.ts',
     find: 'runnable: isRunnable(actor.state),',
     replace: "runnable: isRunnable(actor.state) && actor.state.state !== 'executing',",
   },
