@@ -61,7 +61,7 @@ export class LogErasure {
     return this.#notes;
   }
 
-  /** True for a row that is not durable yet (X2). */
+  /** True for a row that is not durable yet. */
   isUnwritten(row: number): boolean {
     return this.#parts.isUnwritten(row);
   }

@@ -43,7 +43,7 @@ export class Opening {
   readonly name: Buffer = randomBytes(OPENING_BYTES);
   #sealed = 0;
 
-  /** The number of the next value (D1). */
+  /** The number of the next value. */
   next(): number {
     this.#sealed += 1;
     return this.#sealed;
@@ -81,7 +81,7 @@ export class DataKey {
     return derivedKey(this.#bytes, `file ${name}`);
   }
 
-  /** Encrypts a value for a place (D2). `packs`: texts that compress well are compressed first. */
+  /** Encrypts a value for a place. `packs`: texts that compress well are compressed first. */
   seal(opening: Opening, place: string, value: string | Uint8Array, packs: boolean): Buffer {
     const packed = packs ? packedText(value) : undefined;
     const form = packed === undefined ? FORM_PLAIN : FORM_PACKED;

@@ -131,13 +131,13 @@ export class Vault {
     return isNew ? this.#keyFor(owner) : this.#find(owner);
   }
 
-  /** Removes the key of a session in a batch (V2). */
+  /** Removes the key of a session in a batch. */
   remove(owner: SessionKey, batch: WriteBatch): void {
     this.#held.delete(owner);
     batch.dataKeys.set(owner, undefined);
   }
 
-  /** Drops all unwrapped keys after a refused write (V3). */
+  /** Drops all unwrapped keys after a refused write. */
   clear(): void {
     this.#held.clear();
   }
