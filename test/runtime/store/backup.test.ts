@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import {
   agent,
+  type BackupReport,
   ConfigError,
   open,
   type Runtime,
@@ -91,16 +92,23 @@ test('a repeated backup copies the shard with changes and new results only, and 
   // A shard may still write a checkpoint for its last turns.
   await eventually(async () => (await runtime.backup(backup)).copiedShards === 0);
   expect(await runtime.backup(backup)).toMatchObject({ copiedBytes: 0, copiedShards: 0, results: 4, copiedResults: 0 });
-  await runtime.session('s4').ask('go');
-  const second = await runtime.backup(backup);
-  expect(second).toMatchObject({ copiedShards: 1, results: 5, copiedResults: 1 });
+  const sessions = ['s0', 's1', 's2', 's3'];
+  let second: BackupReport;
+  do {
+    // On a busy machine a checkpoint of the other shard may come only now. Then another session shows it.
+    await eventually(async () => (await runtime.backup(backup)).copiedShards === 0);
+    sessions.push(`s${sessions.length}`);
+    await runtime.session(sessions.at(-1) ?? '').ask('go');
+    second = await runtime.backup(backup);
+  } while (second.copiedShards > 1 && sessions.length < 10);
+  expect(second).toMatchObject({ copiedShards: 1, results: sessions.length, copiedResults: 1 });
   expect(second.copiedBytes).toBeLessThan(second.bytes / 2);
   expect((await readdir(join(backup, 'shards'))).length).toBe(2);
   const kept = await readdir(join(store, 'results'));
   await runtime.sessions.delete('s1');
   await restore(backup, restored);
   const again = await kit.open({ directory: restored, provider, agents, threads: THREADS });
-  expect((await again.sessions.list()).map(({ id }) => id).sort()).toEqual(['s0', 's1', 's2', 's3', 's4']);
+  expect((await again.sessions.list()).map(({ id }) => id).sort()).toEqual(sessions);
   expect((await readdir(join(restored, 'results'))).sort()).toEqual(kept.sort());
   // The index of the restored store is its own: it finds the session that was deleted after the backup.
   const { found } = await again.search('done', { session: 's1' });
