@@ -187,6 +187,7 @@ test('a client of a tenant names its sessions with or without the tenant, and it
 });
 
 test.each([
+  [[], 'handler.tokens'],
   [[{ token: 'bad one', role: 'reader' }], 'handler.tokens.0.token'],
   [[{ role: 'reader' }], 'handler.tokens.0.token'],
   [[{ token: 'secret' }], 'handler.tokens.0.role'],

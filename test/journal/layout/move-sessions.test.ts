@@ -1,5 +1,6 @@
 /** The move of sessions to another number of shards, over stores in memory: the facts that must be the same afterwards. */
 import { expect, test } from 'vitest';
+import { LAYOUT_BATCH_BYTES } from '../../../src/base/bounds.ts';
 import { shardOf } from '../../../src/base/ids.ts';
 import type { Journal } from '../../../src/journal/journal.ts';
 import { type MovedSessions, moveSessions, type SessionReading } from '../../../src/journal/layout/move-sessions.ts';
@@ -96,6 +97,28 @@ test('Y2: each session gets a key above all earlier keys; its first place is kep
   journal.erased(journal.erasable());
   await journal.flushed();
   expect(journal.originOf(key)).toBeUndefined();
+});
+
+test('Y1: a session without a head keeps its log, although its shard has nothing else to write meanwhile', async () => {
+  const store = new MemoryStore();
+  const journal = openMemoryJournal({ store });
+  const alone = NAMES[0] ?? '';
+  const [first = '', ...others] = NAMES.filter((name) => shardOf(name, 2) !== shardOf(alone, 2));
+  expect(others.length).toBeGreaterThan(0);
+  const long = JSON.stringify('x'.repeat(LAYOUT_BATCH_BYTES));
+  for (const name of [first, alone, ...others]) {
+    const key = journal.intern(name);
+    journal.append([{ key, data: name === alone ? '{"alone":true}' : long }]);
+    // `alone` has no head, as after a kill before its first checkpoint. Each blob of the others fills a batch.
+    if (name !== alone) {
+      const data = journal.putBlob(JSON.stringify({ of: name, long }), key);
+      journal.checkpoint([{ key, position: journal.end(), data, runnable: false }], journal.end());
+    }
+    await journal.flushed();
+  }
+  const { made } = await moved([store], 2);
+  const home = openMemoryJournal({ store: made[shardOf(alone, 2)] ?? new MemoryStore() });
+  expect([...home.read(home.keyOf(alone) ?? 0, 0)].map(({ data }) => data)).toEqual(['{"alone":true}']);
 });
 
 test('Y4: the next open reads the sessions that the checkpoint did not cover, and no others', async () => {
