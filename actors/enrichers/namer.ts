@@ -1,4 +1,7 @@
-/** Melete before a sub-agent's first half-step: it names the sub-agent and activates skills (contract §7.3). */
+/**
+ * The run of the enricher Melete before a sub-agent's first half-step: it names the sub-agent and activates skills
+ * (contract §7.3).
+ */
 import { z } from 'zod';
 import { ContentError } from '../../src/base/errors.ts';
 import { NICKNAME_CHARACTERS_MAX } from '../../src/base/ids.ts';
@@ -12,12 +15,15 @@ import { namerSystem, namerText } from './namer-prompt.ts';
 
 const SECOND_MS = 1_000;
 
-/** The task that names a sub-agent. `siblings`: names that are taken. Rejects if the host cannot be asked. */
+/**
+ * The task that names a sub-agent. `siblings`: names that are taken. Rejects if the host cannot be asked, or if the agent
+ * has no model for naming.
+ */
 export async function namerTask(stage: EnricherStage, siblings: readonly string[]): Promise<EnricherTask> {
   const { settings, actor, agent } = stage;
   const { skills: offered } = await askHost(stage.lookUp, { about: 'definitions' });
   const model = agent.facts.enrichers?.namer?.model;
-  if (model === undefined) throw new Error('a naming without an enricher');
+  if (model === undefined) throw new Error('the agent has no enricher that names sub-agents');
   const { state } = actor;
   const { maxTokens, messageWindow, timeout } = settings.melete;
   const { skills } = state.active ?? activeDefinitions(state);

@@ -1,7 +1,7 @@
-/** Streamed text of a model call that has no answer. Plain data. */
+/** Streamed text of a model call that has no answer yet, or never gets one. Plain data. */
 
 /**
- * Why a model call has no answer. `restart`: its process or its session thread ended. `cancelled`: the call was given
+ * Why a model call ended without an answer. `restart`: its process or its session thread ended. `cancelled`: the call was given
  * up after an interrupt or a change of the session. `failed`: the model's stream broke off, or its answer was refused.
  */
 export const LOSS_REASONS = ['restart', 'cancelled', 'failed'] as const;

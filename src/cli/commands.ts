@@ -113,7 +113,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'compact',
-    summary: 'Make the files of a data directory small, while nothing has it open',
+    summary: 'Make the files of a closed data directory small',
     load: async () => (await import('./backup/compact-command.ts')).compactCommand,
   },
   {

@@ -169,7 +169,7 @@ export interface Journal {
   readonly drafts: Drafts;
 
   /** The beginnings of the logs of sessions. */
-  readonly starts: Pick<LogStarts, 'of' | 'cut'>;
+  readonly starts: Pick<LogStarts, 'of' | 'cut' | 'isUnwritten'>;
   /** The durable part of the log, in pieces for another thread. */
   readonly stored: StoredLog;
 

@@ -44,6 +44,11 @@ export class LogStarts {
     return start === undefined || this.#parts.vault === undefined ? start : this.#parts.vault.start(start);
   }
 
+  /** True for a row that is not durable yet, so that it may grow. */
+  isUnwritten(row: number): boolean {
+    return this.#parts.erasure.isUnwritten(row);
+  }
+
   /** The last row before a session's log begins, which readers leave out; 0: none. */
   rowBefore(key: SessionKey): number {
     const start = this.#stored(key);
@@ -60,6 +65,8 @@ export class LogStarts {
     const name = nameOf(key);
     const row = rowOf(position);
     if (gate.isRefused || name === undefined || erasure.isUnwritten(row)) return false;
+    // The log begins later already.
+    if (row <= this.rowBefore(key)) return false;
     const batch = gate.open;
     const earlier = this.#earlier(key);
     const former = this.#stored(key);

@@ -1,6 +1,6 @@
 /**
  * The body of a large answer. It counts in the budget of the readers until its client has read it. If the budget runs
- * out, the connection is closed and the body is dropped. The client can then request the page again.
+ * out, the connection is closed and the body is dropped. The client can then send its request again.
  */
 import { LimitError } from '../base/errors.ts';
 import { type BudgetedReader, READERS, type ReaderBudget } from '../events/reading/reader-budget.ts';

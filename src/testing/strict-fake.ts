@@ -5,13 +5,15 @@
  * Owns: its socket, the position in the script, its past answers.
  * Does not own: the script language (`src/models/script/script.ts`), the rules (`src/context/legality/legality.ts`).
  *
- * - W5 A request that breaks a fatal rule is answered 400 (413 for its size) in the API's words, and takes no reply.
+ * - W5 A request that breaks a fatal rule is answered 400 (413 for its size) in the API's words, and uses up no reply of
+ *   the script.
  * - W6 Replies of a list are taken in the order of arrival, over all callers.
  * - W7 With the same seed and the same requests in the same order, the fake sends the same bytes.
- * - W8 A request for no tokens (`max_tokens: 0`), which only writes the cache, is answered without content and takes no
- *   reply.
+ * - W8 A request for no tokens (`max_tokens: 0`), which only writes the cache, is answered without content and uses
+ *   up no reply of the script.
  * - W9 The fake keeps message threads (`fake-threads.ts`). A request that continues a thread is checked and answered as
- *   the whole conversation. It continues the thread even if the stream of its answer breaks.
+ *   the whole conversation. If an injected fault breaks the stream of its answer, the thread still counts as continued;
+ *   after an error of the script it does not.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -71,7 +73,8 @@ export interface StrictFakeOptions {
   readonly seed?: number;
   readonly faults?: Faults;
   /**
-   * Rate limits per minute: every answer reports them, and a call above a limit is answered with 429. Default: none.
+   * Rate limits per minute. Answers to legal message calls report them, and a call above a limit is answered with 429.
+   * Default: none.
    */
   readonly rates?: FakeRates;
   /**
@@ -87,7 +90,7 @@ export interface StrictFakeOptions {
   readonly clock?: Clock;
 }
 
-/** A broken rule and the number of the request that broke it, from 0. */
+/** A broken rule, and how many message calls had arrived before the request that broke it. */
 export interface FakeViolation extends Violation {
   readonly request: number;
 }
@@ -97,11 +100,12 @@ export interface StrictFake {
   /** The fake's base URL, `http://127.0.0.1:<port>`. */
   readonly url: string;
   /**
-   * The bodies of the calls that arrived, oldest first, including refused ones. The list grows with each call. It keeps
+   * The bodies of the message calls that arrived, oldest first, also of calls that break a rule. Without token counts,
+   * calls without credentials, and bodies that are too large or no JSON object. The list grows with each call. It keeps
    * the newest 10,000, or fewer if they have more than 128 MiB.
    */
   readonly requests: readonly WireRequest[];
-  /** Every broken rule, including warnings; at most 10,000. The list grows with each call. */
+  /** The broken rules, including warnings: the first 10,000. The list grows with each call. */
   readonly violations: readonly FakeViolation[];
   /** Ends the server and its connections. */
   close(): Promise<void>;

@@ -6,7 +6,8 @@
  * Invariants:
  * W1 `onExit` listeners run exactly once, however the thread ends: its own exit, an uncaught error, `exit`,
  *    `terminate`;
- * W2 a thread with a latch is never ended in the middle of work inside the latch (`exit-latch.ts`).
+ * W2 before a thread with a latch is ended by force, its latch is closed: that waits a bounded time for the work inside
+ *    (`exit-latch.ts`).
  */
 import {
   isMainThread,
@@ -69,8 +70,8 @@ export interface Thread {
   /** Runs `listener` once when the thread has ended. If it has already ended, `listener` runs in a microtask. */
   onExit(listener: (exit: ThreadExit) => void): void;
   /**
-   * Ends the thread, even in an endless loop. Resolves when the thread is gone, after `THREAD_END_MS` at the latest. A
-   * second call is harmless.
+   * Ends the thread, even in an endless loop. Resolves when it is gone, or after `THREAD_END_MS` even if it still runs.
+   * A second call is harmless.
    */
   terminate(): Promise<void>;
   /**
@@ -164,8 +165,8 @@ export async function settledInTime(ending: Promise<unknown>, waitMs: number = T
 const HOLD_MS = 60_000;
 
 /**
- * Settles as `work` does, and keeps the process alive until then. Needed for an answer of a thread after `unref`,
- * because such a thread does not keep the process alive while it works.
+ * Settles as `work` does, and keeps the process alive until then. Use it to wait for an answer from a thread that was
+ * `unref`ed: such a thread does not keep the process alive.
  */
 export async function keepAliveFor<T>(work: Promise<T>): Promise<T> {
   const hold = setInterval(() => undefined, HOLD_MS);

@@ -68,12 +68,12 @@ export const DELTA_CHARACTERS_MAX = 65_536;
 /**
  * Calls that a thread passes to its provider in one tick: eight milliseconds of work over HTTP. If a thousand were
  * started in one tick, their answers would wait for a quarter second, and with them the text of all streams. With 16 a
- * tick, W2 inline had a tenth fewer half-steps/s, since fewer of them shared a commit.
+ * tick, the benchmark W2 (inline) made a tenth fewer half-steps/s, since fewer of them shared a commit.
  */
 export const CALLS_STARTED_MAX = 32;
-/** Deltas of one note between threads, as for `EVENTS_OF_NOTE_MAX`: `ENDPOINT_SLICE_MAX` notes are read in one tick. */
+/** Deltas in one note between threads. The reason is that of `EVENTS_OF_NOTE_MAX`. */
 export const DELTAS_OF_NOTE_MAX = 64;
-/** First bytes of a text that grows by pieces: a usual answer doubles them two or three times. */
+/** Initial bytes of a buffer for a text that grows by pieces. A usual answer doubles the buffer two or three times. */
 export const TEXT_BUFFER_BYTES_MIN = 512;
 /**
  * UTF-16 units of streamed text that a running call keeps for readers that begin later. The longest answers of today,
@@ -81,7 +81,7 @@ export const TEXT_BUFFER_BYTES_MIN = 512;
  */
 export const STREAMED_CALL_CHARACTERS_MAX = 1_048_576;
 /**
- * UTF-16 units of such text of all running calls of one thread: 1,000 streams of 32,768 units, or 32 of the longest.
+ * UTF-16 units of such text in all running calls of a thread: 1,000 streams of 32,768 units, or 32 at their bound.
  */
 export const STREAMED_CHARACTERS_MAX = 33_554_432;
 /** Sessions whose script position one scripted provider keeps. Tests and demos have fewer. */
@@ -104,7 +104,7 @@ export const MODEL_THREAD_WATCH_MS = 1_000;
  */
 export const MODEL_THREAD_YOUNG_HEAP_MB = 96;
 /**
- * Decoded bytes read of a model server's answer that is no event stream: an error with its message, or a token count.
+ * Most decoded bytes to read when a server's answer is not an event stream: an error message, or a token count.
  */
 export const ERROR_BODY_BYTES_MAX: number = 64 * 1024;
 /** Milliseconds within which a connection to a model server is made. This is also the default of Node's `fetch`. */
@@ -133,8 +133,7 @@ export const RETRY_AFTER_MS_MAX: number = 366 * 24 * 3_600_000;
 /** Largest random share that is added to the wait before a retry, so that a thousand sessions do not retry at once. */
 export const RETRY_JITTER = 0.15;
 /**
- * Most milliseconds until a rate limit is fully restored. Most of the API's rates are per minute, the longest are per
- * day.
+ * Upper bound in ms until a rate limit is fully restored. Most rates of the API are per minute, a few are per day.
  */
 export const RATE_RESET_MS_MAX: number = 24 * 3_600_000;
 /** Characters of the API's own error code. The longest known has fewer than 50. */
@@ -166,8 +165,8 @@ export const PROVIDER_NAME_CHARACTERS_MAX = 64;
  */
 export const MESSAGE_THREAD_MS_MAX = 270_000;
 /**
- * Sessions whose message thread one thread remembers: as many as it mirrors. Beyond this number the thread that was
- * used least recently is forgotten, and its session's next request is sent whole.
+ * Sessions whose message thread a worker thread remembers: as many as it mirrors. Beyond this number the message thread
+ * that was used least recently is forgotten, and its session's next request is sent whole.
  */
 export const MESSAGE_THREADS_MAX: number = MIRRORED_CONTEXTS_MAX;
 /**
@@ -182,7 +181,7 @@ export const MESSAGE_THREAD_ID_BYTES_MAX = 256;
 export const MODEL_LIST_MS_MAX = 30_000;
 /** Rows of the list requested with one page. A row of the API has about two kilobytes. */
 export const MODEL_LIST_PAGE_ENTRIES = 100;
-/** Decoded bytes of one page: four times the size of that many rows. */
+/** Decoded bytes of one page: about five times the size of that many rows. */
 export const MODEL_LIST_BYTES_MAX: number = 1024 * 1024;
 /** Pages of a list, and rows of all pages together. The API has fewer than fifty models. */
 export const MODEL_LIST_PAGES_MAX = 10;
@@ -207,8 +206,7 @@ export const MODEL_LISTS_KEPT_MAX = 16;
  */
 export const WARM_UP_GATHER_MS = 10;
 /**
- * Least calls with one prompt that justify a warm-up call. For two calls, one cache write and two reads already cost
- * less.
+ * Fewest calls with one prompt that justify a warm-up call: one cache write and two reads cost less than two writes.
  */
 export const WARM_UP_CALLS_MIN = 2;
 /** Prompts that are remembered as cached by the provider. The agents of an embedder have a few. */
@@ -229,8 +227,8 @@ export const RATE_WINDOW_MS = 60_000;
 /** Share of a reported rate that is left unused. Other processes may use the same key. */
 export const RATE_RESERVE = 0.05;
 /**
- * Milliseconds after which a phase of `provider-rates.ts` ends even if one of its calls still counts as in flight. The
- * longest call is shorter, so the thread of that call has ended.
+ * Milliseconds after which a phase (see `provider-rates.ts`) ends even if a call of it still counts as in flight. Calls
+ * with the default timeout are shorter, so the thread of such a call has probably ended.
  */
 export const RATE_PHASE_MS_MAX = 1_800_000;
 /**
@@ -252,8 +250,8 @@ export const GOVERNOR_CIRCUIT_MS = 1_000;
 /** Milliseconds a circuit stays open at most: a provider that recovers is found within a minute. */
 export const GOVERNOR_CIRCUIT_MS_MAX = 60_000;
 /**
- * Calls by which one answer widens the window of calls in flight. One window full of answers widens it by at least one
- * call.
+ * Calls by which one answer widens the window of calls in flight. In a window of fewer than six calls, one divided by its
+ * size.
  */
 export const GOVERNOR_WINDOW_GROWTH: number = 1 / 6;
 /**
@@ -272,8 +270,8 @@ export const GOVERNOR_WINDOW_STEP_MS = 1_000;
  */
 export const GOVERNOR_CREDENTIALS_PATIENCE_MS = 5_000;
 /**
- * Milliseconds the governor waits for the one call that probes an open circuit. A silent server may stay silent until
- * its timeout.
+ * Milliseconds for which the call that probes an open circuit stays alone. A silent server would hold it until the
+ * call's timeout.
  */
 export const GOVERNOR_CIRCUIT_PATIENCE_MS = 30_000;
 /** Failed connections and server errors in a row that open the circuit: twice the attempts of one call. */

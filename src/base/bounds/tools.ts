@@ -4,7 +4,7 @@
 
 /** Lines kept at each end of a truncated tool result (contract §5.4). */
 export const TRUNCATION_EDGE_LINES = 10;
-/** Milliseconds after a tool's timeout by which its call has ended, with or without its tool. */
+/** Milliseconds after a tool's timeout by which its call is answered, even if the tool still runs. */
 const TOOL_GRACE_MS = 1_000;
 /** Runs of one tool at a time on one tool thread, unless the tool states another number or is `once`. */
 export const TOOL_CONCURRENCY = 64;
@@ -59,7 +59,7 @@ export const TOOL_THREAD_IDLE_MS = 60_000;
 export const TOOL_THREAD_HEAP_MB = 512;
 /** UTF-8 bytes of a tool result that may cross to the session thread. Copying 4 MB blocks it for about 2 ms. */
 export const TOOL_RESULT_CROSSING_BYTES_MAX: number = 4 * 1024 * 1024;
-/** Milliseconds that a model may request with `timeout`, on tools that allow it. */
+/** Longest timeout of a tool call in ms: of `toolTimeoutMs`, and of a model's `timeout`, where more is cut to this. */
 export const TOOL_TIMEOUT_MS_MAX = 3_600_000;
 /** Characters of a tool's description: the model reads it with every request. */
 export const TOOL_DESCRIPTION_CHARACTERS_MAX = 32_768;
@@ -113,8 +113,8 @@ export const FILE_BYTES_SHOWN_MAX = 50_000;
 /** Characters of one thought of `think`, by default: about 2,500 tokens. */
 export const THOUGHT_CHARACTERS_MAX = 10_000;
 /**
- * Times one edit is repeated because another program changed the file meanwhile. Whenever an edit must be repeated,
- * another edit has succeeded.
+ * Attempts at one edit, the first included. An attempt fails only if another change succeeded meanwhile, so a hundred
+ * failures mean a file that others change constantly.
  */
 export const EDIT_ATTEMPTS_MAX = 100;
 /** Milliseconds between checks of the lock of a file that is written. The lock is held for two quick steps. */
@@ -168,7 +168,7 @@ export const WEB_TIMEOUT_MS = 10_000;
 /** Decoded bytes of an answer that the web tool reads (contract, `tools.max_web_response_bytes`). */
 export const WEB_RESPONSE_BYTES_MAX = 100_000;
 /**
- * Largest value of `WEB_RESPONSE_BYTES_MAX` that an embedder may set. The thread of the tool parses a page in one step.
+ * Largest `maxBytes` of the web tool. The thread of the tool parses a page in one step.
  */
 export const WEB_RESPONSE_BYTES_LIMIT: number = 2 * 1024 * 1024;
 /**
@@ -228,8 +228,8 @@ export const MCP_CALL_WAIT_MS = 30_000;
  */
 export const MCP_CALL_REPEATS_MAX = 8;
 /**
- * Calls of one server in flight, for each session thread. Further calls wait, and the wait does not count for their
- * timeouts. If the server dies, the outcome of the calls in flight may be unknown.
+ * Calls of one server in flight, for each session thread. Further calls wait, and the wait does not count against
+ * their timeouts. If the server dies, the outcome of the calls in flight may be unknown.
  */
 export const MCP_CALLS_IN_FLIGHT_MAX = 128;
 /** Open calls of one server, those that wait for a connection included. */
@@ -246,8 +246,8 @@ export const MCP_INPUT_END_MS = 500;
 /** Milliseconds between TERM and KILL for the processes of a server (contract §11.4). */
 export const MCP_KILL_MS = 2_000;
 /**
- * Milliseconds that closing waits for the MCP thread to end all servers. With many servers, finding their processes
- * takes longer than the waits between these searches.
+ * Milliseconds that closing waits for the MCP thread to end all servers. With many servers, most of it is spent on
+ * searching for their processes, not on waiting between two searches.
  */
 export const MCP_CLOSE_MS = 15_000;
 /** Earlier lists of tools that a session thread remembers, because epochs in use still show them. */

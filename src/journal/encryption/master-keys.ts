@@ -24,6 +24,11 @@ export interface StoreEncryption {
   readonly previousKeys: readonly Uint8Array[];
   /** True if data keys may be wrapped by an earlier key. */
   readonly isRotating: boolean;
+  /**
+   * From which new data keys follow, with the number of their session; missing: they are random. Names of results follow
+   * from data keys, so a simulated run, which must be the same each time, has such a seed.
+   */
+  readonly dataKeySeed?: string;
 }
 
 /** A name of a master key, which does not reveal the key: a part of an HMAC of a fixed text. */

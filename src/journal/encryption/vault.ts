@@ -16,7 +16,7 @@
  *     the store has;
  *  V3 a key that was in a refused batch seals nothing more.
  */
-import { randomBytes } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import { DATA_KEYS_BYTES_MAX } from '../../base/bounds.ts';
 import { StoreCorruptError } from '../../base/errors.ts';
 import type { WriteBatch } from '../engine.ts';
@@ -45,11 +45,13 @@ export interface KeyRecords {
 export class Vault {
   readonly #masters: MasterKeys;
   readonly #records: KeyRecords;
+  readonly #seed: string | undefined;
   readonly #opening = new Opening();
   readonly #held = new RecentValues<SessionKey, DataKey>(DATA_KEYS_BYTES_MAX);
 
   constructor(encryption: StoreEncryption, records: KeyRecords) {
     this.#masters = new MasterKeys(encryption);
+    this.#seed = encryption.dataKeySeed;
     this.#records = records;
   }
 
@@ -158,9 +160,14 @@ export class Vault {
   #keyFor(owner: SessionKey): DataKey {
     const known = this.#find(owner);
     if (known !== undefined) return known;
-    const bytes = randomBytes(KEY_BYTES);
+    const bytes = this.#newKey(owner);
     this.#records.put?.(owner, this.#masters.wrap(owner, bytes));
     return this.#hold(owner, bytes);
+  }
+
+  #newKey(owner: SessionKey): Buffer {
+    if (this.#seed === undefined) return randomBytes(KEY_BYTES);
+    return createHmac('sha256', this.#seed).update(`${owner}`).digest();
   }
 
   #hold(owner: SessionKey, bytes: Buffer): DataKey {

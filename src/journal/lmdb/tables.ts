@@ -3,7 +3,7 @@
 /**
  * Version of the whole environment. A store with a higher version is not opened. A lower version is raised when the
  * store is opened for writing. From version 2 rows and blobs may be packed. From version 3 media have their own table.
- * From version 4 the rows of removed sessions are erased, as the table `erasures` says.
+ * From version 4 the rows of removed sessions are erased; the table `erasures` lists what is left to erase.
  *
  * Version 5 adds:
  * - the table `starts`: the older part of a session's log may be removed;
@@ -29,7 +29,7 @@ export const DATA_FILE = 'data.mdb';
 /** LMDB's own lock file beside the data file. It holds the table of readers. */
 export const LOCK_FILE = 'lock.mdb';
 
-/** Flags of each table: 8 for native integer keys, 256 (lmdb's own flag) for values with versions. */
+/** Flags of each table: 0x08 for integer keys, 0x100 (of the npm package, not of LMDB) for versioned values. */
 export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
   log: 0,
   names: 0,

@@ -122,10 +122,12 @@ export async function writeManifest(
   shards: number,
   encryption?: EncryptionRecord,
 ): Promise<StoreManifest> {
-  const manifest = manifestSchema.parse({ format: MANIFEST_FORMAT, shards, encryption });
   const path = join(directory, MANIFEST_FILE);
   await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
-  if (!(await exists(path))) await put(path, manifest);
+  // After a crash in the creation the manifest may be there already. What it says counts, not what is given now.
+  const known = await readFileOf(path);
+  const manifest = known ?? manifestSchema.parse({ format: MANIFEST_FORMAT, shards, encryption });
+  if (known === undefined) await put(path, manifest);
   await rm(join(directory, BEGUN_FILE), { force: true });
   await syncDirectory(directory);
   return manifest;

@@ -36,7 +36,9 @@ export function fittingKeys(
     );
   }
   if (given === undefined) return refuse('is encrypted, and no key was given: give it as "encryption.key"');
-  if (keyIdOf(given.key) === record.keyId) return { ...given, isRotating: false };
+  // With earlier keys given, a replacement may have been interrupted and turned back: some data keys may be wrapped by
+  // an earlier key although the manifest names the present one.
+  if (keyIdOf(given.key) === record.keyId) return { ...given, isRotating: given.previousKeys.length > 0 };
   if (given.previousKeys.some((key) => keyIdOf(key) === record.keyId)) return { ...given, isRotating: true };
   return refuse('is encrypted with another key. To replace its key, give the present one in "encryption.previousKeys"');
 }

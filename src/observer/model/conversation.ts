@@ -4,8 +4,8 @@
  * Owns: messages, the mailbox, the answer in flight. Does not own: which part a mode shows.
  *
  *  C1 Messages ascend by `seq`; each appears once, even if it arrives twice.
- *  C2 At most `MESSAGES_MAX` messages, or a tenth more for a while. New messages push out the oldest; once the bound is
- *     reached, earlier messages are not added.
+ *  C2 At most `MESSAGES_MAX` messages, or a tenth more for a while. New messages push out the oldest. Once the bound
+ *     is reached, `hasRoom` is false, and the caller adds no earlier messages.
  *  C3 Streamed text is the answer in flight. It is dropped when its message arrives, its call is retried or its turn
  *     ends.
  *  C4 A message removed by an edit is removed here. A message that another branch or a summary hides stays, marked as
@@ -75,7 +75,7 @@ export class Conversation {
     return this.#hasEarlier;
   }
 
-  /** True when earlier messages can still be added (C2). */
+  /** False once the bound is reached: then do not add earlier messages (C2). */
   get hasRoom(): boolean {
     return this.#messages.length < this.#messagesMax;
   }
@@ -157,7 +157,7 @@ export class Conversation {
     if (this.#take(event)) this.#version += 1;
   }
 
-  /** True when a call no longer waits for a person: it was allowed, denied or answered, or its turn is over. */
+  /** Forgets the calls that an event settles: decided, answered, or their turn is over. True if it may have forgotten one. */
   #settles(event: ObservedEvent): boolean {
     if (event.type === 'tool.started' || event.type === 'tool.finished') return this.#waiting.delete(event.toolUseId);
     if (event.type !== 'session.state' || event.state !== 'idle') return false;
@@ -179,7 +179,7 @@ export class Conversation {
     return true;
   }
 
-  /** Once there are too many marks, forgets those of messages that are not in memory. */
+  /** Once there are too many marks, forgets those of messages before the first one here. */
   #forgetHidden(): void {
     if (this.#hidden.size <= this.#messagesMax * 2) return;
     const first = this.#messages[0]?.seq ?? 0;
@@ -197,8 +197,8 @@ export class Conversation {
   }
 
   /**
-   * Adds messages of an event within the bound. A message before the first one here is not added while earlier messages
-   * are only in the log.
+   * Adds messages of an event. If the log has messages before the first one here, a message from that part is left out,
+   * because its page will bring it.
    */
   #add(messages: readonly Message[]): void {
     const first = this.#messages[0]?.seq ?? 0;
@@ -207,7 +207,7 @@ export class Conversation {
     this.#hasEarlier ||= hasEarlier;
   }
 
-  /** Applies a new event; true if something changed. */
+  /** Applies a new event. Returns false only if it certainly changed nothing. */
   #take(event: ObservedEvent): boolean {
     switch (event.type) {
       case 'message.created':

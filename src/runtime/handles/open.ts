@@ -48,7 +48,12 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
     // made that store.
     if (place.directory !== undefined) await warnOfWideRights(place.directory, checked);
     const runtime = await assembled(checked, place);
-    await endRotation(place);
+    try {
+      await endRotation(place);
+    } catch (error) {
+      await runtime.close({ deadlineMs: 0 });
+      throw error;
+    }
     if (place.announce !== undefined) keepAnnounced(runtime, place.announce);
     place.onTakeover?.((takeover) => {
       checked.logger?.info(takeover, `process ${takeover.pid} takes ${directory} over: this runtime ends`);

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { PREVIOUS_KEYS_MAX } from '../../base/bounds.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
+import { isRecord } from '../../base/json.ts';
 import { KEY_BYTES } from '../../journal/encryption/master-keys.ts';
 import type { GivenKeys } from '../../journal/store/store-key.ts';
 
@@ -43,6 +44,23 @@ export const encryptionSchema: z.ZodType<GivenEncryption> = z.strictObject({
 interface GivenEncryption {
   readonly key?: unknown;
   readonly previousKeys?: readonly unknown[] | undefined;
+}
+
+/**
+ * Throws `ConfigError` if the option has another form, without showing it: the text in the wrong place may be the key.
+ * The general check of all options, which shows refused values, comes after this one.
+ */
+export function checkEncryptionForm(options: unknown): void {
+  const given = isRecord(options) ? options['encryption'] : undefined;
+  if (given === undefined) return;
+  if (!isRecord(given) || given instanceof Uint8Array) throw problem('encryption', 'must be an object with a "key"');
+  const { previousKeys } = given;
+  if (previousKeys !== undefined && !Array.isArray(previousKeys))
+    throw problem('encryption.previousKeys', 'must be a list of keys');
+}
+
+function problem(option: string, text: string): ConfigError {
+  return new ConfigError(`option ${JSON.stringify(option)} ${text}`, { data: { key: option } });
 }
 
 /** The keys of the option. Throws `ConfigError` for a value that is no key, without showing it. */

@@ -28,7 +28,7 @@ import { isModelProvider, isProviderData } from '../../models/provider-check.ts'
 import type { McpServerMap } from '../../tools/mcp/protocol.ts';
 import { parseServers } from '../../tools/mcp/server-options.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
-import { checkEncryption, type EncryptionOptions, encryptionSchema } from './encryption-option.ts';
+import { checkEncryption, checkEncryptionForm, type EncryptionOptions, encryptionSchema } from './encryption-option.ts';
 import { type Retention, retentionSchema } from './retention.ts';
 import type { SearchOptions, SearchScope } from './search-scope.ts';
 import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema } from './webhook-options.ts';
@@ -336,6 +336,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
  * options have no logger.
  */
 export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedOptions {
+  checkEncryptionForm(options);
   const given = parseOption(openSchema, '', options ?? {}, 'once');
   const isTest = given.clock !== undefined || given.random !== undefined;
   const threads = given.threads ?? {};

@@ -137,6 +137,9 @@ export class Checkpointer {
     const rebased = passive === undefined ? undefined : withBase(passive, base);
     if (rebased !== undefined) this.#passive.set(key, rebased);
     if (actor !== undefined) actor.base = base;
+    // A fork that was dropped has its head written again with the next checkpoint.
+    const dropped = this.#dropped.get(key);
+    if (dropped !== undefined) dropped.base = base;
     const stored = this.#journal.head(key);
     const head =
       actor !== undefined ? headOf(actor) : (rebased ?? (stored === undefined ? stored : withBase(stored, base)));

@@ -303,8 +303,20 @@ export class Life {
         );
         forks.set(key, [...(forks.get(key) ?? []), root.key]);
       }
+      const removed = this.#removedForks(state.forks);
+      if (removed.length > 0) forks.set(key, [...(forks.get(key) ?? []), ...removed]);
     }
     return forks;
+  }
+
+  /** The keys of forks that were removed and are not forgotten. A fork of such a fork may need the same results. */
+  #removedForks(names: readonly string[]): readonly SessionKey[] {
+    const { journal } = this.#parts;
+    const gone = new Set(names.filter((name) => journal.keyOf(name) === undefined));
+    if (gone.size === 0) return [];
+    return Array.from(journal.erasures()).flatMap(([key, { name, keeps }]) =>
+      keeps !== true && gone.has(name) ? key : [],
+    );
   }
 
   #subtree(root: SessionActor): readonly SessionActor[] {

@@ -34,7 +34,7 @@ import type { LogLine } from '../protocol/protocol.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import type { AnswerDrafts } from './answer-drafts.ts';
 import type { SessionTimers } from './session-timers.ts';
-import type { Reply, ShardParts } from './shard-parts.ts';
+import { logThrown, type Reply, type ShardParts } from './shard-parts.ts';
 import { Upgrades } from './upgrades.ts';
 
 /** The shard functions that session work uses. */
@@ -98,7 +98,13 @@ export class SessionWork {
       abandoned: (call) => place.drafts.abandoned(call),
       givenUp: ({ session, key }, lost) => {
         // The session may have been deleted in the meantime, and another session may have its id.
-        if (parts.journal.nameOf(key) === session) place.submit(session, [lost]);
+        if (parts.journal.nameOf(key) !== session) return;
+        try {
+          place.submit(session, [lost]);
+        } catch (thrown) {
+          // The session cannot be read. The completions of other sessions must still be taken.
+          logThrown(parts.host, 'the text of a lost answer cannot be recorded', thrown, session);
+        }
       },
       settings: parts.settings,
       wantsDeltas: (id) => place.isWatched(id),

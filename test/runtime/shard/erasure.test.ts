@@ -127,4 +127,21 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
     await runtime.close();
     expect(await found(directory)).toEqual([]);
   });
+
+  test('F6: a fork of a deleted fork keeps the results of a session that is deleted later', async () => {
+    const directory = await kit.directory();
+    const runtime = await kit.open({ directory, ...options(threads) });
+    const session = runtime.session('gone');
+    await session.ask(`Say ${CANARY}`);
+    const fork = await session.fork({ id: 'fork' });
+    const second = await fork.fork({ id: 'second' });
+    await runtime.sessions.delete('fork');
+    await runtime.sessions.delete('gone');
+    await eventually(() => runtime.metrics().sessionsErasing === 2);
+    await second.ask('Go on');
+    expect(await readdir(join(directory, 'results'))).toHaveLength(1);
+    await runtime.sessions.delete('second');
+    await erased(runtime);
+    expect(await readdir(join(directory, 'results'))).toEqual([]);
+  });
 });

@@ -22,6 +22,8 @@ import { eventually, failure, runtimeKit } from '../../support/runtime-kit.ts';
 const kit = runtimeKit();
 const echo = scripted({ rules: [], otherwise: 'to {{text}}' });
 const THREADS = { sessions: 2, models: 0, tools: 1 };
+/** Starts no thread, for a test that opens a store many times. */
+const IN_PLACE = { sessions: 0, models: 0, tools: 1 };
 
 /** The directories of a test. */
 async function places(): Promise<Readonly<Record<'base' | 'store' | 'backup' | 'restored', string>>> {
@@ -135,7 +137,7 @@ test('B1: a process killed before any step of a backup leaves a whole one, and t
   const { store, backup, base } = await places();
   let acknowledged = 0;
   for (let step = 0; ; step += 1) {
-    const runtime = await kit.open({ directory: store, provider: echo });
+    const runtime = await kit.open({ directory: store, provider: echo, threads: IN_PLACE });
     await runtime.session('s').ask('before');
     await runtime.backup(backup);
     acknowledged = (await runtime.session('s').messages()).length;
@@ -144,7 +146,7 @@ test('B1: a process killed before any step of a backup leaves a whole one, and t
     const code = await child.ended();
     const restored = join(base, `restored-${step}`);
     await restore(backup, restored);
-    const again = await kit.open({ directory: restored, provider: echo });
+    const again = await kit.open({ directory: restored, provider: echo, threads: IN_PLACE });
     const found = (await again.session('s').messages()).length;
     await again.close();
     if (child.output().includes('survived')) {

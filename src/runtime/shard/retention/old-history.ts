@@ -59,9 +59,12 @@ export async function removeOldHistory(
   before: number,
 ): Promise<boolean> {
   const end = await endOfOld(parts, id, key, before);
+  // The row of the last removed entry may not grow any more, and a durable row does not grow.
+  if (end === undefined || parts.journal.starts.isUnwritten(rowOf(end))) return false;
   // The first attempt has a base without the archived messages. If the rest of the log needs them, the second has them.
-  for (const isStripped of end === undefined ? [] : [true, false]) {
-    const old = await foldTo(parts, id, key, (position) => position <= (end ?? 0));
+  for (const isStripped of [true, false]) {
+    const old = await foldTo(parts, id, key, (position) => position <= end);
+    if (old.position !== end) return false;
     const { state } = old;
     const history = { before, firstEvent: state.eventSeq + 1, archives: state.compression?.chunk ?? 0 };
     if (isStripped) Object.assign(state, withoutArchived(state, history));

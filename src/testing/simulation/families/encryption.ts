@@ -20,7 +20,12 @@ const PLAIN: readonly string[] = ['{"v":', '"at":', '"summary":'];
 /** The keys of a run's store; undefined: it is not encrypted. */
 export function encryptionOf(seed: number): StoreEncryption | undefined {
   if (drawnFor(seed, STREAM, SHARE) === undefined) return undefined;
-  return { key: new Uint8Array(KEY_BYTES).fill(seed % 251), previousKeys: [], isRotating: false };
+  return {
+    key: new Uint8Array(KEY_BYTES).fill(seed % 251),
+    previousKeys: [],
+    isRotating: false,
+    dataKeySeed: `${seed}`,
+  };
 }
 
 /** Checks the stores of a run that is encrypted. */
