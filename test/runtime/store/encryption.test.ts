@@ -13,7 +13,7 @@ import { read_file } from '../../../src/tools/built-in/index.ts';
 import { filesWith } from '../../journal/support/plain-bytes.ts';
 import { imageBlock, png } from '../../support/images.ts';
 import { long } from '../../support/pure-tools.ts';
-import { eventually, MATRIX, runtimeKit, type TestOptions } from '../../support/runtime-kit.ts';
+import { eventually, failure, MATRIX, runtimeKit, type TestOptions } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 const CANARY = 'canary-7f3a-canary';
@@ -260,6 +260,31 @@ describe('other features', () => {
     });
     expect((await files()).equals(before)).toBe(true);
     expect(await readdir(directory)).not.toContain('layout');
+    const again = await kit.open({ directory, ...options() });
+    expect(await again.session('one').messages()).toEqual(messages);
+  });
+
+  test.each([
+    ['the option', KEY],
+    ['previousKeys', { key: NEW_KEY, previousKeys: KEY }],
+    ['a key', { key: `${KEY}0` }],
+  ])('a key in the wrong place is refused and not shown: %s', async (_place, encryption) => {
+    const refused = open(await kit.directory(), { ...options(), encryption: encryption as never });
+    const error = (await failure(refused)) as Error & { readonly data?: unknown };
+    expect(error).toMatchObject({ code: 'config' });
+    expect(JSON.stringify([error.message, error.data, String(error.cause)])).not.toContain(KEY.slice(0, 8));
+  });
+
+  test('an interrupted replacement of the key can be turned back, and the other key is not needed then', async () => {
+    const directory = await kit.directory();
+    const messages = await fill(directory);
+    // As after a crash in the replacement: the data keys are wrapped with the new key, and the manifest names the old one.
+    const manifest = await readFile(join(directory, 'manifest.json'));
+    const replaced = await kit.open({ directory, ...options(), encryption: { key: NEW_KEY, previousKeys: [KEY] } });
+    await replaced.close();
+    await writeFile(join(directory, 'manifest.json'), manifest);
+    const back = await kit.open({ directory, ...options(), encryption: { key: KEY, previousKeys: [NEW_KEY] } });
+    await back.close();
     const again = await kit.open({ directory, ...options() });
     expect(await again.session('one').messages()).toEqual(messages);
   });
