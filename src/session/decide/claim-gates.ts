@@ -8,6 +8,7 @@
 import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
 import { budgetErrorShape, refuseTurn } from '../rules/budget.ts';
 import { hasActive, incomingTokens, mayBegin, mayStart, type Selection } from '../rules/mailbox.ts';
+import { poisonedEntries } from '../rules/promotion.ts';
 import { isRefusedRequest } from '../rules/run-loop.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Environment } from '../state/inputs.ts';
@@ -15,7 +16,6 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { decideCompaction } from './compression.ts';
 import { decideEarlyNaming, decidePreparation } from './enrichment.ts';
-import { poisonedEntries } from './letters.ts';
 import { awaitSummary, decideMemory } from './memory.ts';
 import { reviveEnded } from './revival.ts';
 import { rollbackRecords } from './rollback.ts';

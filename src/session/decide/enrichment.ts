@@ -12,6 +12,7 @@
 import type { ErrorShape } from '../../base/errors.ts';
 import { turnStart } from '../rules/epoch.ts';
 import { promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
+import { poisonedEntries } from '../rules/promotion.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Enrichment } from '../state/enrichment.ts';
 import type { Effect, EnricherFacts, Environment, Input } from '../state/inputs.ts';
@@ -132,7 +133,9 @@ function usersTurn(
   const selection = selectEntries(state);
   if (selection === undefined) return undefined;
   const riders = selection.riders.filter((entry) => entry.type === 'user_message');
-  const entries = promotionOrder({ ...selection, riders });
+  // An entry that cannot be promoted is set aside by the next claim.
+  const unfit = new Set(poisonedEntries(state)?.map(({ id }) => id));
+  const entries = promotionOrder({ ...selection, riders }).filter((id) => !unfit.has(id));
   const asking = [...selection.steers, ...riders].filter(({ bounceBack }) => bounceBack === true);
   return {
     claimed: { type: 'claimed', halfStep: state.nextHalfStep, entries, ...turnStart(state) },

@@ -1,41 +1,15 @@
-/** Dead letters: which entries are set aside, sending one again, and dropping one (Δ13, S9). Pure. */
-import { ContentError, type ErrorShape, errorShape, InvalidArgumentError } from '../../base/errors.ts';
+/** Dead letters: sending one again, and dropping one (S9). Which entries are set aside: `rules/promotion.ts`. Pure. */
+import { ContentError, InvalidArgumentError } from '../../base/errors.ts';
 import { checkEntry, mailboxRefusal } from '../rules/mailbox.ts';
-import { promote } from '../rules/promotion.ts';
+import { promotionError } from '../rules/promotion.ts';
 import { contentOf } from '../rules/waiting-content.ts';
 import { type Decision, refuse } from '../state/decision.ts';
 import type { Environment, Input } from '../state/inputs.ts';
 import type { DeadLetterEntry } from '../state/letters.ts';
 import type { Content, MailboxEntry } from '../state/messages.ts';
-import type { Entry, RecordOf } from '../state/records.ts';
+import type { Entry } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { accept } from './send.ts';
-
-/** The records that set aside the waiting entries that cannot be promoted; undefined if there are none. */
-export function poisonedEntries(state: SessionState): readonly RecordOf<'poisoned'>[] | undefined {
-  let records: RecordOf<'poisoned'>[] | undefined;
-  for (const entry of state.mailbox) {
-    const error = promotionError(entry);
-    if (error === undefined) continue;
-    records ??= [];
-    records.push({ type: 'poisoned', id: entry.id, error, announced: true });
-  }
-  return records;
-}
-
-function promotionError(entry: MailboxEntry): ErrorShape | undefined {
-  // Only a wrong source can make a promotion fail. Users' messages and tool results were checked when they were
-  // accepted.
-  if (entry.type === 'user_message' || (entry.type === 'tool_response' && entry.toolUseId !== undefined))
-    return undefined;
-  try {
-    // The content is not read here: it may be only in the log, and it cannot make a promotion fail.
-    promote([{ ...entry, content: '' }]);
-    return undefined;
-  } catch (error) {
-    return errorShape(error);
-  }
-}
 
 /**
  * Sends a dead letter again, as a new entry with its content. Without `as`, a letter that still cannot be promoted is

@@ -1,9 +1,12 @@
 /** The log messages that a mailbox entry becomes (contract §3.5). Pure. */
 import { PHANTOM_CALL_TOKENS } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
+import { type ErrorShape, errorShape } from '../../base/errors.ts';
 import type { ContentBlock, Source } from '../../base/messages.ts';
 import { textOf } from '../../base/messages.ts';
-import type { FilledEntry, LoggedMessage } from '../state/messages.ts';
+import type { FilledEntry, LoggedMessage, MailboxEntry } from '../state/messages.ts';
+import type { RecordOf } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
 import { estimateContent, estimateTokens } from '../state/tokens.ts';
 
 /** A message without its position in the log. */
@@ -117,4 +120,31 @@ export function joinContents(
   return contents.flatMap((content) =>
     typeof content === 'string' ? [{ type: 'text', text: content } as const] : content,
   );
+}
+
+/** The records that set aside the waiting entries that cannot be promoted; undefined if there are none. */
+export function poisonedEntries(state: SessionState): readonly RecordOf<'poisoned'>[] | undefined {
+  let records: RecordOf<'poisoned'>[] | undefined;
+  for (const entry of state.mailbox) {
+    const error = promotionError(entry);
+    if (error === undefined) continue;
+    records ??= [];
+    records.push({ type: 'poisoned', id: entry.id, error, announced: true });
+  }
+  return records;
+}
+
+/** Why an entry cannot be promoted; undefined if it can. */
+export function promotionError(entry: MailboxEntry): ErrorShape | undefined {
+  // Only a wrong source can make a promotion fail. Users' messages and tool results were checked when they were
+  // accepted.
+  if (entry.type === 'user_message' || (entry.type === 'tool_response' && entry.toolUseId !== undefined))
+    return undefined;
+  try {
+    // The content is not read here: it may be only in the log, and it cannot make a promotion fail.
+    promote([{ ...entry, content: '' }]);
+    return undefined;
+  } catch (error) {
+    return errorShape(error);
+  }
 }

@@ -278,7 +278,7 @@ describe('other features', () => {
   test('an interrupted replacement of the key can be turned back, and the other key is not needed then', async () => {
     const directory = await kit.directory();
     const messages = await fill(directory);
-    // As after a crash in the replacement: the data keys are wrapped with the new key, and the manifest names the old one.
+    // A crash in the replacement leaves data keys wrapped with the new key, and a manifest that names the old one.
     const manifest = await readFile(join(directory, 'manifest.json'));
     const replaced = await kit.open({ directory, ...options(), encryption: { key: NEW_KEY, previousKeys: [KEY] } });
     await replaced.close();
