@@ -61,12 +61,13 @@ export function tenantPrefix(tenant: string): string {
 
 /**
  * The id that a caller of this tenant means. An id without a tenant is completed with the caller's tenant. Undefined:
- * the session belongs to another tenant. For a caller without a tenant (undefined), each id stays as it is.
+ * the session belongs to another tenant. For a caller without a tenant (undefined), each id stays as it is. Throws
+ * `InvalidNameError` if the id is too long with the tenant in front.
  */
 export function idWithin(tenant: string | undefined, id: SessionId): SessionId | undefined {
   if (tenant === undefined) return id;
   const owner = tenantOf(id);
-  if (owner === undefined) return `${tenantPrefix(tenant)}${id}`;
+  if (owner === undefined) return checkSessionId(`${tenantPrefix(tenant)}${id}`);
   return owner === tenant ? id : undefined;
 }
 
@@ -76,7 +77,7 @@ export function idWithin(tenant: string | undefined, id: SessionId): SessionId |
  */
 export function filterId(tenant: string | undefined, id: unknown): SessionId {
   const given = checkSessionId(id);
-  return checkSessionId(idWithin(tenant, given) ?? given);
+  return idWithin(tenant, given) ?? given;
 }
 
 /** True for the sessions of a tenant; without a tenant (undefined), for all sessions. */

@@ -138,13 +138,14 @@ export function checkServeOptions(options: unknown): CheckedServeOptions {
 
 /** The tokens of the options, each with its caller. Throws `ConfigError`, which shows no token. */
 function tokensOf(options: unknown, name: string): CheckedHandlerOptions['tokens'] {
-  const { token, tokens = [] } = (isObject(options) ? options : {}) as Readonly<Record<string, unknown>>;
+  const { token, tokens } = (isObject(options) ? options : {}) as Readonly<Record<string, unknown>>;
   const found = token === undefined ? [] : [{ token: checkToken(token, `${name}.token`), caller: ANYONE }];
-  if (!Array.isArray(tokens)) throw tokenProblem(`${name}.tokens`, 'must be a list');
+  const list: unknown = tokens === undefined ? [] : tokens;
+  if (!Array.isArray(list)) throw tokenProblem(`${name}.tokens`, 'must be a list');
   // An empty list would let everyone in, which no one who gives a list can mean.
-  if (tokens.length === 0 && isObject(options) && 'tokens' in options && options['tokens'] !== undefined)
+  if (tokens !== undefined && list.length === 0)
     throw tokenProblem(`${name}.tokens`, 'is empty; leave it out if no token is needed');
-  for (const [index, entry] of (tokens as readonly unknown[]).entries()) {
+  for (const [index, entry] of (list as readonly unknown[]).entries()) {
     const key = `${name}.tokens.${index}`;
     if (!isObject(entry)) throw tokenProblem(key, 'must be an object with a token and a role');
     const { token: given, ...caller } = entry as { readonly token?: unknown };

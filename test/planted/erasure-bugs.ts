@@ -61,8 +61,8 @@ export const erasureBugs: readonly PlantedBug[] = [
     name: 'old-history-without-record',
     what: 'the older part of a log leaves, but the session keeps its archived messages in memory: no record says so',
     file: 'src/session/decide/compression.ts',
-    find: 'if (removed !== undefined && history.before <= removed.before) return NOTHING;',
-    replace: 'if (removed === undefined || history.before > 0) return NOTHING;',
+    find: 'if (isRemovedBefore(state, history.before)) return NOTHING;',
+    replace: 'if (state.removed === undefined || history.before > 0) return NOTHING;',
   },
   {
     name: 'old-history-forgotten-at-rest',

@@ -17,7 +17,7 @@
  *    power loss damages the file.
  */
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type * as lmdbLibrary from 'lmdb';
 import type { Database, Key, RootDatabase, RootDatabaseOptionsWithPath } from 'lmdb';
@@ -29,7 +29,7 @@ import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../../base/private-fi
 import type { StoreEncryption } from '../encryption/master-keys.ts';
 import type { Durability, ThreadGate } from '../journal.ts';
 import { sealText } from '../rows/sealed-text.ts';
-import { syncDirectory } from '../store/durable-file.ts';
+import { isThere, syncDirectory } from '../store/durable-file.ts';
 import { DataFile } from './data-file.ts';
 import { commitCause, corruptError, openError, writeError } from './errors.ts';
 import { checkLmdbFile } from './file.ts';
@@ -108,7 +108,7 @@ export async function openEnvironment(options: LmdbOptions): Promise<LmdbEnviron
   const { directory } = options;
   const path = join(directory, DATA_FILE);
   try {
-    if (await exists(path)) {
+    if (await isThere(path)) {
       await checkLmdbFile(path);
     } else {
       await createEnvironment(options);
@@ -129,7 +129,7 @@ export function openForCopy(directory: string): RootDatabase<unknown, Key> {
 export async function createLmdbStore(options: LmdbOptions): Promise<void> {
   const path = join(options.directory, DATA_FILE);
   try {
-    if (!(await exists(path))) await createEnvironment(options);
+    if (!(await isThere(path))) await createEnvironment(options);
   } catch (error) {
     throw await openError(options.directory, path, error);
   }
@@ -261,14 +261,4 @@ function environmentOptions(
     noSync: options.durability === 'os',
     permissionsMode: PRIVATE_FILE_MODE,
   };
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false;
-    throw error;
-  }
 }

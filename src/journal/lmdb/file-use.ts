@@ -2,7 +2,7 @@
 import { PageFile, type PageMeta, type PageTree } from './pages.ts';
 
 /** The bytes of a file, and how many of them are free. */
-export interface FileUse {
+interface FileUse {
   /**
    * Bytes up to the end of the last page. The file may be longer, because it keeps room for commits after that page.
    */
@@ -14,7 +14,7 @@ export interface FileUse {
 /** Pages that are in no tree: the two meta pages. */
 const META_PAGES = 2;
 
-/** Reads a file that `checkLmdbFile` has accepted. Throws `PageDamage` and the system's error. */
+/** The file need not be checked before. Throws `PageDamage` and the system's error. */
 export function useOf(path: string): FileUse {
   const file = new PageFile(path, 'scattered');
   try {

@@ -24,9 +24,9 @@ import { ConfigError, describeValue } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
 import { openError } from '../lmdb/errors.ts';
 import { checkLmdbFile } from '../lmdb/file.ts';
-import { type FileUse, useOf } from '../lmdb/file-use.ts';
+import { useOf } from '../lmdb/file-use.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
-import { syncDirectory } from './durable-file.ts';
+import { isThere, syncDirectory } from './durable-file.ts';
 import { acquireStoreLock } from './lock.ts';
 import { readSettledManifest, shardDirectory } from './manifest.ts';
 
@@ -79,7 +79,9 @@ export function compactAtOpen(root: string, shards: number): Promise<Pick<Compac
   return compactShards(root, shards, isWorthIt);
 }
 
-function isWorthIt({ bytes, freeBytes }: FileUse): boolean {
+/** Reads a few pages only. The file is checked whole when it is compacted, and again when its shard is opened. */
+function isWorthIt(path: string): boolean {
+  const { bytes, freeBytes } = useOf(path);
   const used = bytes - freeBytes;
   return (
     freeBytes >= COMPACT_FREE_BYTES_MIN &&
@@ -91,7 +93,7 @@ function isWorthIt({ bytes, freeBytes }: FileUse): boolean {
 async function compactShards(
   root: string,
   shards: number,
-  isMeant: (use: FileUse) => boolean,
+  isMeant: (path: string) => boolean,
 ): Promise<{ readonly bytesBefore: number; readonly bytes: number }> {
   let [bytesBefore, bytes] = [0, 0];
   for (let shard = 0; shard < shards; shard += 1) {
@@ -100,8 +102,8 @@ async function compactShards(
     try {
       await rm(join(directory, UNFINISHED_FOLDER), { recursive: true, force: true });
       if (!(await isThere(path))) continue;
+      if (!isMeant(path)) continue;
       await checkLmdbFile(path);
-      if (!isMeant(useOf(path))) continue;
       const { size } = await stat(path);
       bytes += await compactShard(directory);
       bytesBefore += size;
@@ -131,15 +133,5 @@ async function compactShard(directory: string): Promise<number> {
     return bytes;
   } finally {
     await rm(unfinished, { recursive: true, force: true });
-  }
-}
-
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false;
-    throw error;
   }
 }

@@ -1,5 +1,5 @@
 /** Small files that are written whole or not at all, even across a crash of the machine. */
-import { open, rename, rm } from 'node:fs/promises';
+import { open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { PRIVATE_FILE_MODE } from '../../base/private-files.ts';
 
@@ -22,6 +22,17 @@ export async function putFile(path: string, text: string, suffix: string): Promi
     throw error;
   }
   await syncDirectory(dirname(path));
+}
+
+/** True if there is a file or a directory at `path`. Rejects with the system's error if that cannot be found out. */
+export async function isThere(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false;
+    throw error;
+  }
 }
 
 /** Makes the names in a directory durable. Windows cannot sync a directory and does not need it. */

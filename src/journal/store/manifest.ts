@@ -13,7 +13,7 @@ import { isRecord } from '../../base/json.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
 import { CORRUPT_HINT } from '../lmdb/errors.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
-import { putFile, syncDirectory } from './durable-file.ts';
+import { isThere, putFile, syncDirectory } from './durable-file.ts';
 import type { EncryptionRecord } from './store-key.ts';
 
 /** Version of a data directory whose shards are in place. */
@@ -70,7 +70,7 @@ export async function readManifest(directory: string): Promise<StoreManifest | u
   }
   if (manifest.format === MOVING_FORMAT) return manifest;
   for (let shard = 0; shard < manifest.shards; shard += 1) {
-    if (!(await exists(join(shardDirectory(directory, shard), DATA_FILE)))) {
+    if (!(await isThere(join(shardDirectory(directory, shard), DATA_FILE)))) {
       throw corrupt(
         shardDirectory(directory, shard),
         `${DATA_FILE} is missing although ${MANIFEST_FILE} names this shard`,
@@ -186,16 +186,6 @@ export async function shardNumbers(directory: string): Promise<readonly number[]
     throw corrupt(directory, 'it cannot be listed', error);
   }
   return names.flatMap((name) => (name.startsWith(SHARD_PREFIX) ? [Number(name.slice(SHARD_PREFIX.length))] : []));
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if (isMissing(error)) return false;
-    throw error;
-  }
 }
 
 function isMissing(error: unknown): boolean {

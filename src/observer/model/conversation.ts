@@ -231,11 +231,9 @@ export class Conversation {
       case 'pending.removed':
         return this.#pending.delete(event.pendingId);
       case 'text.delta':
-        this.#turn = event.turn;
-        return this.#stream({ text: this.#written.text + event.text, thinking: this.#written.thinking });
+        return this.#stream(event.turn, { ...this.#written, text: this.#written.text + event.text });
       case 'thinking.delta':
-        this.#turn = event.turn;
-        return this.#stream({ text: this.#written.text, thinking: this.#written.thinking + event.text });
+        return this.#stream(event.turn, { ...this.#written, thinking: this.#written.thinking + event.text });
       case 'llm.lost':
         if (event.text === '' && event.thinking === undefined) return false;
         // The call of an earlier turn may end after a later turn has begun to stream.
@@ -269,7 +267,8 @@ export class Conversation {
     return this.#streamed.lost === undefined ? this.#streamed : NOTHING_STREAMED;
   }
 
-  #stream(streamed: StreamedAnswer): boolean {
+  #stream(turn: string, streamed: StreamedAnswer): boolean {
+    this.#turn = turn;
     if (streamed.text.length + streamed.thinking.length > STREAMED_CHARACTERS_MAX) return false;
     this.#streamed = streamed;
     return true;

@@ -226,7 +226,7 @@ export function childId(parent: string, given: string): string {
 function forkId(session: string, given: string): string {
   const tenant = tenantOf(session);
   const id = idWithin(tenant, checkSessionId(given));
-  if (id !== undefined && tenantOf(id) === tenant) return checkSessionId(id);
+  if (id !== undefined && tenantOf(id) === tenant) return id;
   throw new InvalidNameError(
     `a fork of ${JSON.stringify(session)} is of the same tenant, so ${JSON.stringify(given)} cannot be its id`,
   );

@@ -128,9 +128,7 @@ export abstract class SessionsView {
 
   /** The id that the caller means; undefined: the session belongs to another tenant (V2). Throws `InvalidNameError`. */
   #reached(id: string): string | undefined {
-    const reached = idWithin(this.#tenant, checkSessionId(id));
-    // With the tenant in front the id may be too long.
-    return reached === undefined ? undefined : checkSessionId(reached);
+    return idWithin(this.#tenant, checkSessionId(id));
   }
 
   #partsOf(id: string, named: SessionParts['named']): SessionParts {

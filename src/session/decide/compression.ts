@@ -26,6 +26,7 @@ import { answerText, storableAnswer } from '../rules/answer.ts';
 import { budgetError } from '../rules/budget.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
 import { changedEpoch, turnStart } from '../rules/epoch.ts';
+import { isRemovedBefore } from '../rules/eviction.ts';
 import { mayStart, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
 import { isPreparing } from '../rules/memory.ts';
 import { asksProvider } from '../rules/server-uses.ts';
@@ -261,9 +262,9 @@ function pulledBack(size: number): number {
 
 /** Records the removal of old history. A removal that reaches no further than the last one changes nothing. */
 export function decideRemoveHistory(
-  { removed }: SessionState,
+  state: SessionState,
   { history }: Extract<Input, { type: 'removeHistory' }>,
 ): Decision {
-  if (removed !== undefined && history.before <= removed.before) return NOTHING;
+  if (isRemovedBefore(state, history.before)) return NOTHING;
   return { records: [{ type: 'historyRemoved', ...history }], effects: [] };
 }

@@ -138,6 +138,11 @@ export function firstDeparture({ departures, removed }: SessionState): number | 
   return departures.find((at) => removed === undefined || at >= removed.before);
 }
 
+/** True if an earlier removal reached as far as one of what left the window before `before` would. */
+export function isRemovedBefore({ removed }: Pick<SessionState, 'removed'>, before: number): boolean {
+  return removed !== undefined && before <= removed.before;
+}
+
 /**
  * The members of a state after a removal: without messages that the active branch archived before `removed.before`.
  */

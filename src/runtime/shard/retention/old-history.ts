@@ -17,7 +17,7 @@ import { RETENTION_SLICE_CHARACTERS, RETENTION_SLICE_ROWS } from '../../../base/
 import type { Journal } from '../../../journal/journal.ts';
 import type { Position, SessionKey, StoredEntry } from '../../../journal/position.ts';
 import { rowOf } from '../../../journal/rows/row-codec.ts';
-import { firstDeparture, withoutArchived } from '../../../session/rules/eviction.ts';
+import { firstDeparture, isRemovedBefore, withoutArchived } from '../../../session/rules/eviction.ts';
 import { isStored } from '../../../session/rules/waiting-content.ts';
 import { decodeTransition } from '../../../session/state/records.ts';
 import type { RemovedHistory } from '../../../session/state/retention.ts';
@@ -77,7 +77,7 @@ export async function removeOldHistory(
     for (const entry of parts.journal.read(key, rest.position)) foldEntry(parts.journal, rest.state, entry, false);
     if (textAfter(rest.state, history) !== textAfter(actor.state, history)) continue;
     // The clock was set back: the record would change nothing.
-    if (actor.state.removed !== undefined && before <= actor.state.removed.before) return false;
+    if (isRemovedBefore(actor.state, before)) return false;
     parts.rootForks(actor);
     const address = parts.journal.putBlob(base, key);
     parts.withoutSnapshot(actor);
