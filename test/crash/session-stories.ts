@@ -45,6 +45,11 @@ export class SessionStories {
     return [...this.pauses].filter(([, story]) => story !== 'running').map(([session]) => session);
   }
 
+  /** True if the deletion of this session itself was requested. */
+  isRequested(session: string): boolean {
+    return this.deletions.has(session);
+  }
+
   /** Deletions that were requested and not acknowledged. */
   get unacknowledged(): readonly string[] {
     return [...this.deletions].filter(([, isTold]) => !isTold).map(([session]) => session);
