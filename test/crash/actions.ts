@@ -150,8 +150,8 @@ export class Actions {
   async delete(session: string): Promise<void> {
     await this.#attempt('delete', session, async () => {
       say({ type: 'deleting', session });
-      await this.#runtime.sessions.delete(session);
-      say({ type: 'deleted', session });
+      const wasThere = await this.#runtime.sessions.delete(session);
+      say({ type: 'deleted', session, wasThere });
     });
   }
 

@@ -364,7 +364,7 @@ describe('I6: families', () => {
   });
 
   test('I6: a child that outlives the deletion of its parent is an orphan', () => {
-    tell({ type: 'deleting', session: 's' }, { type: 'deleted', session: 's' });
+    tell({ type: 'deleting', session: 's' }, { type: 'deleted', session: 's', wasThere: true });
     expect(found(FAMILY())).toEqual(['resurrected', 'resurrected']);
     expect(found([factsOf(CHILD, 's:1')])).toContain('orphan');
   });

@@ -24,7 +24,10 @@ export function checkFamily(facts: SessionFacts, sessions: Sessions, ledger: Led
  */
 export function checkPresence(sessions: Sessions, seen: ReadonlySet<string>, ledger: Ledger): void {
   for (const { id, state } of sessions.values()) {
-    if (ledger.sessions.isGone(id)) ledger.violate('resurrected', `${id} is there, although it was deleted`);
+    if (ledger.sessions.isGone(id)) {
+      const how = ledger.sessions.absent.has(id) ? 'its deletion did not find it' : 'it was deleted';
+      ledger.violate('resurrected', `${id} is there, although ${how}`);
+    }
     if (state.parent !== undefined && !sessions.has(state.parent))
       ledger.violate('orphan', `${id} is there, its parent ${state.parent} is not`);
   }

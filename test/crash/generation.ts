@@ -143,6 +143,7 @@ class Generation {
   readonly #places = new Set<string>();
   /** The identities of the data files at the last look. */
   #files: readonly (number | undefined)[] = [];
+  #hasUnfinishedCopy = false;
   #interrupted = 0;
   #interruptedBefore = 0;
   #reading: Reading | undefined;
@@ -240,16 +241,18 @@ class Generation {
   async #countCompactions({ how, told }: LifeEnd): Promise<void> {
     const store = join(this.#options.directory, 'store');
     const files: (number | undefined)[] = [];
-    let isUnfinished = told.has('compacting') && !told.has('compacted');
+    let hasCopy = false;
     for (let shard = 0; shard < this.#options.shards; shard += 1) {
       const directory = shardDirectory(store, shard);
       files.push((await stat(join(directory, DATA_FILE)).catch(() => undefined))?.ino);
-      isUnfinished ||= await isThere(join(directory, UNFINISHED_COPY));
+      hasCopy ||= await isThere(join(directory, UNFINISHED_COPY));
     }
     const before = this.#files;
     this.#compactions += files.filter((file, shard) => before[shard] !== undefined && before[shard] !== file).length;
     this.#files = files;
-    if (how === 'killed' && isUnfinished) this.#ends.killsInCompaction += 1;
+    this.#hasUnfinishedCopy = hasCopy;
+    const isInCompaction = hasCopy || (told.has('compacting') && !told.has('compacted'));
+    if (how === 'killed' && isInCompaction) this.#ends.killsInCompaction += 1;
   }
 
   async #checkCompaction(): Promise<void> {
@@ -262,7 +265,8 @@ class Generation {
   /** No byte of an erased session is left. After the last life the files are compacted first. */
   async #scan(life: number, mode: Plan['mode']): Promise<void> {
     const isLast = mode === 'finish';
-    if (!isLast && life % SCAN_EVERY !== 0) return;
+    // The next life removes an unfinished copy, whose tables cannot be read.
+    if (!isLast && (life % SCAN_EVERY !== 0 || this.#hasUnfinishedCopy)) return;
     const store = join(this.#options.directory, 'store');
     if (isLast) {
       if ((this.#reading?.erasing ?? 0) > 0) this.#ledger.violate('stuck', 'deleted sessions are not erased');

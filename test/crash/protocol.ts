@@ -93,7 +93,9 @@ export type Line =
   | { readonly type: 'recalled'; readonly session: string; readonly pendingId: number; readonly won: boolean }
   /** Reported before the request, and after its acknowledgement. */
   | { readonly type: 'pausing' | 'paused' | 'resuming' | 'resumed'; readonly session: string }
-  | { readonly type: 'deleting' | 'deleted'; readonly session: string }
+  | { readonly type: 'deleting'; readonly session: string }
+  /** `wasThere`: false if the runtime says that there was no such session. */
+  | { readonly type: 'deleted'; readonly session: string; readonly wasThere: boolean }
   /** A note of the history, reported before the request and after its acknowledgement; null: it is removed. */
   | {
       readonly type: 'noting' | 'noted';
