@@ -4,9 +4,8 @@
  * a copy each separator becomes the shortest one that the entries of the copy need.
  *
  * A separator must be above the last key of the pages before it, and not above the first key of the pages that it
- * leads to. The
- * beginning of that first key, one byte longer than what both keys share, is such a separator. No shorter text is one, so
- * it fits in the place of the former separator.
+ * leads to. The beginning of that first key, one byte longer than what both keys share, is such a separator. No shorter
+ * text is one, so it fits in the place of the former separator.
  *
  * Owns: the first and the last key of each page whose branch page was not visited yet. Does not own: the pages.
  *
