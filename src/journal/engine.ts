@@ -21,6 +21,10 @@ export interface EngineState {
   readonly indexedRow: number;
   /** The number of writes that changed or removed stored rows. */
   readonly rewrites: number;
+  /** The newest commit that ended the erasure of a deleted session, 0 before the first (M4 of `live-compaction.ts`). */
+  readonly erased: number;
+  /** The newest commit in the snapshot of the newest compact copy, 0 before the first. Only this store's, no commit's. */
+  readonly compacted: number;
 }
 
 /**
@@ -47,6 +51,8 @@ export interface WriteBatch {
   readonly media: Map<string, Buffer | undefined>;
   /** See `Journal.originOf`. */
   readonly origins: Map<SessionKey, string | undefined>;
+  /** True if the rows of a deleted session have none of its entries any more. */
+  isErased: boolean;
   nextKey: SessionKey | undefined;
   checkpoint: { readonly upTo: Position; readonly indexedRow: number } | undefined;
   /** UTF-8 bytes of the whole batch, roughly. */
@@ -91,6 +97,7 @@ export function createBatch(): WriteBatch {
     drafts: new Map(),
     media: new Map(),
     origins: new Map(),
+    isErased: false,
     nextKey: undefined,
     checkpoint: undefined,
     bytes: 0,
@@ -114,6 +121,38 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
     batch.origins.size === 0 &&
     batch.checkpoint === undefined
   );
+}
+
+/** The bytes of a store's file, and how many of them are free. */
+export interface StoreUse {
+  readonly bytes: number;
+  readonly freeBytes: number;
+}
+
+/** The result of a compaction. */
+export interface CompactionResult {
+  /** Bytes of the store's file before and after. */
+  readonly bytesBefore: number;
+  readonly bytes: number;
+  /** Milliseconds of the longest piece of work on the engine's thread. */
+  readonly sliceMs: number;
+  /** Milliseconds during which writes waited. */
+  readonly heldMs: number;
+  readonly ms: number;
+}
+
+/** Replaces a store by a compact copy of itself while it is used; see `live-compaction.ts`. */
+export interface StoreCompaction {
+  /** True if bytes of deleted sessions may be left in the store, although their rows are erased. */
+  readonly isOwed: boolean;
+  /** Reads a few pages of the store. */
+  use(): StoreUse;
+  /**
+   * Runs a compaction. Rejects with `LimitError` (M3), with `CancelledError` when the journal closes, with
+   * `StoreFullError` if the device has no room for the copy, and with the other errors of a write. The store is then as
+   * before.
+   */
+  run(): Promise<CompactionResult>;
 }
 
 /**
@@ -195,5 +234,7 @@ export interface Engine {
    * `close` and `reopen` wait for it.
    */
   copyTo?(directory: string, known: string | undefined): Promise<JournalCopy>;
+  /** Replaces the store by a compact copy while it is written. `close` and `reopen` end a compaction under way. */
+  readonly compaction: StoreCompaction;
   close(): Promise<void>;
 }

@@ -84,9 +84,12 @@ function assemble(
     nextKey: batch.nextKey ?? before.nextKey,
     checkpointed: batch.checkpoint?.upTo ?? before.checkpointed,
     indexedRow: batch.checkpoint?.indexedRow ?? before.indexedRow,
+    erased: batch.isErased ? before.commit + 1 : before.erased,
+    compacted: before.compacted,
   };
   put('meta', 'commit', String(state.commit));
   if (state.rewrites !== before.rewrites) put('meta', 'rewrites', String(state.rewrites));
+  if (batch.isErased) put('meta', 'erased', String(state.erased));
   if (batch.nextKey !== undefined) put('meta', 'nextKey', String(state.nextKey));
   if (batch.checkpoint !== undefined) put('meta', 'checkpoint', `${state.checkpointed} ${state.indexedRow}`);
   return { state, changes, bytes: batch.bytes };

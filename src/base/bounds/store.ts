@@ -260,3 +260,18 @@ export const SEARCH_SNIPPET_CHARACTERS = 300;
  * Session trees that a search scope may open to one session. The list is posted to the search thread with every search.
  */
 export const SEARCH_SCOPE_TREES_MAX = 10_000;
+/** Bytes of batches kept in memory for a copy that a running shard is compacted to. Beyond it the compaction ends. */
+export const COMPACT_KEPT_BYTES_MAX: number = 64 * 1024 * 1024;
+/** Bytes of changes in one transaction of the copy: about a millisecond of the session thread. */
+export const COMPACT_SLICE_BYTES_MAX: number = 256 * 1024;
+/** Changes in one such transaction: each takes about a microsecond of the session thread. */
+export const COMPACT_SLICE_CHANGES_MAX = 512;
+/** Bytes of changes that the copy may lack when commits begin to wait for it: one transaction. */
+export const COMPACT_HELD_BYTES_MAX: number = 256 * 1024;
+/** Milliseconds of one slice in which the pages of a copy are checked. */
+export const COMPACT_CHECK_SLICE_MS = 2;
+/**
+ * Bytes of the device that must stay free beside a compact copy of a running shard: for its commits, and for those of
+ * the copy.
+ */
+export const COMPACT_SPARE_BYTES_MIN: number = 128 * 1024 * 1024;

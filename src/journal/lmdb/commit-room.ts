@@ -135,14 +135,16 @@ export class CommitRoom {
 
   #talliesOf(changes: readonly StoredChange[], lastRow: number, bytesOf: (row: number) => number): Changes {
     const tallies = new Map<TableName, ChangeTally>();
+    let last = lastRow;
     for (const { table, key, value } of changes) {
       const tally = tallies.get(table) ?? this.#tally();
       tallies.set(table, tally);
       if (table === 'log') {
         const row = Number(key);
         // New rows replace no entries.
-        if (row > lastRow) tally.put(KEY_BYTES, value?.length ?? 0, true);
+        if (row > last) tally.put(KEY_BYTES, value?.length ?? 0, true);
         else tally.replace(KEY_BYTES, bytesOf(row), value?.length);
+        last = Math.max(last, row);
       } else if (value === undefined) tally.remove();
       else tally.put((typeof key === 'string' ? key.length : 0) + KEY_BYTES, storedBytesMax(table, value));
     }

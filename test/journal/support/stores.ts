@@ -75,6 +75,7 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
   };
   return {
     fence: engine.fence,
+    compaction: engine.compaction,
     state: () => engine.state(),
     row: (number) => engine.row(number),
     rows: (from, limit, part) => engine.rows(from, limit, part),
