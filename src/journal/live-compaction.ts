@@ -38,7 +38,7 @@ export interface CompactCopy {
   apply(changes: readonly StoredChange[]): Promise<void>;
   /** Resolves when everything that was applied is durable. */
   sync(): Promise<void>;
-  /** Takes the place of the store, or rejects and changes nothing. No write runs meanwhile. Resolves to the copy's bytes. */
+  /** Takes the place of the store, or rejects and changes nothing. No write runs meanwhile. Resolves to the copy's bytes, without the room behind them. */
   replace(): Promise<number>;
   /** Removes the copy. Never called after `replace` has resolved. */
   discard(): Promise<void>;
@@ -47,23 +47,32 @@ export interface CompactCopy {
 /** The engine's side. */
 export interface CompactionPort {
   state(): EngineState;
+  /** False for a store that keeps no bytes of removed entries. */
+  keepsRemoved(): boolean;
   /** Reads a few pages of the store. */
   use(): StoreUse;
   /** Makes a copy of the newest commit, or of a later one. `slices` measures the work on this thread. */
   copy(slices: SliceWatch): Promise<CompactCopy>;
 }
 
-/** Measures the pieces of work that hold a thread. */
+/** Measures the pieces of work that hold a thread, and ends the work between two of them. */
 export class SliceWatch {
   longestMs = 0;
+  /** The next piece throws this. */
+  end: Error | undefined;
 
   run<T>(work: () => T): T {
+    if (this.end !== undefined) throw this.end;
     const startedAt = performance.now();
     try {
       return work();
     } finally {
-      this.longestMs = Math.max(this.longestMs, performance.now() - startedAt);
+      this.took(performance.now() - startedAt);
     }
+  }
+
+  took(ms: number): void {
+    this.longestMs = Math.max(this.longestMs, ms);
   }
 }
 
@@ -75,8 +84,6 @@ interface Run {
   /** Changes of the first of these that are in the copy. */
   taken: number;
   keptBytes: number;
-  /** Why the compaction must end. */
-  end: Error | undefined;
 }
 
 /** See the head of the file. One for each engine. */
@@ -94,7 +101,7 @@ export class LiveCompaction implements StoreCompaction {
 
   get isOwed(): boolean {
     const { erased, compacted } = this.#port.state();
-    return erased > compacted;
+    return erased > compacted && this.#port.keepsRemoved();
   }
 
   use(): StoreUse {
@@ -103,7 +110,7 @@ export class LiveCompaction implements StoreCompaction {
 
   async run(): Promise<CompactionResult> {
     if (this.#run !== undefined) throw new TroupeError('internal', 'M1: a compaction is under way');
-    const run: Run = { slices: new SliceWatch(), kept: [], taken: 0, keptBytes: 0, end: undefined };
+    const run: Run = { slices: new SliceWatch(), kept: [], taken: 0, keptBytes: 0 };
     this.#run = run;
     const running = this.#compact(run).finally(() => {
       this.#run = undefined;
@@ -114,7 +121,7 @@ export class LiveCompaction implements StoreCompaction {
 
   /** Ends the compaction under way, if any, and resolves when it has ended. */
   async end(reason: Error): Promise<void> {
-    if (this.#run !== undefined) this.#run.end ??= reason;
+    if (this.#run !== undefined) this.#run.slices.end ??= reason;
     await this.#ended;
   }
 
@@ -135,18 +142,18 @@ export class LiveCompaction implements StoreCompaction {
     this.#isWriting = false;
     const run = this.#run;
     if (run !== undefined && stored === undefined)
-      run.end ??= new CancelledError('a write was refused while the store was compacted');
+      run.slices.end ??= new CancelledError('a write was refused while the store was compacted');
     else if (run !== undefined && stored !== undefined) this.#keep(run, stored);
     this.#written?.();
   }
 
   #keep(run: Run, { state, changes }: StoredBatch): void {
-    if (run.end !== undefined) return;
+    if (run.slices.end !== undefined) return;
     run.kept.push({ commit: state.commit, changes });
     run.keptBytes += changes.reduce((sum, change) => sum + bytesOf(change), 0);
     if (run.keptBytes <= COMPACT_KEPT_BYTES_MAX) return;
     run.kept = [];
-    run.end = new LimitError('more was committed during a compaction than can be kept for the copy', {
+    run.slices.end = new LimitError('more was committed during a compaction than can be kept for the copy', {
       data: { limit: 'COMPACT_KEPT_BYTES_MAX', value: COMPACT_KEPT_BYTES_MAX },
     });
   }
@@ -229,7 +236,7 @@ export class LiveCompaction implements StoreCompaction {
   }
 }
 
-function throwIfEnded({ end }: Run): void {
+function throwIfEnded({ slices: { end } }: Run): void {
   if (end !== undefined) throw end;
 }
 

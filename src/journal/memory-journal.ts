@@ -168,6 +168,7 @@ class MemoryEngine implements Engine {
     cutTail(store);
     this.compaction = new LiveCompaction({
       state: () => store.state,
+      keepsRemoved: () => store.freedRows !== undefined,
       use: () => ({ bytes: 0, freeBytes: 0 }),
       copy: () => this.#copy(),
     });

@@ -46,7 +46,6 @@ import { copyCompact } from './compact-copy.ts';
 import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, NO_COMMIT, openEnvironment } from './environment.ts';
 import { corruptError, isMapFull, writeError } from './errors.ts';
 import { guardedWrite, madeRoom, readNumber, takeFence } from './fence.ts';
-import { useOf } from './file-use.ts';
 import { type AdoptedCopy, closeFormer, type LiveCopyParts, makeLiveCopy, removeCopy } from './live-copy.ts';
 import { putChanges } from './put-changes.ts';
 import { DATA_FILE } from './tables.ts';
@@ -92,7 +91,8 @@ class LmdbEngine implements Engine {
     this.#state = this.#readState();
     this.compaction = new LiveCompaction({
       state: () => this.#state,
-      use: () => useOf(join(options.directory, DATA_FILE)),
+      keepsRemoved: () => true,
+      use: () => this.#reading(() => this.#room.use()),
       copy: (slices) => makeLiveCopy(this.#copyParts(), slices),
     });
   }
@@ -355,6 +355,7 @@ class LmdbEngine implements Engine {
       options: this.#options,
       fence: this.fence,
       source: this.#environment,
+      use: () => this.#room.use(),
       reading: (copying) => this.#track(copying),
       adopt: (copy) => this.#adopt(copy),
     };

@@ -76,10 +76,12 @@ export async function checkPages(path: string, slices: SliceWatch): Promise<void
     const pause = (): Promise<void> | undefined => {
       const ms = performance.now() - startedAt;
       if (ms < COMPACT_CHECK_SLICE_MS) return undefined;
-      slices.longestMs = Math.max(slices.longestMs, ms);
-      return nextTick().then(() => {
-        startedAt = performance.now();
-      });
+      slices.took(ms);
+      return nextTick().then(() =>
+        slices.run(() => {
+          startedAt = performance.now();
+        }),
+      );
     };
     const { tables } = await walkInSlices(file, meta, { entry, wants }, pause);
     checkFormat(path, index.format);

@@ -17,7 +17,7 @@ import { join } from 'node:path';
 import { COMPACT_SPARE_BYTES_MIN } from '../../base/bounds.ts';
 import { CancelledError, StoreLockedError } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
-import type { StoredChange } from '../engine.ts';
+import type { StoredChange, StoreUse } from '../engine.ts';
 import type { CompactCopy, SliceWatch } from '../live-compaction.ts';
 import { CommitRoom } from './commit-room.ts';
 import { copyCompact } from './compact-copy.ts';
@@ -25,7 +25,6 @@ import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, NO_COMMIT, op
 import { commitCause, writeError } from './errors.ts';
 import { madeRoom, readNumber } from './fence.ts';
 import { checkPages } from './file.ts';
-import { useOf } from './file-use.ts';
 import { putChanges } from './put-changes.ts';
 import { COPY_FOLDER, DATA_FILE, LOCK_FILE } from './tables.ts';
 
@@ -35,6 +34,7 @@ export interface LiveCopyParts {
   readonly fence: number;
   /** The environment that is copied. */
   readonly source: LmdbEnvironment;
+  readonly use: () => StoreUse;
   /** Called with the promise of LMDB's copy, during which the source must stay open. */
   readonly reading: (copying: Promise<unknown>) => void;
   /** Uses the copy in place of the source. Called in the tick in which the file was renamed. */
@@ -78,7 +78,7 @@ export async function makeLiveCopy(parts: LiveCopyParts, slices: SliceWatch): Pr
   const folder = join(options.directory, COPY_FOLDER);
   try {
     await removeCopy(options.directory);
-    await checkSpace(options.directory);
+    await checkSpace(options.directory, parts.use());
     await mkdir(folder, { mode: PRIVATE_DIRECTORY_MODE });
     const copying = copyCompact(source.root, folder, slices);
     parts.reading(copying);
@@ -93,8 +93,7 @@ export async function makeLiveCopy(parts: LiveCopyParts, slices: SliceWatch): Pr
 }
 
 /** A device without room for the copy would refuse the commits of the shard too. */
-async function checkSpace(directory: string): Promise<void> {
-  const { bytes, freeBytes } = useOf(join(directory, DATA_FILE));
+async function checkSpace(directory: string, { bytes, freeBytes }: StoreUse): Promise<void> {
   const { bavail, bsize } = await statfs(directory);
   if (bavail * bsize >= bytes - freeBytes + COMPACT_SPARE_BYTES_MIN) return;
   throw Object.assign(new Error('no space left on device for a compact copy'), { code: 'ENOSPC' });
@@ -159,8 +158,7 @@ class LiveCopy implements CompactCopy {
       await former?.close();
       throw await writeError(directory, error);
     }
-    const { file } = this.#environment;
-    return file.end;
+    return this.#room.use().bytes;
   }
 
   /** Enforces Y1 and Y2. */

@@ -5,8 +5,7 @@
  * size that it ever had, and its free pages hold bytes of deleted sessions until other bytes replace them. A compact
  * copy has no free pages.
  *
- * Compaction runs only while no runtime uses the store. A running shard maps its file, and other threads of the
- * process read it. To replace the file under them, the shard would have to stop all commits for the whole copy.
+ * This compaction runs only while no runtime uses the store. A shard that is open is compacted by `live-compaction.ts`.
  *
  * Owns: the folder `compacting` of each shard. Does not own: the store's lock, which its caller holds.
  *
