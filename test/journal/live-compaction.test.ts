@@ -1,5 +1,7 @@
 /** M1 to M4 of `src/journal/live-compaction.ts`, and Y1 to Y3 of `src/journal/lmdb/live-copy.ts`, over both engines. */
+import fs from 'node:fs';
 import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -28,6 +30,8 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
+  vi.restoreAllMocks();
+  syncBuiltinESMExports();
   for (const engine of opened.splice(0)) await engine.close();
   await rm(directory, { recursive: true, force: true });
 });
@@ -302,6 +306,81 @@ test('a copy for a backup that a compaction falls into is whole, and the next on
     expect([...copied.read(copied.keyOf('s') ?? 0, 0)]).toHaveLength(20);
     await copied.close();
   }
+});
+
+/** A system error. */
+function failing(code: string): Error {
+  return Object.assign(new Error(`${code}: planted by the test`), { code });
+}
+
+/** A journal on disk with one entry, and the number of its file. */
+async function withEntry(): Promise<{ readonly journal: EngineJournal; readonly ino: number }> {
+  const journal = journalOf(await onDisk('flush'));
+  journal.append([{ key: journal.intern('s'), data: '"one"' }]);
+  await journal.flushed();
+  return { journal, ino: (await stat(join(directory, 'data.mdb'))).ino };
+}
+
+/** Appends an entry, and expects it and the first one, also after the next open. */
+async function takesWrites(journal: EngineJournal): Promise<void> {
+  const key = journal.intern('s');
+  journal.append([{ key, data: '"two"' }]);
+  await journal.flushed();
+  await journal.close();
+  opened.length = 0;
+  const again = journalOf(await onDisk('flush'));
+  expect([...again.read(again.keyOf('s') ?? 0, 0)].map(({ data }) => data)).toEqual(['"one"', '"two"']);
+  expect(await readdir(directory)).not.toContain('compacting');
+}
+
+test('M3: without space for the copy nothing is written, and the store is as before', async () => {
+  const { journal, ino } = await withEntry();
+  const real = await fs.promises.statfs(directory);
+  const wanted = vi.spyOn(fs.promises, 'statfs').mockResolvedValue({ ...real, bavail: 1_000 } as fs.StatsFs);
+  syncBuiltinESMExports();
+  await expect(journal.compaction.run()).rejects.toMatchObject({ code: 'store_full', data: { reason: 'ENOSPC' } });
+  expect(wanted).toHaveBeenCalled();
+  expect(await readdir(directory)).not.toContain('compacting');
+  expect((await stat(join(directory, 'data.mdb'))).ino).toBe(ino);
+  await takesWrites(journal);
+});
+
+test.each(['lock.mdb', 'data.mdb'])('M2: if the rename of %s fails, the store is as before', async (name) => {
+  const { journal, ino } = await withEntry();
+  const rename = fs.renameSync;
+  vi.spyOn(fs, 'renameSync').mockImplementation((from, to) => {
+    if (String(to) === join(directory, name)) throw failing('EIO');
+    rename(from, to);
+  });
+  syncBuiltinESMExports();
+  await expect(journal.compaction.run()).rejects.toMatchObject({ code: 'store_full', data: { reason: 'EIO' } });
+  vi.restoreAllMocks();
+  syncBuiltinESMExports();
+  expect((await stat(join(directory, 'data.mdb'))).ino).toBe(ino);
+  await takesWrites(journal);
+});
+
+test('M2: no commit in the new file is acknowledged before the name of the file is durable', async () => {
+  const { journal, ino } = await withEntry();
+  await journal.compaction.run();
+  expect((await stat(join(directory, 'data.mdb'))).ino).not.toBe(ino);
+  const real = fs.promises.open;
+  let syncs = 0;
+  vi.spyOn(fs.promises, 'open').mockImplementation(async (path, ...rest) => {
+    if (String(path) === directory) {
+      syncs += 1;
+      throw failing('EIO');
+    }
+    return real(path, ...rest);
+  });
+  syncBuiltinESMExports();
+  journal.append([{ key: journal.intern('s'), data: '"lost"' }]);
+  await expect(journal.flushed()).rejects.toMatchObject({ code: 'store_full' });
+  expect(syncs).toBe(1);
+  vi.restoreAllMocks();
+  syncBuiltinESMExports();
+  await journal.recover();
+  await takesWrites(journal);
 });
 
 test('Y2: a compaction of an owner that was fenced off replaces nothing', async () => {

@@ -290,7 +290,7 @@ export const COMPACT_SLICE_CHANGES_MAX = 512;
 /** Bytes of changes that the copy may lack when commits begin to wait for it: one transaction. */
 export const COMPACT_HELD_BYTES_MAX: number = 256 * 1024;
 /** Milliseconds of one slice in which the pages of a copy are checked. */
-export const COMPACT_CHECK_SLICE_MS = 2;
+export const COMPACT_CHECK_SLICE_MS = 1;
 /**
  * Bytes of the device that must stay free beside a compact copy of a running shard: for its commits, and for those of
  * the copy.

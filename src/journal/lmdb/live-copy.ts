@@ -14,6 +14,7 @@
 import { renameSync } from 'node:fs';
 import { type FileHandle, mkdir, open, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setImmediate as nextTick } from 'node:timers/promises';
 import { COMPACT_SPARE_BYTES_MIN } from '../../base/bounds.ts';
 import { CancelledError, StoreLockedError } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
@@ -84,8 +85,11 @@ export async function makeLiveCopy(parts: LiveCopyParts, slices: SliceWatch): Pr
     parts.reading(copying);
     await copying;
     await checkPages(join(folder, DATA_FILE), slices);
+    // Each of these begins a tick: together they take longer than a slice may.
+    await nextTick();
     const environment = slices.run(() => openCopy(options, folder));
-    return new LiveCopy(parts, environment, slices);
+    await nextTick();
+    return slices.run(() => new LiveCopy(parts, environment, slices));
   } catch (error) {
     await removeCopy(options.directory);
     throw await writeError(options.directory, error);
