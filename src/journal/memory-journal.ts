@@ -56,7 +56,7 @@ export class MemoryStore {
    * The rows that were removed or replaced since the last compaction, as the free pages of a file keep their bytes.
    * Undefined: they are not kept. A simulator keeps them.
    */
-  freedRows: Buffer[] | undefined;
+  freedRows: { readonly row: number; readonly bytes: Buffer }[] | undefined;
 
   /** A copy without freed rows, which shares no map with this store. */
   copy(): MemoryStore {
@@ -488,5 +488,6 @@ function bytesOf(value: string | Buffer): Buffer {
 /** Notes the bytes of a row that is about to be removed or replaced. */
 function freeRow({ freedRows, rows }: MemoryStore, number: number, value: string | Buffer | undefined): void {
   const stored = rows.get(number);
-  if (freedRows !== undefined && stored !== undefined && stored !== value) freedRows.push(stored);
+  if (freedRows !== undefined && stored !== undefined && stored !== value)
+    freedRows.push({ row: number, bytes: stored });
 }
