@@ -62,6 +62,7 @@ export class EngineJournal implements Journal {
   readonly originOf: (key: SessionKey) => string | undefined;
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
   readonly resultKey: Journal['resultKey'];
+  readonly compaction: Journal['compaction'];
   readonly #engine: Engine;
   readonly #source: LogSource;
   readonly #gate: CommitGate<WriteBatch>;
@@ -133,6 +134,7 @@ export class EngineJournal implements Journal {
       nameOf,
     });
     this.resultKey = this.#vault?.resultKey.bind(this.#vault);
+    this.compaction = engine.compaction;
     const copy = engine.copyTo?.bind(engine);
     this.copyTo = copy && (async (directory, known) => this.flushed().then(() => copy(directory, known)));
     this.#load();

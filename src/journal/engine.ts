@@ -3,11 +3,14 @@
  * pointers, reads of data that is not durable yet, and group commit. So the engines in memory and over LMDB cannot
  * differ in these.
  */
+import type { TableName } from './lmdb/tables.ts';
 import type { Erasure, Head, JournalCopy, LogStart, Position, SessionKey } from './position.ts';
 import type { Row } from './rows/row-codec.ts';
 
 /** The state of the log in an engine. */
 export interface EngineState {
+  /** Number of the newest commit of a batch, 0 before the first. It is stored with the commit (K2 of `stored-batch.ts`). */
+  readonly commit: number;
   /** Number of the last row, 0 when there is none. */
   readonly lastRow: number;
   /** The next session key to give out. It is higher than every key given out before. */
@@ -18,6 +21,10 @@ export interface EngineState {
   readonly indexedRow: number;
   /** The number of writes that changed or removed stored rows. */
   readonly rewrites: number;
+  /** The newest commit that ended the erasure of a deleted session, 0 before the first (M4 of `live-compaction.ts`). */
+  readonly erased: number;
+  /** The newest commit in the snapshot of the newest compact copy, 0 before the first. Only this store's, no commit's. */
+  readonly compacted: number;
 }
 
 /**
@@ -44,10 +51,34 @@ export interface WriteBatch {
   readonly media: Map<string, Buffer | undefined>;
   /** See `Journal.originOf`. */
   readonly origins: Map<SessionKey, string | undefined>;
+  /** True if the rows of a deleted session have none of its entries any more. */
+  isErased: boolean;
   nextKey: SessionKey | undefined;
   checkpoint: { readonly upTo: Position; readonly indexedRow: number } | undefined;
   /** UTF-8 bytes of the whole batch, roughly. */
   bytes: number;
+}
+
+/** One entry that a commit puts, or removes. */
+export interface StoredChange {
+  readonly table: TableName;
+  /** The number of a row or the key of a session, or a text: a name, an address, the name of a record. */
+  readonly key: string | number;
+  /**
+   * Missing: the entry is removed. Rows and media are bytes; so are blobs, but an engine in memory packs them as the text
+   * that they hold. All other values are texts without a seal, see `rows/sealed-text.ts`.
+   */
+  readonly value: string | Buffer | undefined;
+}
+
+/** One commit in its packed form. A decorator of an engine may append changes of the table `meta`. */
+export interface StoredBatch {
+  /** The state of the engine after the commit. */
+  readonly state: EngineState;
+  /** In the order in which they are written. New rows ascend. */
+  readonly changes: readonly StoredChange[];
+  /** Bytes of the whole batch, roughly. */
+  readonly bytes: number;
 }
 
 /** Creates an empty batch. */
@@ -66,6 +97,7 @@ export function createBatch(): WriteBatch {
     drafts: new Map(),
     media: new Map(),
     origins: new Map(),
+    isErased: false,
     nextKey: undefined,
     checkpoint: undefined,
     bytes: 0,
@@ -89,6 +121,38 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
     batch.origins.size === 0 &&
     batch.checkpoint === undefined
   );
+}
+
+/** The bytes of a store's file, and how many of them are free. */
+export interface StoreUse {
+  readonly bytes: number;
+  readonly freeBytes: number;
+}
+
+/** The result of a compaction. */
+export interface CompactionResult {
+  /** Bytes of the store's file before and after. */
+  readonly bytesBefore: number;
+  readonly bytes: number;
+  /** Milliseconds of the longest piece of work on the engine's thread. */
+  readonly sliceMs: number;
+  /** Milliseconds during which writes waited. */
+  readonly heldMs: number;
+  readonly ms: number;
+}
+
+/** Replaces a store by a compact copy of itself while it is used; see `live-compaction.ts`. */
+export interface StoreCompaction {
+  /** True if bytes of deleted sessions may be left in the store, although their rows are erased. */
+  readonly isOwed: boolean;
+  /** Reads a few pages of the store. */
+  use(): StoreUse;
+  /**
+   * Runs a compaction. Rejects with `LimitError` (M3), with `CancelledError` when the journal closes, with
+   * `StoreFullError` if the device has no room for the copy, and with the other errors of a write. The store is then as
+   * before.
+   */
+  run(): Promise<CompactionResult>;
 }
 
 /**
@@ -156,6 +220,10 @@ export interface Engine {
    * damaged.
    */
   write(batch: WriteBatch): Promise<void>;
+  /** The packed form of the batch that `write` would write next. Never called while a write is in flight. */
+  pack(batch: WriteBatch): Promise<StoredBatch>;
+  /** Writes a packed batch like `write`. Rejects with `TroupeError` (`internal`) for a batch that is not the next. */
+  writeStored(stored: StoredBatch): Promise<void>;
   /**
    * Called after a rejected write. Leaves nothing half done and checks that the device accepts writes again. Rejects
    * like `write`.
@@ -166,5 +234,7 @@ export interface Engine {
    * `close` and `reopen` wait for it.
    */
   copyTo?(directory: string, known: string | undefined): Promise<JournalCopy>;
+  /** Replaces the store by a compact copy while it is written. `close` and `reopen` end a compaction under way. */
+  readonly compaction: StoreCompaction;
   close(): Promise<void>;
 }

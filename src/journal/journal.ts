@@ -22,6 +22,7 @@
 import type { StoreLostError } from '../base/errors.ts';
 import type { DataKey } from './encryption/data-key.ts';
 import type { StoreEncryption } from './encryption/master-keys.ts';
+import type { StoreCompaction } from './engine.ts';
 import type { LogStarts } from './log-starts.ts';
 import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import type { Drafts } from './stored-drafts.ts';
@@ -180,6 +181,9 @@ export interface Journal {
    * the copy refuses. Missing for a journal in memory.
    */
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
+
+  /** Replaces the journal's files by a compact copy while the journal is used. `close` ends a compaction under way. */
+  readonly compaction: StoreCompaction;
 
   statistics(): JournalStatistics;
   /** Flushes and closes. Further calls throw. */

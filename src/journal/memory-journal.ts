@@ -3,16 +3,20 @@
  * the journal on disk, over maps instead of a file.
  */
 import { defined } from '../base/defined.ts';
-import { StoreFullError, StoreLockedError } from '../base/errors.ts';
+import { CancelledError, StoreFullError, StoreLockedError } from '../base/errors.ts';
 import { lowerBound } from '../base/lower-bound.ts';
+import { parseErasure, parseHead, parseStart } from './check/store-index.ts';
+import { isSealed } from './encryption/data-key.ts';
 import type { StoreEncryption } from './encryption/master-keys.ts';
-import type { Engine, EngineState, WriteBatch } from './engine.ts';
+import type { Engine, EngineState, StoredBatch, StoredChange, WriteBatch } from './engine.ts';
 import { EngineJournal } from './engine-journal.ts';
 import type { Journal } from './journal.ts';
+import { type CompactCopy, LiveCompaction } from './live-compaction.ts';
 import type { Erasure, Head, LogStart, SessionKey } from './position.ts';
 import { mediaPrefix, ownerOfMedium } from './rows/media-text.ts';
-import { encodeRows } from './rows/row-codec.ts';
-import { encodeBlob } from './rows/stored-text.ts';
+import { unpackRow } from './rows/row-packing.ts';
+import { decodeBlob, encodeBlob } from './rows/stored-text.ts';
+import { checkNext, packPlain } from './stored-batch.ts';
 
 /**
  * The part of a memory journal that outlives it, as a disk outlives a process. A second journal opened over it finds
@@ -21,24 +25,71 @@ import { encodeBlob } from './rows/stored-text.ts';
 export class MemoryStore {
   /** Highest fence given out. Only journals may use it. */
   fence = 0;
-  readonly rows: Map<number, Buffer> = new Map();
-  readonly keys: Map<string, SessionKey> = new Map();
-  readonly names: Map<SessionKey, string> = new Map();
-  readonly heads: Map<SessionKey, Head> = new Map();
-  readonly lastRows: Map<SessionKey, number> = new Map();
-  readonly blobs: Map<string, string | Buffer> = new Map();
-  readonly dataKeys: Map<SessionKey, string> = new Map();
+  rows: Map<number, Buffer> = new Map();
+  keys: Map<string, SessionKey> = new Map();
+  names: Map<SessionKey, string> = new Map();
+  heads: Map<SessionKey, Head> = new Map();
+  lastRows: Map<SessionKey, number> = new Map();
+  blobs: Map<string, string | Buffer> = new Map();
+  dataKeys: Map<SessionKey, string> = new Map();
   /** Media by address, for each session. */
-  readonly media: Map<SessionKey, Map<string, Buffer>> = new Map();
-  readonly drafts: Map<SessionKey, string> = new Map();
-  readonly erasures: Map<SessionKey, Erasure> = new Map();
-  readonly starts: Map<SessionKey, LogStart> = new Map();
-  readonly origins: Map<SessionKey, string> = new Map();
-  state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0, rewrites: 0 };
+  media: Map<SessionKey, Map<string, Buffer>> = new Map();
+  drafts: Map<SessionKey, string> = new Map();
+  erasures: Map<SessionKey, Erasure> = new Map();
+  starts: Map<SessionKey, LogStart> = new Map();
+  origins: Map<SessionKey, string> = new Map();
+  state: EngineState = {
+    commit: 0,
+    lastRow: 0,
+    nextKey: 1,
+    checkpointed: 0,
+    indexedRow: 0,
+    rewrites: 0,
+    erased: 0,
+    compacted: 0,
+  };
   /** Numbers of the stored rows, ascending. */
   rowNumbers: number[] = [];
   /** Names, ascending; `undefined` when they must be sorted again. */
   sortedNames: readonly string[] | undefined;
+  /**
+   * The rows that were removed or replaced since the last compaction, as the free pages of a file keep their bytes.
+   * Undefined: they are not kept. A simulator keeps them.
+   */
+  freedRows: { readonly row: number; readonly bytes: Buffer }[] | undefined;
+
+  /** A copy without freed rows, which shares no map with this store. */
+  copy(): MemoryStore {
+    const copy = new MemoryStore();
+    copy.#take(this, (map) => new Map(map));
+    copy.media = new Map(Array.from(this.media, ([key, media]) => [key, new Map(media)]));
+    if (this.freedRows !== undefined) copy.freedRows = [];
+    return copy;
+  }
+
+  /** Takes the contents of a copy, which is not used any more. The fence stays. */
+  replaceBy(copy: MemoryStore): void {
+    this.#take(copy, (map) => map);
+    this.freedRows = copy.freedRows;
+  }
+
+  #take(from: MemoryStore, map: <Key, Value>(map: Map<Key, Value>) => Map<Key, Value>): void {
+    this.rows = map(from.rows);
+    this.keys = map(from.keys);
+    this.names = map(from.names);
+    this.heads = map(from.heads);
+    this.lastRows = map(from.lastRows);
+    this.blobs = map(from.blobs);
+    this.dataKeys = map(from.dataKeys);
+    this.media = map(from.media);
+    this.drafts = map(from.drafts);
+    this.erasures = map(from.erasures);
+    this.starts = map(from.starts);
+    this.origins = map(from.origins);
+    this.state = from.state;
+    this.rowNumbers = [...from.rowNumbers];
+    this.sortedNames = undefined;
+  }
 }
 
 /**
@@ -46,7 +97,7 @@ export class MemoryStore {
  * when the promise rejects.
  */
 export interface DeviceOperation {
-  readonly kind: 'write' | 'reopen';
+  readonly kind: 'write' | 'reopen' | 'copy' | 'replace';
   /**
    * Stores rows where a later open looks for them, without making them valid. A crash in the middle of a write leaves
    * such rows behind.
@@ -103,6 +154,7 @@ export function openMemoryEngine(options: MemoryJournalOptions = {}): Engine {
 
 class MemoryEngine implements Engine {
   readonly fence: number;
+  readonly compaction: LiveCompaction;
   readonly #store: MemoryStore;
   readonly #refuse: (() => Error | undefined) | undefined;
   readonly #device: MemoryJournalOptions['device'];
@@ -113,16 +165,13 @@ class MemoryEngine implements Engine {
     this.#device = device;
     store.fence += 1;
     this.fence = store.fence;
-    this.#cutTail();
-  }
-
-  /** Removes the rows that a torn write left after the last valid row. These rows count as never written. */
-  #cutTail(): void {
-    const { rowNumbers, rows, state } = this.#store;
-    for (let last = rowNumbers.at(-1); last !== undefined && last > state.lastRow; last = rowNumbers.at(-1)) {
-      rowNumbers.pop();
-      rows.delete(last);
-    }
+    cutTail(store);
+    this.compaction = new LiveCompaction({
+      state: () => store.state,
+      keepsRemoved: () => store.freedRows !== undefined,
+      use: () => ({ bytes: 0, freeBytes: 0 }),
+      copy: () => this.#copy(),
+    });
   }
 
   state(): EngineState {
@@ -130,7 +179,8 @@ class MemoryEngine implements Engine {
   }
 
   row(number: number): Buffer | undefined {
-    return this.#store.rows.get(number);
+    const stored = this.#store.rows.get(number);
+    return stored && unpackRow(stored, number);
   }
 
   rows(from: number, limit: number): readonly { readonly number: number; readonly bytes: Buffer }[] {
@@ -140,7 +190,7 @@ class MemoryEngine implements Engine {
       const number = rowNumbers[index] ?? 0;
       const bytes = rows.get(number);
       if (found.length >= limit || bytes === undefined) break;
-      found.push({ number, bytes });
+      found.push({ number, bytes: unpackRow(bytes, number) });
     }
     return found;
   }
@@ -192,7 +242,8 @@ class MemoryEngine implements Engine {
 
   blob(address: string): string | undefined {
     const blob = this.#store.blobs.get(address);
-    return typeof blob === 'string' ? blob : undefined;
+    if (blob === undefined || typeof blob === 'string') return blob;
+    return isSealed(blob) ? undefined : decodeBlob(blob);
   }
 
   hasBlob(address: string): boolean {
@@ -250,58 +301,80 @@ class MemoryEngine implements Engine {
     return this.#store.starts.get(key);
   }
 
-  async write(batch: WriteBatch): Promise<void> {
+  async pack(batch: WriteBatch): Promise<StoredBatch> {
+    return packPlain(batch, this.#store.state);
+  }
+
+  write(batch: WriteBatch): Promise<void> {
+    return this.writeStored(packPlain(batch, this.#store.state));
+  }
+
+  async writeStored(stored: StoredBatch): Promise<void> {
+    const { compaction } = this;
+    if (compaction.hold !== undefined) await compaction.hold;
     this.#check();
+    checkNext(stored, this.#store.state);
+    compaction.writing();
+    let committed: StoredBatch | undefined;
     const commit = (): void => {
       this.#checkFence();
-      this.#putRows(batch);
-      this.#commit(batch);
+      putRows(this.#store, stored.changes);
+      for (const change of stored.changes) putChange(this.#store, change);
+      this.#store.state = { ...stored.state, compacted: this.#store.state.compacted };
+      committed = stored;
     };
-    if (this.#device === undefined) commit();
-    else await this.#device({ kind: 'write', tear: () => this.#putRows(batch), commit });
+    try {
+      const { changes } = stored;
+      await this.#done({ kind: 'write', tear: () => putRows(this.#store, changes), commit });
+    } finally {
+      compaction.wrote(committed);
+    }
   }
 
-  #putRows(batch: WriteBatch): void {
-    const store = this.#store;
-    this.#cutTail();
-    encodeRows(batch.rows).forEach((bytes, index) => {
-      const number = batch.rows[index]?.number ?? 0;
-      store.rows.set(number, bytes);
-      store.rowNumbers.push(number);
-    });
+  /** Runs an operation of the device. */
+  async #done(operation: DeviceOperation): Promise<void> {
+    if (this.#device === undefined) operation.commit();
+    else await this.#device(operation);
   }
 
-  #commit(batch: WriteBatch): void {
-    const store = this.#store;
-    if (batch.names.size > 0) store.sortedNames = undefined;
-    setAll(store.keys, batch.names);
-    setAll(store.names, batch.keys);
-    setAll(store.heads, batch.heads);
-    setAll(store.lastRows, batch.lastRows);
-    setAll(store.blobs, batch.blobs);
-    setAll(store.dataKeys, batch.dataKeys);
-    setAll(store.drafts, batch.drafts);
-    for (const [address, bytes] of batch.media) setMedium(store.media, address, bytes);
-    setAll(store.erasures, batch.erasures);
-    setAll(store.starts, batch.starts);
-    setAll(store.origins, batch.origins);
-    setAll(store.rows, batch.rewrittenRows);
-    const isRemoved = [...batch.rewrittenRows.values()].includes(undefined);
-    if (isRemoved) store.rowNumbers = store.rowNumbers.filter((number) => store.rows.has(number));
-    store.state = {
-      rewrites: store.state.rewrites + (batch.rewrittenRows.size > 0 ? 1 : 0),
-      lastRow: batch.rows.at(-1)?.number ?? store.state.lastRow,
-      nextKey: batch.nextKey ?? store.state.nextKey,
-      checkpointed: batch.checkpoint?.upTo ?? store.state.checkpointed,
-      indexedRow: batch.checkpoint?.indexedRow ?? store.state.indexedRow,
+  /** A copy of the store, which takes its place in one operation of the device. */
+  async #copy(): Promise<CompactCopy> {
+    const copy = this.#store.copy();
+    cutTail(copy);
+    const { commit } = copy.state;
+    const written = (): Promise<void> => this.#done({ kind: 'copy', tear: () => undefined, commit: () => undefined });
+    await written();
+    return {
+      commit,
+      apply: async (changes) => {
+        for (const change of changes) {
+          const isNew = change.table === 'log' && Number(change.key) > (copy.rowNumbers.at(-1) ?? 0);
+          if (isNew) copy.rowNumbers.push(Number(change.key));
+          putChange(copy, change);
+        }
+      },
+      sync: written,
+      replace: async () => {
+        this.#check();
+        const replace = (): void => {
+          this.#checkFence();
+          // The state is not in the changes. At the replacement the copy has every commit (M1).
+          copy.state = { ...this.#store.state, compacted: commit };
+          this.#store.replaceBy(copy);
+        };
+        await this.#done({ kind: 'replace', tear: () => undefined, commit: replace });
+        return 0;
+      },
+      discard: async () => undefined,
     };
   }
 
   async reopen(): Promise<void> {
     this.#check();
+    await this.compaction.end(new CancelledError('the store is opened again'));
     await this.#device?.({ kind: 'reopen', tear: () => undefined, commit: () => undefined });
     this.#checkFence();
-    this.#cutTail();
+    cutTail(this.#store);
   }
 
   #check(): void {
@@ -320,7 +393,77 @@ class MemoryEngine implements Engine {
   }
 
   async close(): Promise<void> {
-    // There is nothing to close: the memory belongs to the holder of the store.
+    // There is nothing else to close: the memory belongs to the holder of the store.
+    await this.compaction.end(new CancelledError('the store is closed'));
+  }
+}
+
+/** Removes the rows that a torn write left after the last valid row. These rows count as never written. */
+function cutTail({ rowNumbers, rows, state }: MemoryStore): void {
+  for (let last = rowNumbers.at(-1); last !== undefined && last > state.lastRow; last = rowNumbers.at(-1)) {
+    rowNumbers.pop();
+    rows.delete(last);
+  }
+}
+
+/** Puts the new rows of a commit, whose numbers are not valid yet. */
+function putRows(store: MemoryStore, changes: readonly StoredChange[]): void {
+  cutTail(store);
+  for (const { table, key, value } of changes) {
+    const number = Number(key);
+    if (table !== 'log' || number <= store.state.lastRow || value === undefined) continue;
+    store.rows.set(number, bytesOf(value));
+    store.rowNumbers.push(number);
+  }
+}
+
+function putChange(store: MemoryStore, { table, key, value }: StoredChange): void {
+  const parsed = <T>(parse: (text: string) => T): T | undefined =>
+    value === undefined ? undefined : parse(value.toString());
+  switch (table) {
+    case 'log':
+      freeRow(store, Number(key), value);
+      if (value !== undefined) store.rows.set(Number(key), bytesOf(value));
+      else if (store.rows.delete(Number(key))) store.rowNumbers = store.rowNumbers.filter((row) => row !== key);
+      return;
+    case 'names':
+      store.sortedNames = undefined;
+      set(store.keys, String(key), parsed(Number));
+      return;
+    case 'keys':
+      set(store.names, Number(key), parsed(String));
+      return;
+    case 'heads':
+      set(
+        store.heads,
+        Number(key),
+        parsed((text) => ({ key: Number(key), ...parseHead(text) })),
+      );
+      return;
+    case 'lastRows':
+      set(store.lastRows, Number(key), parsed(Number));
+      return;
+    case 'blobs':
+      set(store.blobs, String(key), value);
+      return;
+    case 'media':
+      setMedium(store.media, String(key), value === undefined ? undefined : bytesOf(value));
+      return;
+    case 'erasures':
+      set(store.erasures, Number(key), parsed(parseErasure));
+      return;
+    case 'starts':
+      set(store.starts, Number(key), parsed(parseStart));
+      return;
+    case 'drafts':
+    case 'dataKeys':
+    case 'origins':
+      set(store[table], Number(key), parsed(String));
+      return;
+    case 'runnable':
+    case 'meta':
+      // The heads and the state have the same.
+      return;
   }
 }
 
@@ -333,9 +476,18 @@ function setMedium(media: MemoryStore['media'], address: string, bytes: Buffer |
   else media.set(owner, own);
 }
 
-function setAll<Key, Value>(target: Map<Key, Value>, changes: ReadonlyMap<Key, Value | undefined>): void {
-  for (const [key, value] of changes) {
-    if (value === undefined) target.delete(key);
-    else target.set(key, value);
-  }
+function set<Key, Value>(target: Map<Key, Value>, key: Key, value: Value | undefined): void {
+  if (value === undefined) target.delete(key);
+  else target.set(key, value);
+}
+
+function bytesOf(value: string | Buffer): Buffer {
+  return typeof value === 'string' ? Buffer.from(value) : value;
+}
+
+/** Notes the bytes of a row that is about to be removed or replaced. */
+function freeRow({ freedRows, rows }: MemoryStore, number: number, value: string | Buffer | undefined): void {
+  const stored = rows.get(number);
+  if (freedRows !== undefined && stored !== undefined && stored !== value)
+    freedRows.push({ row: number, bytes: stored });
 }

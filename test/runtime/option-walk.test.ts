@@ -424,6 +424,10 @@ const openRows: Readonly<Record<string, Row>> = {
     'runtime/store/retention.test.ts',
     'children that ended long ago are deleted, and others stay',
   ),
+  'store.eraseWithinMs': shown(
+    'runtime/store/live-compaction.test.ts',
+    'F6: after a deletion no file of the open store has a byte of it, and all else is as before: %o',
+  ),
   webhooks: shown(
     'runtime/webhooks/webhooks.test.ts',
     'children: the end of their turns only if wanted, their waiting calls in any case; `events` selects',

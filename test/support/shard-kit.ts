@@ -6,7 +6,7 @@
 import { tmpdir } from 'node:os';
 import { AgentCatalog } from '../../actors/agent-catalog.ts';
 import { ResultStore } from '../../actors/result-store.ts';
-import { LIMIT_DEFAULTS, type Limits, SHARD_BOUNDS } from '../../src/base/bounds.ts';
+import { ERASE_WITHIN_MS_DEFAULT, LIMIT_DEFAULTS, type Limits, SHARD_BOUNDS } from '../../src/base/bounds.ts';
 import { type Clock, type Random, soon } from '../../src/base/clock.ts';
 import type { TroupeError } from '../../src/base/errors.ts';
 import { parseSettings, type SettingsInput } from '../../src/base/settings.ts';
@@ -105,6 +105,7 @@ export function openShard(options: ShardOptions): TestShard {
     catalog: new AgentCatalog(definitions, settings, limits, options.enrichers),
     settings,
     limits,
+    eraseWithinMs: ERASE_WITHIN_MS_DEFAULT,
     providers: [''],
     durability: 'flush',
     clock,

@@ -23,6 +23,7 @@ import type { Key, RootDatabase } from 'lmdb';
 import { COPY_PIECE_BYTES } from '../../base/bounds.ts';
 import { asError } from '../../base/errors.ts';
 import { PRIVATE_FILE_MODE } from '../../base/private-files.ts';
+import { SliceWatch } from '../live-compaction.ts';
 import {
   LEAF_FLAG,
   META_TRANSACTION_AT,
@@ -58,9 +59,13 @@ const CODES: readonly (readonly [text: RegExp, code: string])[] = [
 
 /**
  * Copies an environment into `directory`, which exists and has no data file. Resolves to the bytes of the copy. The
- * environment must stay open until then. Rejects with the system's error.
+ * environment must stay open until then. Rejects with the system's error. `slices` measures the work on this thread.
  */
-export async function copyCompact(root: RootDatabase<unknown, Key>, directory: string): Promise<number> {
+export async function copyCompact(
+  root: RootDatabase<unknown, Key>,
+  directory: string,
+  slices: SliceWatch = new SliceWatch(),
+): Promise<number> {
   try {
     await root.backup(directory, true);
   } catch (error) {
@@ -72,7 +77,7 @@ export async function copyCompact(root: RootDatabase<unknown, Key>, directory: s
   await chmod(path, PRIVATE_FILE_MODE);
   const file = await open(path, 'r+');
   try {
-    const bytes = await clean(file);
+    const bytes = await clean(file, slices);
     await file.sync();
     return bytes;
   } finally {
@@ -81,7 +86,7 @@ export async function copyCompact(root: RootDatabase<unknown, Key>, directory: s
 }
 
 /** Enforces C2 and C3. The file is read and written once, in pieces. Resolves to its size. */
-async function clean(file: FileHandle): Promise<number> {
+async function clean(file: FileHandle, slices: SliceWatch): Promise<number> {
   const { size } = await file.stat();
   const head = await read(file, Buffer.alloc(PAGE_BYTES_AT + 4), 0);
   const pageBytes = head.readUInt32LE(PAGE_BYTES_AT);
@@ -89,7 +94,7 @@ async function clean(file: FileHandle): Promise<number> {
   const cleaner = new PageCleaner(pageBytes, new Separators(tables));
   for (let offset = META_PAGES * pageBytes; offset < size; offset += COPY_PIECE_BYTES) {
     const piece = await read(file, Buffer.allocUnsafe(Math.min(COPY_PIECE_BYTES, size - offset)), offset);
-    const distant = cleaner.clean(piece, offset);
+    const distant = slices.run(() => cleaner.clean(piece, offset));
     await write(file, piece, offset);
     for (const { from, to } of distant) await write(file, Buffer.alloc(to - from), from);
   }

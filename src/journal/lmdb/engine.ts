@@ -20,41 +20,35 @@
  *     may end the process;
  *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens
  *     nothing. A file that was cut short is not read either, since the read would end the process;
- *  L9 the environment is not closed while LMDB copies it: the copy reads its map on another thread.
+ *  L9 the environment is not closed while LMDB copies it: the copy reads its map on another thread;
+ *  L10 the environment is replaced (`live-copy.ts`) in one tick, while no write is in flight. Reads never wait, so each
+ *     finds the old environment or the new one, and both hold the same commits.
  */
 import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ROW_CACHE_BYTES_MAX } from '../../base/bounds.ts';
-import { asError, StoreLockedError, TroupeError } from '../../base/errors.ts';
-import {
-  erasureText,
-  headText,
-  parseCheckpoint,
-  parseErasure,
-  parseHead,
-  parseStart,
-  startText,
-} from '../check/store-index.ts';
-import type { Engine, EngineState, WriteBatch } from '../engine.ts';
+import { asError, CancelledError, StoreLockedError, TroupeError } from '../../base/errors.ts';
+import { parseCheckpoint, parseErasure, parseHead, parseStart } from '../check/store-index.ts';
+import type { Engine, EngineState, StoredBatch, StoredChange, WriteBatch } from '../engine.ts';
+import { LiveCompaction } from '../live-compaction.ts';
 import type { Erasure, Head, JournalCopy, LogStart, SessionKey } from '../position.ts';
 import { mediaPrefix } from '../rows/media-text.ts';
 import { RecentValues } from '../rows/recent-values.ts';
-import { encodeRows } from '../rows/row-codec.ts';
 import { packRows, unpackRow, unpackTable } from '../rows/row-packing.ts';
 import { sealText, unsealText } from '../rows/sealed-text.ts';
 import { decodeBlob, encodeBlob, isBlobOf } from '../rows/stored-text.ts';
+import { syncDirectory } from '../store/durable-file.ts';
+import { checkNext, packBatch } from '../stored-batch.ts';
 import { CommitPace } from './commit-pace.ts';
-import { CommitRoom, type RewrittenRow } from './commit-room.ts';
+import { CommitRoom } from './commit-room.ts';
 import { copyCompact } from './compact-copy.ts';
 import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, NO_COMMIT, openEnvironment } from './environment.ts';
 import { corruptError, isMapFull, writeError } from './errors.ts';
 import { guardedWrite, madeRoom, readNumber, takeFence } from './fence.ts';
-import { putTexts } from './put-texts.ts';
+import { type AdoptedCopy, closeFormer, type LiveCopyParts, makeLiveCopy, removeCopy } from './live-copy.ts';
+import { putChanges } from './put-changes.ts';
 import { DATA_FILE } from './tables.ts';
-
-/** The option that puts a row after all others. */
-const APPEND = { append: true } as const;
 
 /** Opens or creates a store and takes the next fence, durably. Rejects like `openEnvironment` and `Engine.write`. */
 export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
@@ -62,6 +56,7 @@ export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
   try {
     const room = new CommitRoom(environment);
     const fence = await takeFence(environment, room, options.directory);
+    await removeCopy(options.directory);
     return new LmdbEngine(options, environment, room, fence);
   } catch (error) {
     await closeEnvironment(environment);
@@ -72,6 +67,7 @@ export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
 class LmdbEngine implements Engine {
   readonly fence: number;
   readonly path: string;
+  readonly compaction: LiveCompaction;
   readonly #options: LmdbOptions;
   readonly #pace = new CommitPace();
   readonly #unpacked = new RecentValues<number, Buffer>(ROW_CACHE_BYTES_MAX);
@@ -81,8 +77,10 @@ class LmdbEngine implements Engine {
   #isOpen = true;
   /** Changes with the environment: another one may give the same numbers to other commits. */
   #opening: string = randomUUID();
-  /** The copies under way, each of which settles without an error. */
+  /** The copies under way, and the closes of replaced environments. Each settles without an error. */
   readonly #copying = new Set<Promise<unknown>>();
+  /** True from a replacement of the file until its name is durable. */
+  #isRenamed = false;
 
   constructor(options: LmdbOptions, environment: LmdbEnvironment, room: CommitRoom, fence: number) {
     this.#options = options;
@@ -91,6 +89,12 @@ class LmdbEngine implements Engine {
     this.#environment = environment;
     this.fence = fence;
     this.#state = this.#readState();
+    this.compaction = new LiveCompaction({
+      state: () => this.#state,
+      keepsRemoved: () => true,
+      use: () => this.#reading(() => this.#room.use()),
+      copy: (slices) => makeLiveCopy(this.#copyParts(), slices),
+    });
   }
 
   state(): EngineState {
@@ -244,47 +248,58 @@ class LmdbEngine implements Engine {
     });
   }
 
-  /** The rewritten rows of a batch as they are stored. They are few, see `log-erasure.ts`. */
-  async #rewritten({ rewrittenRows }: WriteBatch): Promise<readonly RewrittenRow[]> {
-    const plain = [...rewrittenRows.values()].filter((bytes) => bytes !== undefined);
-    const packed = (this.#options.encryption === undefined ? await packRows(plain) : plain).values();
-    return Array.from(rewrittenRows, ([number, bytes]) => ({
-      number,
-      oldBytes: this.storedRow(number)?.length ?? 0,
-      bytes: bytes === undefined ? undefined : packed.next().value,
-    }));
-  }
-
-  async write(batch: WriteBatch): Promise<void> {
+  async pack(batch: WriteBatch): Promise<StoredBatch> {
     const first = batch.rows[0]?.number;
     if (first !== undefined && first <= this.#state.lastRow)
       throw new TroupeError('internal', `L4: row ${first} is there`);
-    const encoded = encodeRows(batch.rows);
     // Encrypted data cannot be compressed. Each entry was, before it was encrypted.
-    const rows = this.#options.encryption === undefined ? await packRows(encoded) : encoded;
-    const rewritten = batch.rewrittenRows.size === 0 ? [] : await this.#rewritten(batch);
-    await madeRoom(this.#options.directory, () => this.#room.forBatch(batch, rows, rewritten));
+    const rows = this.#options.encryption === undefined ? packRows : async (plain: readonly Buffer[]) => plain;
+    return packBatch(batch, this.#state, { rows, blob: encodeBlob });
+  }
+
+  async write(batch: WriteBatch): Promise<void> {
+    await this.writeStored(await this.pack(batch));
+  }
+
+  async writeStored(stored: StoredBatch): Promise<void> {
+    const { compaction } = this;
+    if (compaction.hold !== undefined) await compaction.hold;
+    compaction.writing();
+    let committed: StoredBatch | undefined;
+    try {
+      await this.#write(stored);
+      committed = stored;
+    } finally {
+      compaction.wrote(committed);
+    }
+  }
+
+  async #write(stored: StoredBatch): Promise<void> {
+    checkNext(stored, this.#state);
+    if (this.#isRenamed) await this.#syncName();
+    const { changes, bytes, state } = stored;
+    const { lastRow } = this.#state;
+    await madeRoom(this.#options.directory, () =>
+      this.#room.forChanges(changes, lastRow, (row) => this.storedRow(row)?.length ?? 0),
+    );
     const startedAt = performance.now();
-    if (this.#isHere(batch.bytes) && (await this.#writeHere(batch, rows, rewritten))) {
+    if (this.#isHere(bytes) && (await this.#writeHere(changes))) {
       this.#pace.tookHere(performance.now() - startedAt);
     } else {
-      await this.#guarded(() => this.#put(batch, rows, rewritten));
-      this.#pace.tookThere(batch.bytes, performance.now() - startedAt);
+      await this.#guarded(() => putChanges(this.#environment, changes, lastRow));
+      this.#pace.tookThere(bytes, performance.now() - startedAt);
     }
-    for (const { number } of rewritten) this.#unpacked.delete(number);
-    this.#state = {
-      rewrites: this.#state.rewrites + (rewritten.length > 0 ? 1 : 0),
-      lastRow: batch.rows.at(-1)?.number ?? this.#state.lastRow,
-      nextKey: batch.nextKey ?? this.#state.nextKey,
-      checkpointed: batch.checkpoint?.upTo ?? this.#state.checkpointed,
-      indexedRow: batch.checkpoint?.indexedRow ?? this.#state.indexedRow,
-    };
+    if (state.rewrites !== this.#state.rewrites) {
+      for (const { table, key } of changes) if (table === 'log') this.#unpacked.delete(Number(key));
+    }
+    this.#state = { ...state, compacted: this.#state.compacted };
   }
 
   async reopen(): Promise<void> {
     // Opening again would mistake another file of the same name for the lost file (L8).
     const { lost } = this.#environment.file;
     if (lost !== undefined) throw lost;
+    await this.compaction.end(new CancelledError('the store is opened again'));
     // Another copy may begin while one is waited for (L9).
     while (this.#copying.size > 0) await Promise.all(this.#copying);
     const wasOpen = this.#isOpen;
@@ -310,9 +325,7 @@ class LmdbEngine implements Engine {
     const mark = `${this.#opening} ${this.#room.lastCommit()}`;
     if (mark === known) return { mark };
     const copying = rm(join(directory, DATA_FILE), { force: true }).then(() => copyCompact(root, directory));
-    const end = (): boolean => this.#copying.delete(ended);
-    const ended: Promise<unknown> = copying.then(end, end);
-    this.#copying.add(ended);
+    this.#track(copying);
     try {
       return { mark, bytes: await copying };
     } catch (error) {
@@ -323,8 +336,51 @@ class LmdbEngine implements Engine {
   async close(): Promise<void> {
     if (!this.#isOpen) return;
     this.#isOpen = false;
-    await Promise.all(this.#copying);
+    await this.compaction.end(new CancelledError('the store is closed'));
+    while (this.#copying.size > 0) await Promise.all(this.#copying);
     await closeEnvironment(this.#environment);
+  }
+
+  #track(work: Promise<unknown>): void {
+    const end = (): boolean => this.#copying.delete(ended);
+    const ended: Promise<unknown> = work.then(end, end);
+    this.#copying.add(ended);
+  }
+
+  #copyParts(): LiveCopyParts {
+    const { lost } = this.#environment.file;
+    if (lost !== undefined) throw lost;
+    if (!this.#isOpen) throw this.#closedError();
+    return {
+      options: this.#options,
+      fence: this.fence,
+      source: this.#environment,
+      use: () => this.#room.use(),
+      reading: (copying) => this.#track(copying),
+      adopt: (copy) => this.#adopt(copy),
+    };
+  }
+
+  /** Enforces L10. */
+  #adopt({ environment, room, commit, former }: AdoptedCopy): void {
+    const readers = Promise.all(this.#copying);
+    this.#track(closeFormer(this.#environment, former, readers, this.#options.directory));
+    this.#environment = environment;
+    this.#room = room;
+    this.#opening = randomUUID();
+    this.#state = { ...this.#state, compacted: commit };
+    this.#isRenamed = true;
+  }
+
+  /** A commit in the new file counts only when the file has its name durably. */
+  async #syncName(): Promise<void> {
+    const { directory } = this.#options;
+    try {
+      await syncDirectory(directory);
+    } catch (error) {
+      throw await writeError(directory, error);
+    }
+    this.#isRenamed = false;
   }
 
   #isHere(bytes: number): boolean {
@@ -337,7 +393,7 @@ class LmdbEngine implements Engine {
    * One durable transaction on this thread (L1, L2, L6). Resolves to false if the transaction must not run here. Then
    * the thread is about to end, or the map is used up: only the writer thread can enlarge it.
    */
-  async #writeHere(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): Promise<boolean> {
+  async #writeHere(changes: readonly StoredChange[]): Promise<boolean> {
     const { root, meta } = this.#environment;
     const { gate } = this.#options;
     if (gate?.enter() === false) return false;
@@ -346,7 +402,7 @@ class LmdbEngine implements Engine {
       root.transactionSync(() => {
         isOurs = meta.getEntry('fence')?.version === this.fence;
         if (!isOurs) return NO_COMMIT;
-        this.#put(batch, rows, rewritten);
+        putChanges(this.#environment, changes, this.#state.lastRow);
         return undefined;
       });
       gate?.leave();
@@ -376,76 +432,19 @@ class LmdbEngine implements Engine {
     });
   }
 
-  /**
-   * Puts a batch. Call it inside `ifVersion` or `transactionSync`, so that all puts are one transaction; the promises
-   * of single puts can be ignored.
-   */
-  #put(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): void {
-    const environment = this.#environment;
-    const { log, names, keys, heads, lastRows, runnable, blobs, media, meta } = environment;
-    for (const { number, bytes } of rewritten) {
-      if (bytes === undefined) void log.remove(number);
-      else void log.put(number, bytes);
-    }
-    rows.forEach((bytes, index) => {
-      const row = batch.rows[index];
-      // Numbers rise (E2). With `append` LMDB fills its pages instead of leaving half of each free.
-      // Such a put has a separate promise, which rejects together with the commit's. Only the commit's rejection is
-      // handled.
-      if (row !== undefined) log.put(row.number, bytes, APPEND).catch(() => undefined);
-    });
-    for (const [name, key] of batch.names) {
-      if (key === undefined) void names.remove(name);
-      else void names.put(name, sealText('names', name, String(key)));
-    }
-    for (const [key, name] of batch.keys) {
-      if (name === undefined) void keys.remove(key);
-      else void keys.put(key, sealText('keys', key, name));
-    }
-    for (const [key, head] of batch.heads) {
-      if (head === undefined) void heads.remove(key);
-      else void heads.put(key, sealText('heads', key, headText(head)));
-      if (head?.runnable === true) void runnable.put(key, sealText('runnable', key, '1'));
-      else void runnable.remove(key);
-    }
-    for (const [key, row] of batch.lastRows) {
-      if (row === undefined) void lastRows.remove(key);
-      else void lastRows.put(key, sealText('lastRows', key, String(row)));
-    }
-    for (const [address, text] of batch.blobs) {
-      if (text === undefined) void blobs.remove(address);
-      else void blobs.put(address, typeof text === 'string' ? encodeBlob(text) : text);
-    }
-    for (const [address, bytes] of batch.media) {
-      if (bytes === undefined) void media.remove(address);
-      else void media.put(address, bytes);
-    }
-    putTexts(environment, 'drafts', batch.drafts, (text) => text);
-    putTexts(environment, 'erasures', batch.erasures, erasureText);
-    putTexts(environment, 'dataKeys', batch.dataKeys, (wrapped) => wrapped);
-    putTexts(environment, 'starts', batch.starts, startText);
-    putTexts(environment, 'origins', batch.origins, (origin) => origin);
-    if (rewritten.length > 0) {
-      void meta.put('rewrites', sealText('meta', 'rewrites', String(this.#state.rewrites + 1)), 0);
-    }
-    if (batch.nextKey !== undefined) {
-      void meta.put('nextKey', sealText('meta', 'nextKey', String(batch.nextKey)), 0);
-    }
-    if (batch.checkpoint !== undefined) {
-      const { upTo, indexedRow } = batch.checkpoint;
-      void meta.put('checkpoint', sealText('meta', 'checkpoint', `${upTo} ${indexedRow}`), 0);
-    }
-  }
-
   #readState(): EngineState {
     return this.#reading(() => {
       const { log, meta } = this.#environment;
       const [lastRow] = log.getKeys({ reverse: true, limit: 1 });
-      const hasKeys = meta.doesExist('nextKey');
+      const numberOf = (name: string, otherwise: number): number =>
+        meta.doesExist(name) ? readNumber(this.#environment, name, this.#options.directory) : otherwise;
       return {
+        commit: numberOf('commit', 0),
         lastRow: Number(lastRow ?? 0),
-        nextKey: hasKeys ? readNumber(this.#environment, 'nextKey', this.#options.directory) : 1,
-        rewrites: meta.doesExist('rewrites') ? readNumber(this.#environment, 'rewrites', this.#options.directory) : 0,
+        nextKey: numberOf('nextKey', 1),
+        rewrites: numberOf('rewrites', 0),
+        erased: numberOf('erased', 0),
+        compacted: numberOf('compacted', 0),
         ...this.#readCheckpoint(meta.get('checkpoint')),
       };
     });

@@ -95,7 +95,10 @@ export interface LmdbEnvironment {
   readonly starts: Database<string, number>;
   /** Key of a session that was moved from another layout -> its origin, see `Journal.originOf`. */
   readonly origins: Database<string, number>;
-  /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`, `rewrites`; sealed, like all text. */
+  /**
+   * `format`, `fence` (its version is the fence), `commit`, `nextKey`, `checkpoint`, `rewrites`, `erased`,
+   * `compacted`; sealed, like all text.
+   */
   readonly meta: Database<string, string>;
 }
 
@@ -117,6 +120,14 @@ export async function openEnvironment(options: LmdbOptions): Promise<LmdbEnviron
   } catch (error) {
     throw await openError(directory, path, error);
   }
+}
+
+/**
+ * Opens the environment of a copy that this process made and checked, beside the environment of `options`. `directory`:
+ * that of the copy.
+ */
+export function openCopy(options: LmdbOptions, directory: string): LmdbEnvironment {
+  return openTables({ ...options, directory });
 }
 
 /** Opens an existing environment only to copy it. Its data file is not written. The caller closes it. */

@@ -29,6 +29,9 @@ export const DATA_FILE = 'data.mdb';
 /** LMDB's own lock file beside the data file. It holds the table of readers. */
 export const LOCK_FILE = 'lock.mdb';
 
+/** The folder of a shard in which a compact copy is made before it takes the place of the data file. */
+export const COPY_FOLDER = 'compacting';
+
 /** Flags of each table: 0x08 for integer keys, 0x100 (of the npm package, not of LMDB) for versioned values. */
 export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
   log: 0,

@@ -136,6 +136,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       settings,
       limits,
       retention: plan.retention,
+      eraseWithinMs: plan.eraseWithinMs,
       durability: plan.durability,
       clock,
       random: surroundings.random,

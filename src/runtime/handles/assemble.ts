@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { defined } from '../../base/defined.ts';
 import { asError, type TroupeError } from '../../base/errors.ts';
 import { agentKey, shardOf } from '../../base/ids.ts';
+import { Lane } from '../../base/lane.ts';
 import type { ListedModel } from '../../context/model-traits.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
 import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
@@ -190,6 +191,7 @@ export async function assembleRuntime(
       toolWatch: sources?.toolWatch,
     }),
     eraseIndex: (sessions) => search.erase(sessions),
+    compactions: new Lane(1),
   };
   const agents = checked.agents.map(agentSource);
   const degraded = new Map<number, TroupeError>();
@@ -304,6 +306,7 @@ function shardPlan(
     durability: checked.durability,
     settings: checked.settings,
     limits: checked.limits,
+    eraseWithinMs: checked.store.eraseWithinMs,
     ...defined({
       enrichers: checked.enrichers,
       retention: checked.retention,

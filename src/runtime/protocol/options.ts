@@ -6,6 +6,7 @@ import { z } from 'zod';
 import {
   CLOSE_DEADLINE_MS,
   DEFINITION_DIRECTORIES_MAX,
+  ERASE_WITHIN_MS_DEFAULT,
   LIMIT_DEFAULTS,
   type Limits,
   PROVIDER_NAME_CHARACTERS_MAX,
@@ -31,6 +32,7 @@ import { type Agent, agent, checkAgents } from './agent.ts';
 import { checkEncryption, checkEncryptionForm, type EncryptionOptions, encryptionSchema } from './encryption-option.ts';
 import { type Retention, retentionSchema } from './retention.ts';
 import type { SearchOptions, SearchScope } from './search-scope.ts';
+import { type StoreOptions, storeSchema } from './store-option.ts';
 import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema } from './webhook-options.ts';
 
 /** Threads of a runtime. */
@@ -117,6 +119,8 @@ export interface OpenOptions {
   readonly encryption?: EncryptionOptions;
   /** How long data that sessions no longer need is kept. Default: everything is kept as long as its session exists. */
   readonly retention?: Retention;
+  /** How the files of the store are kept while it is open. */
+  readonly store?: StoreOptions;
   /** Receivers, over HTTP, of two notices: a tool call waits for a person, a turn ended. At most 16. */
   readonly webhooks?: readonly WebhookOptions[];
   /**
@@ -188,6 +192,7 @@ export interface CheckedOptions {
   readonly webhooks: readonly CheckedWebhook[];
   /** Undefined when everything is kept. */
   readonly retention: Retention | undefined;
+  readonly store: Required<StoreOptions>;
   /** The logger; undefined when nothing is logged. */
   readonly logger: GuardedLogger | undefined;
   readonly clock: Clock;
@@ -214,7 +219,7 @@ const paths = z.union([path.transform((only) => [only]), z.array(path).max(DEFIN
 
 type Given<T> = { readonly [Key in keyof T]?: T[Key] | undefined };
 type PathOption = 'skills' | 'workflows' | 'specialists';
-type NestedOption = 'threads' | 'limits' | 'enrichers' | 'search' | 'retention';
+type NestedOption = 'threads' | 'limits' | 'enrichers' | 'search' | 'retention' | 'store';
 type GivenLimits = Given<GovernorLimits>;
 
 /** Options whose form was checked. A key may have the value `undefined`, and directories are lists. */
@@ -316,6 +321,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
   encryption: encryptionSchema.optional(),
   webhooks: webhooksSchema.optional(),
   retention: retentionSchema.optional(),
+  store: storeSchema.optional(),
   logger: z
     .custom<Logger | false>(
       (value) => value === false || hasMethods('info', 'warn', 'error', 'debug')(value),
@@ -362,6 +368,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     encryption: checkEncryption(given.encryption),
     webhooks: checkWebhooks(given.webhooks),
     retention: retentionOf(given.retention),
+    store: { eraseWithinMs: given.store?.eraseWithinMs ?? ERASE_WITHIN_MS_DEFAULT },
     logger: loggerOf(given.logger ?? defaultLogger ?? false),
     clock: given.clock ?? systemClock,
     random: given.random ?? randomNumber,

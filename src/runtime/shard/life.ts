@@ -25,6 +25,7 @@ import { isHeadBlocked } from '../reading/head.ts';
 import type { Admission } from './admission.ts';
 import type { AnswerDrafts } from './answer-drafts.ts';
 import type { CommitQueue } from './commit-queue.ts';
+import type { Compactor } from './compaction/compactor.ts';
 import type { EditQueue } from './edit-queue.ts';
 import type { Eraser } from './eraser.ts';
 import type { InterruptedSessions } from './interrupted-sessions.ts';
@@ -51,6 +52,7 @@ export interface LifeParts {
   readonly waiters: ShardWaiters;
   readonly edits: EditQueue;
   readonly eraser: Eraser;
+  readonly compactor: Compactor;
   readonly drafts: AnswerDrafts;
   readonly replays: EventReplays;
 }
@@ -69,6 +71,7 @@ export class Life {
   readonly #waiters: ShardWaiters;
   readonly #edits: EditQueue;
   readonly #eraser: Eraser;
+  readonly #compactor: Compactor;
   readonly #drafts: AnswerDrafts;
   /** Undefined when everything is kept. */
   readonly #retention: RetentionSearch | undefined;
@@ -91,6 +94,7 @@ export class Life {
     this.#waiters = given.waiters;
     this.#edits = given.edits;
     this.#eraser = given.eraser;
+    this.#compactor = given.compactor;
     this.#drafts = given.drafts;
     const { retention } = given.parts;
     if (retention !== undefined) this.#retention = this.#searchOf(retention, given.replays);
@@ -153,6 +157,7 @@ export class Life {
     this.#drafts.load();
     this.#work.forgetGivenUp();
     this.#interrupted.resumeAll();
+    this.#compactor.begin();
     this.#eraser.begin();
     this.#retention?.begin();
   }
@@ -353,6 +358,7 @@ export class Life {
    */
   async standStill(deadlineMs: number): Promise<void> {
     this.#standsStill = true;
+    this.#compactor.close();
     await this.#until(() => this.#hasNoCalls, deadlineMs);
   }
 
@@ -363,6 +369,7 @@ export class Life {
   async close(deadlineMs: number): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosing = true;
+    this.#compactor.close();
     this.#commits.hurry();
     this.#work.closeEnrichers(this.#residency.actors());
     await this.#until(() => this.#hasNoCalls && this.#commits.isEmpty, deadlineMs);

@@ -58,6 +58,9 @@ export interface ShardHost {
   lookUp(question: EnricherQuestion): Promise<EnricherReply>;
   /** Resolves when no file of the search index has messages of these deleted sessions. */
   eraseIndex(sessions: readonly string[]): Promise<void>;
+  /** Resolves when no other shard is compacted. `endCompaction` ends the turn. */
+  beginCompaction(): Promise<void>;
+  endCompaction(): Promise<void>;
 }
 
 /** Reports a thrown value to the logger on the host. */
@@ -76,6 +79,8 @@ export interface ShardParts {
   readonly limits: Limits;
   /** How long data is kept; missing: as long as its session exists. */
   readonly retention?: Retention | undefined;
+  /** See `StoreOptions`. */
+  readonly eraseWithinMs: number;
   /** The names of the providers. */
   readonly providers: readonly string[];
   readonly durability: Durability;

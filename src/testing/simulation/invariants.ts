@@ -59,7 +59,9 @@
  *  I36 an encrypted store has no plain value, no plain result, and no data key of a deleted session without heirs
  *      (checked by `families/encryption.ts`);
  *  I37 the view of a tenant shows every session of that tenant, and neither shows nor deletes a session outside that
- *      tenant (checked by `tenants/tenant-actions.ts`).
+ *      tenant (checked by `tenants/tenant-actions.ts`);
+ *  I38 after a compaction of an open store, no free page has entries of a session that was deleted and erased before
+ *      (checked by `families/compaction.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';

@@ -8,6 +8,7 @@ import type { Agent } from '../../runtime/protocol/agent.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
+import { SimulatedCompaction } from './families/compaction.ts';
 import { checkDrafts } from './families/drafts.ts';
 import { checkSealed, encryptionOf } from './families/encryption.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
@@ -115,6 +116,8 @@ class Simulation {
   readonly #layouts: LayoutChanges | undefined;
   /** The removal of old history, if the run has it. */
   readonly #retention: SimulatedRetention | undefined;
+  /** The compactions of open stores, if the run has them. */
+  readonly #compaction: SimulatedCompaction | undefined;
   /** The versions of the agents, if they have some. */
   readonly #versions: SimulatedVersions | undefined;
   readonly #invariants: Invariants;
@@ -133,6 +136,7 @@ class Simulation {
     this.#sides = new SideActions(options.seed);
     this.#takeovers = new SeededRandom((options.seed ^ TAKEOVER_STREAM) >>> 0);
     this.#retention = SimulatedRetention.draw(options.seed);
+    this.#compaction = SimulatedCompaction.draw(options.seed);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
     const modelsOwn = modelsRandom(options.seed);
@@ -175,6 +179,7 @@ class Simulation {
       ...shared,
       bounds: this.#swarm.bounds,
       shards: this.#swarm.shards,
+      keepsFreed: this.#compaction !== undefined,
       model: this.#model,
       ...(this.#south === undefined ? {} : { providers: new Map([[SOUTH_URL, this.#south]]) }),
       tools: this.#tools,
@@ -233,6 +238,7 @@ class Simulation {
     if (this.#ledger.violations.length === 0) this.#versions?.checkFinished(reading.stories, this.#lives);
     if (this.#ledger.violations.length === 0) this.#receiver?.check(reading.stories);
     if (this.#ledger.violations.length === 0) checkErased(this.#erasures());
+    if (this.#ledger.violations.length === 0) this.#compaction?.checkFinished(this.#erasures());
     if (this.#ledger.violations.length === 0) this.#retention?.checkRemoved(this.#erasures(), reading.stories);
     if (this.#ledger.violations.length === 0) this.#sides.letters?.checkListed(this.#ledger, reading.stories);
     if (this.#ledger.violations.length > 0) return;
@@ -336,6 +342,7 @@ class Simulation {
     }
     if (isSettled) await process.untilDeath(this.#delivered(runtime));
     if (isSettled) await process.untilDeath(untilErased(this.#erasures(), this.#retention));
+    if (isSettled) await process.untilDeath(Promise.resolve(this.#compaction?.untilCompacted(this.#erasures())));
     embedder.leave();
     await Promise.race([runtime.close({ deadlineMs: 0 }), this.#world.sleep(this.#harness, SETTLE_MS)]);
     process.kill();
@@ -384,7 +391,7 @@ class Simulation {
       durability: swarm.durability,
       limits: swarm.limits,
       settings: swarm.settings,
-      ...defined({ enrichers: swarm.enrichers, retention: this.#retention?.option }),
+      ...defined({ enrichers: swarm.enrichers, retention: this.#retention?.option, store: this.#compaction?.option }),
       logger: this.#watch.logger(),
     });
     const failed = (error: unknown): undefined => {
@@ -427,6 +434,7 @@ class Simulation {
       faults: this.#faults,
       ledger: this.#ledger,
       swarm: this.#swarm,
+      deleteShare: SimulatedCompaction.deleteShareOf(this.#compaction),
       life: this.#lives,
       trace: (text) => this.#note(text),
     });
@@ -441,6 +449,7 @@ class Simulation {
     const reading = await this.#reader.read();
     this.#invariants.check(reading);
     checkErasures(this.#erasures());
+    this.#compaction?.check(this.#erasures());
     if (this.#machine.encryption !== undefined) checkSealed(this.#erasures());
     await checkDrafts(this.#machine.stores, this.#ledger, reading.stories, this.#machine.encryption);
     this.#sides.letters?.check(this.#ledger, reading.stories);

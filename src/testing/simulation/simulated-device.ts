@@ -29,6 +29,8 @@ const SILENCE_MS = 30_000;
 const USUAL_MS = [3, 30, 300] as const;
 /** Milliseconds after the death of its process in which a write may still arrive. */
 const LATE_MS = 200;
+/** The probability of a crash before an operation, and after it. Steps of compactions are rare, so they crash more often. */
+const CRASHES = { write: 0.01, reopen: 0.01, copy: 0.06, replace: 0.15 } as const;
 
 /** A device for the journal of a process. */
 export function createSimulatedDevice(
@@ -71,7 +73,7 @@ export function createSimulatedDevice(
       world.schedule(process, latencyMs, () => {
         if (operation.kind === 'write' && faults.strikes('store.late', 0.01)) return crash('during a write');
         underWay = undefined;
-        if (faults.strikes('crash.before', 0.01)) return crash(`before a ${operation.kind}`);
+        if (faults.strikes('crash.before', CRASHES[operation.kind])) return crash(`before a ${operation.kind}`);
         if (operation.kind === 'write' && faults.strikes('crash.torn', 0.01)) {
           operation.tear();
           return crash('in the middle of a write');
@@ -89,7 +91,7 @@ export function createSimulatedDevice(
           reject(fenced);
           return;
         }
-        if (faults.strikes('crash.after', 0.01)) return crash(`after a ${operation.kind}`);
+        if (faults.strikes('crash.after', CRASHES[operation.kind])) return crash(`after a ${operation.kind}`);
         if (faults.strikes('store.silent', 0.003)) {
           trace('the device falls silent');
           fellSilent();

@@ -61,6 +61,8 @@ export interface MachineParts {
   /** Providers beside `model`, by the address of their module. */
   readonly providers?: ReadonlyMap<string, Pick<SimulatedModel, 'providerOf'>>;
   readonly tools: Pick<SimulatedTools, 'poolOf'>;
+  /** True if the stores keep the bytes of removed rows until a compaction. */
+  readonly keepsFreed?: boolean;
   /** The keys of the store; missing: it is not encrypted. */
   readonly encryption?: StoreEncryption | undefined;
   /** Controls the disks; missing: the disks have random faults. */
@@ -157,7 +159,7 @@ export class SimulatedMachine {
   }
 
   #portsOf(host: SimulatedProcess, process: SimulatedProcess): ShardPorts {
-    const { world, faults, bounds, tools, disk, trace, crashed } = this.#parts;
+    const { world, faults, bounds, tools, disk, trace, crashed, keepsFreed } = this.#parts;
     const soon = world.soonOf(process);
     return {
       soon,
@@ -176,6 +178,7 @@ export class SimulatedMachine {
         const device = disk?.device(process, surroundings) ?? createSimulatedDevice(process, surroundings);
         const store = this.stores[shard];
         if (store === undefined) throw new Error(`no disk for ${directory}`);
+        if (keepsFreed === true) store.freedRows ??= [];
         const open = (): Journal => openMemoryJournal({ store, device, schedule: soon, ...defined({ encryption }) });
         return disk === undefined ? open() : disk.open(process, surroundings, open);
       },

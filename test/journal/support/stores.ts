@@ -75,6 +75,7 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
   };
   return {
     fence: engine.fence,
+    compaction: engine.compaction,
     state: () => engine.state(),
     row: (number) => engine.row(number),
     rows: (from, limit, part) => engine.rows(from, limit, part),
@@ -103,6 +104,11 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     async write(batch) {
       check();
       await engine.write(batch);
+    },
+    pack: (batch) => engine.pack(batch),
+    async writeStored(stored) {
+      check();
+      await engine.writeStored(stored);
     },
     async reopen() {
       await engine.reopen();
