@@ -59,7 +59,9 @@
  *  I36 an encrypted store has no plain value, no plain result, and no data key of a deleted session without heirs
  *      (checked by `families/encryption.ts`);
  *  I37 the view of a tenant shows every session of that tenant, and neither shows nor deletes a session outside that
- *      tenant (checked by `tenants/tenant-actions.ts`).
+ *      tenant (checked by `tenants/tenant-actions.ts`);
+ *  I40 a backup of a store at work has everything that left the runtime before it began, and a beginning of each log
+ *      (checked by `families/backups.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';
