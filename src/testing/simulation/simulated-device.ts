@@ -16,7 +16,7 @@ export interface DeviceSurroundings {
   readonly crash: (why: string) => void;
   /** Called when an operation was refused, so that its data is lost. */
   readonly refused: () => void;
-  /** Called when a device that had refused works again. A shard hears of a refusal with its next flush at the latest. */
+  /** Called when a device that had refused works again. A shard learns of a refusal with its next flush at the latest. */
   readonly reopened: () => void;
   /** Called when the device stops answering. */
   readonly fellSilent: () => void;

@@ -60,7 +60,7 @@ interface FinishedBackup {
   readonly cursorsAtCopy: readonly (readonly string[])[];
 }
 
-/** What had left the runtime when a backup began. */
+/** The messages, spawns and events that had left the runtime when a backup began. */
 interface Acknowledged {
   readonly messages: readonly MessageStory[];
   readonly spawns: readonly SpawnStory[];
