@@ -25,7 +25,7 @@ import { CancelledError, InvalidNameError, LimitError } from '../base/errors.ts'
 import type { StoreEncryption } from './encryption/master-keys.ts';
 import { vaultOf } from './encryption/stored-keys.ts';
 import type { Vault } from './encryption/vault.ts';
-import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
+import { createBatch, type Engine, isEmptyBatch, lastGivenRow, type WriteBatch } from './engine.ts';
 import type { Journal, JournalStatistics, TailPage } from './journal.ts';
 import { LastRows } from './last-rows.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';
@@ -422,9 +422,7 @@ export class EngineJournal implements Journal {
    */
   #load(): void {
     const state = this.#engine.state();
-    // A checkpoint may name refused rows, and would seem to cover a new row with one of their numbers.
-    const marked = Math.max(state.lastRow, state.indexedRow, rowOf(state.checkpointed));
-    this.#nextRow = Math.max(this.#nextRow, marked + 1);
+    this.#nextRow = Math.max(this.#nextRow, lastGivenRow(state) + 1);
     this.#nextKey = Math.max(this.#nextKey, state.nextKey);
     this.#checkpointed = state.checkpointed;
     this.#lastRows.forget();

@@ -5,7 +5,7 @@
  */
 import type { TableName } from './lmdb/tables.ts';
 import type { Erasure, Head, JournalCopy, LogStart, Position, SessionKey } from './position.ts';
-import type { Row } from './rows/row-codec.ts';
+import { type Row, rowOf } from './rows/row-codec.ts';
 
 /** The state of the log in an engine. */
 export interface EngineState {
@@ -25,6 +25,14 @@ export interface EngineState {
   readonly erased: number;
   /** The newest commit in the snapshot of the newest compact copy, 0 before the first. Only this store's, no commit's. */
   readonly compacted: number;
+}
+
+/**
+ * The highest row that was ever given out, 0 for none. It may be above the last row: a checkpoint may name rows that were
+ * refused, and would seem to cover a new row with one of their numbers (E2).
+ */
+export function lastGivenRow({ lastRow, indexedRow, checkpointed }: EngineState): number {
+  return Math.max(lastRow, indexedRow, rowOf(checkpointed));
 }
 
 /**

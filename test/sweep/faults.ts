@@ -139,6 +139,7 @@ export class SweepDisk implements SimulatedDisk {
       throw fault === 'EIO' ? refused('EIO', 'i/o error') : refused('ENOSPC', 'no space left on device');
     }
     operation.commit();
+    if (operation.kind === 'reopen') surroundings.reopened();
     return fault === 'after' ? die() : undefined;
   }
 }

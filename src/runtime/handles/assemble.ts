@@ -10,6 +10,7 @@ import { Lane } from '../../base/lane.ts';
 import type { ListedModel } from '../../context/model-traits.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
 import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
+import { type WriteBackup, writeBackup } from '../../journal/store/backup.ts';
 import type { Takeover } from '../../journal/store/lock.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
 import { shareOfLimits } from '../../models/governor/limits.ts';
@@ -73,6 +74,8 @@ export interface Place {
 export type LinkPorts = Partial<Pick<LinkParts, 'startShard' | 'startInPlace' | 'shardPorts'>> & {
   /** Opens the webhooks; missing: those of the machine. */
   readonly webhooks?: OpenWebhooks;
+  /** Writes backups; missing: into the file system of the machine. */
+  readonly writeBackup?: WriteBackup;
 };
 
 /** Opens the webhooks of a runtime. */
@@ -277,6 +280,7 @@ export async function assembleRuntime(
     toolBlocks: () => sources?.toolWatch.blocks ?? 0,
     release: place.release,
     store: place.directory,
+    writeBackup: ports.writeBackup ?? writeBackup,
     now: () => checked.clock.now(),
     definitions,
     search,

@@ -67,7 +67,7 @@ export interface RuntimeMetrics extends CounterValues {
 }
 
 /** The parts of a runtime. */
-export interface RuntimeParts extends ViewParts, Pick<BackupParts, 'store' | 'now'> {
+export interface RuntimeParts extends ViewParts, Pick<BackupParts, 'store' | 'now' | 'writeBackup'> {
   readonly info: RuntimeInfo;
   readonly counters: readonly SharedArrayBuffer[];
   /** The keys of the providers, the first one first. */

@@ -133,10 +133,10 @@ class Simulation {
   constructor(options: SimulationOptions) {
     this.#options = options;
     this.#random = new SeededRandom(options.seed);
-    this.#sides = new SideActions(options.seed);
     this.#takeovers = new SeededRandom((options.seed ^ TAKEOVER_STREAM) >>> 0);
     this.#retention = SimulatedRetention.draw(options.seed);
     this.#compaction = SimulatedCompaction.draw(options.seed);
+    this.#sides = new SideActions(options.seed, this.#retention !== undefined);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
     const modelsOwn = modelsRandom(options.seed);
@@ -175,6 +175,7 @@ class Simulation {
     this.#receiver = SimulatedReceiver.draw(shared, options.seed, wanted);
     this.#machine = new SimulatedMachine({
       receiver: this.#receiver,
+      backups: this.#sides.backups,
       encryption: encryptionOf(options.seed),
       ...shared,
       bounds: this.#swarm.bounds,
@@ -453,6 +454,11 @@ class Simulation {
     if (this.#machine.encryption !== undefined) checkSealed(this.#erasures());
     await checkDrafts(this.#machine.stores, this.#ledger, reading.stories, this.#machine.encryption);
     this.#sides.letters?.check(this.#ledger, reading.stories);
+    await this.#sides.backups?.check(this.#ledger, reading.stories, {
+      rendering: swarmRendering(this.#swarm),
+      encryption: this.#machine.encryption,
+      keepsResults: this.#swarm.durability !== 'os',
+    });
     return reading;
   }
 

@@ -16,6 +16,8 @@ export interface DeviceSurroundings {
   readonly crash: (why: string) => void;
   /** Called when an operation was refused, so that its data is lost. */
   readonly refused: () => void;
+  /** Called when a device that had refused works again. A shard learns of a refusal with its next flush at the latest. */
+  readonly reopened: () => void;
   /** Called when the device stops answering. */
   readonly fellSilent: () => void;
 }
@@ -35,7 +37,7 @@ const CRASHES = { write: 0.01, reopen: 0.01, copy: 0.06, replace: 0.15 } as cons
 /** A device for the journal of a process. */
 export function createSimulatedDevice(
   process: SimulatedProcess,
-  { world, faults, trace, crash, refused: noteRefused, fellSilent }: DeviceSurroundings,
+  { world, faults, trace, crash, refused: noteRefused, reopened, fellSilent }: DeviceSurroundings,
 ): SimulatedDevice {
   const { random } = world;
   // On a slow device, many other tasks run during a write.
@@ -91,6 +93,7 @@ export function createSimulatedDevice(
           reject(fenced);
           return;
         }
+        if (operation.kind === 'reopen') reopened();
         if (faults.strikes('crash.after', CRASHES[operation.kind])) return crash(`after a ${operation.kind}`);
         if (faults.strikes('store.silent', 0.003)) {
           trace('the device falls silent');

@@ -25,6 +25,7 @@ import type { ShardPlan } from '../../runtime/protocol/protocol.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { HostRunner } from '../../tools/host-tools.ts';
 import type { ToolOutcome } from '../../tools/tool.ts';
+import type { SimulatedBackups } from './families/backups.ts';
 import type { Faults } from './faults.ts';
 import type { ToolStart } from './ledger.ts';
 import { SIMULATED_DEFINITIONS } from './simulated-definitions.ts';
@@ -69,6 +70,8 @@ export interface MachineParts {
   readonly disk?: SimulatedDisk;
   /** The receiver of webhooks; missing: there are none. */
   readonly receiver?: SimulatedReceiver | undefined;
+  /** The backups of the store; missing: there are none. */
+  readonly backups?: SimulatedBackups | undefined;
   readonly trace: (text: string) => void;
   /** Called when a device stops answering; its process is killed later. */
   readonly fellSilent?: () => void;
@@ -153,13 +156,20 @@ export class SimulatedMachine {
       // Given here: an import takes real time, and the world would not wait for it.
       startInPlace,
       shardPorts: this.#portsOf(process, process),
-      ...defined({ webhooks: this.#parts.receiver?.openerFor(process) }),
+      ...defined({
+        webhooks: this.#parts.receiver?.openerFor(process),
+        writeBackup: this.#parts.backups?.writerOf(process, {
+          world,
+          results: () => this.results.paths(),
+          cursors: () => this.#parts.receiver?.cursors ?? [],
+        }),
+      }),
     };
     return assembleRuntime(checked, place, ports, SIMULATED_DEFINITIONS);
   }
 
   #portsOf(host: SimulatedProcess, process: SimulatedProcess): ShardPorts {
-    const { world, faults, bounds, tools, disk, trace, crashed, keepsFreed } = this.#parts;
+    const { world, faults, bounds, tools, disk, backups, trace, crashed, keepsFreed } = this.#parts;
     const soon = world.soonOf(process);
     return {
       soon,
@@ -173,13 +183,15 @@ export class SimulatedMachine {
           trace,
           crash: (why: string) => crashed(this.#struckBy(host, process), why),
           refused: () => this.#incarnated(shard),
+          reopened: () => this.#incarnated(shard),
           fellSilent: () => this.#parts.fellSilent?.(),
         };
         const device = disk?.device(process, surroundings) ?? createSimulatedDevice(process, surroundings);
         const store = this.stores[shard];
         if (store === undefined) throw new Error(`no disk for ${directory}`);
         if (keepsFreed === true) store.freedRows ??= [];
-        const open = (): Journal => openMemoryJournal({ store, device, schedule: soon, ...defined({ encryption }) });
+        const options = { store, device, schedule: soon, ...defined({ encryption }) };
+        const open = (): Journal => backups?.openJournal(process, world, options) ?? openMemoryJournal(options);
         return disk === undefined ? open() : disk.open(process, surroundings, open);
       },
       makeToolPool: tools.poolOf(process),

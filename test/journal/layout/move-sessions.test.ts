@@ -79,6 +79,23 @@ test('Y1, Y3: sessions keep their positions, media and heads over several moves,
   }
 });
 
+test('Y3: a position of a row that the store refused is not given out again after a move', async () => {
+  const store = await filled(2);
+  let isFull = true;
+  const refuse = (): Error | undefined => (isFull ? new Error('no space left') : undefined);
+  const journal = openMemoryJournal({ store, refuse });
+  const key = journal.intern('a');
+  const lost = journal.append([{ key, data: '{"lost":true}' }]);
+  await expect(journal.flushed()).rejects.toMatchObject({ code: 'store_full' });
+  isFull = false;
+  await journal.recover();
+  journal.checkpoint([], lost);
+  await journal.flushed();
+  const { made, result } = await moved([store], 2);
+  for (const each of made) expect(openMemoryJournal({ store: each }).end()).toBeGreaterThanOrEqual(lost);
+  expect(result.ends[0]).toBeGreaterThanOrEqual(lost);
+});
+
 test('Y2: each session gets a key above all earlier keys; its first place is kept until it is erased', async () => {
   const { made, result } = await moved([await filled(2)], 2);
   const again = await moved(made, 1);

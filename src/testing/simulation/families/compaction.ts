@@ -1,5 +1,5 @@
 /**
- * Compactions of open stores (I38 of `invariants.ts`), in one seed of four. The stores of such a run keep the bytes of
+ * Compactions of open stores (I41 of `invariants.ts`), in one seed of four. The stores of such a run keep the bytes of
  * removed and replaced rows until a compaction, as the free pages of a file do. That a compaction loses no commit is
  * checked by all other invariants.
  */
@@ -49,7 +49,7 @@ export class SimulatedCompaction {
     for (const [shard, store] of stores.entries()) {
       if (store.erasures.size > 0 || isOwing(store)) continue;
       for (const key of freedKeys(store))
-        ledger.violate('lost', `shard ${shard}: a free page has entries of the deleted session ${key} (I38)`);
+        ledger.violate('lost', `shard ${shard}: a free page has entries of the deleted session ${key} (I41)`);
     }
   }
 
@@ -57,7 +57,7 @@ export class SimulatedCompaction {
   checkFinished({ stores, ledger }: Pick<ErasureParts, 'stores' | 'ledger'>): void {
     this.check({ stores, ledger });
     for (const [shard, store] of stores.entries()) {
-      if (isOwing(store)) ledger.violate('stuck', `shard ${shard}: free pages of deleted sessions stay (I38)`);
+      if (isOwing(store)) ledger.violate('stuck', `shard ${shard}: free pages of deleted sessions stay (I41)`);
     }
   }
 }
