@@ -34,6 +34,8 @@ export class MemoryStore {
   readonly erasures: Map<SessionKey, Erasure> = new Map();
   readonly starts: Map<SessionKey, LogStart> = new Map();
   readonly origins: Map<SessionKey, string> = new Map();
+  /** Rows of the audit log, ascending by number. */
+  readonly audit: Map<number, string> = new Map();
   state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0, rewrites: 0 };
   /** Numbers of the stored rows, ascending. */
   rowNumbers: number[] = [];
@@ -78,6 +80,8 @@ export interface MemoryJournalOptions {
   readonly schedule?: (run: () => void) => void;
   /** Missing: the store is not encrypted. */
   readonly encryption?: StoreEncryption;
+  /** The number of the shard; missing: 0. */
+  readonly shard?: number;
 }
 
 /** Creates an empty store. */
@@ -92,7 +96,7 @@ export function createMemoryStore(): MemoryStore {
 export function openMemoryJournal(options: MemoryJournalOptions = {}): Journal {
   return new EngineJournal(openMemoryEngine(options), {
     schedule: options.schedule ?? ((run) => void setImmediate(run)),
-    ...defined({ encryption: options.encryption }),
+    ...defined({ encryption: options.encryption, shard: options.shard }),
   });
 }
 
@@ -242,6 +246,11 @@ class MemoryEngine implements Engine {
     return this.#store.origins.get(key);
   }
 
+  audit({ after, limit, isNewestFirst }: Parameters<Engine['audit']>[0]): readonly (readonly [number, string])[] {
+    const found = [...this.#store.audit].filter(([number]) => number > after);
+    return (isNewestFirst === true ? found.reverse() : found).slice(0, limit);
+  }
+
   erasures(): ReadonlyMap<SessionKey, Erasure> {
     return this.#store.erasures;
   }
@@ -285,6 +294,7 @@ class MemoryEngine implements Engine {
     setAll(store.erasures, batch.erasures);
     setAll(store.starts, batch.starts);
     setAll(store.origins, batch.origins);
+    setAll(store.audit, batch.audit);
     setAll(store.rows, batch.rewrittenRows);
     const isRemoved = [...batch.rewrittenRows.values()].includes(undefined);
     if (isRemoved) store.rowNumbers = store.rowNumbers.filter((number) => store.rows.has(number));

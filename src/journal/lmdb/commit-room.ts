@@ -200,6 +200,10 @@ export class CommitRoom {
       if (origin === undefined) tally('origins').remove();
       else tally('origins').put(KEY_BYTES, origin.length + SEALED_BYTES);
     }
+    for (const row of batch.audit.values()) {
+      if (row === undefined) tally('audit').remove();
+      else tally('audit').put(KEY_BYTES, row.length * UNIT_BYTES + SEALED_BYTES);
+    }
     if (batch.nextKey !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
     if (batch.checkpoint !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
     if (rewritten.length > 0) tally('meta').put(KEY_BYTES, SEALED_BYTES);

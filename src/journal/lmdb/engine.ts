@@ -51,6 +51,7 @@ import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, NO_COMMIT, op
 import { corruptError, isMapFull, writeError } from './errors.ts';
 import { guardedWrite, madeRoom, readNumber, takeFence } from './fence.ts';
 import { putTexts } from './put-texts.ts';
+import { type NumberRange, textsIn, unsealed } from './read-texts.ts';
 import { DATA_FILE } from './tables.ts';
 
 /** The option that puts a row after all others. */
@@ -207,12 +208,11 @@ class LmdbEngine implements Engine {
   }
 
   dataKeys(after: SessionKey, limit: number): readonly (readonly [SessionKey, string])[] {
-    return this.#reading(() =>
-      Array.from(this.#environment.dataKeys.getRange({ start: after + 1, limit }), ({ key, value }) => {
-        const text = unsealed('dataKeys', Number(key), value) ?? '';
-        return [Number(key), text] as const;
-      }),
-    );
+    return this.#reading(() => textsIn(this.#environment, 'dataKeys', { after, limit }));
+  }
+
+  audit(range: NumberRange): readonly (readonly [number, string])[] {
+    return this.#reading(() => textsIn(this.#environment, 'audit', range));
   }
 
   draft(key: SessionKey): string | undefined {
@@ -425,6 +425,7 @@ class LmdbEngine implements Engine {
     putTexts(environment, 'dataKeys', batch.dataKeys, (wrapped) => wrapped);
     putTexts(environment, 'starts', batch.starts, startText);
     putTexts(environment, 'origins', batch.origins, (origin) => origin);
+    putTexts(environment, 'audit', batch.audit, (text) => text);
     if (rewritten.length > 0) {
       void meta.put('rewrites', sealText('meta', 'rewrites', String(this.#state.rewrites + 1)), 0);
     }
@@ -488,13 +489,4 @@ function ownedBy(key: SessionKey): { readonly start: string; readonly end: strin
  */
 function lent(bytes: Buffer | undefined): Buffer | undefined {
   return bytes === undefined ? undefined : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-}
-
-/** The text under the seal. Throws for an entry whose seal does not match; returns `undefined` for no entry. */
-function unsealed(table: string, key: string | number, stored: string | undefined): string | undefined {
-  if (stored === undefined) return undefined;
-  const text = unsealText(table, key, stored);
-  if (text === undefined)
-    throw new Error(`the entry ${JSON.stringify(key)} of its table ${JSON.stringify(table)} is damaged`);
-  return text;
 }

@@ -1,13 +1,12 @@
-/** Writes the tables of an environment that have one text for each session. */
-import type { SessionKey } from '../position.ts';
+/** Writes the tables of an environment that have one text for each session, or for each number. */
 import { sealText } from '../rows/sealed-text.ts';
 import type { LmdbEnvironment } from './environment.ts';
 
-/** Puts the sealed texts of a table by session; a missing value is removed. */
+/** Puts the sealed texts of a table by key; a missing value is removed. */
 export function putTexts<T>(
   environment: LmdbEnvironment,
-  name: 'drafts' | 'erasures' | 'dataKeys' | 'starts' | 'origins',
-  values: ReadonlyMap<SessionKey, T | undefined>,
+  name: 'drafts' | 'erasures' | 'dataKeys' | 'starts' | 'origins' | 'audit',
+  values: ReadonlyMap<number, T | undefined>,
   textOf: (value: T) => string,
 ): void {
   for (const [key, value] of values) {

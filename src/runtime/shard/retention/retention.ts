@@ -201,7 +201,7 @@ export class RetentionSearch {
   #dropLetters(id: string, keptMs: number, isOld: (at: number, keptMs: number) => boolean): void {
     const { residency, submit } = this.#parts;
     const letters = residency.find(id)?.state.deadLetters.filter(({ at }) => isOld(at, keptMs)) ?? [];
-    for (const { entry } of letters) submit(id, { type: 'dropLetter', letter: entry.id });
+    for (const { entry } of letters) submit(id, { type: 'dropLetter', letter: entry.id, cause: 'retention' });
     residency.passivateSome();
   }
 
