@@ -1,11 +1,11 @@
 /**
- * What the audit log keeps of a step of a session. Pure.
+ * Reads the acts for the audit log from a step of a session. Pure.
  *
  * An act is read from the records of the step, so it is written if and only if they are. Its author comes from the
  * input. The acts have no content: of a decision the call and the verdict, of an edit the operation and how many
  * messages it touches.
  */
-import type { AuditAct, AuditDetails } from '../base/audit.ts';
+import type { AuditAct, AuditDetails } from '../base/audit/audit-entry.ts';
 import { defined } from '../base/defined.ts';
 import { questionOf } from './rules/waiting-calls.ts';
 import type { Input } from './state/inputs.ts';

@@ -1,5 +1,5 @@
 /** The wrapped data keys of a journal: in the batches of its gate, or in its engine. */
-import { type AuditAct, auditText } from '../../base/audit.ts';
+import { type AuditAct, auditText } from '../../base/audit/audit-entry.ts';
 import { REWRAPPED_KEYS_MAX } from '../../base/bounds.ts';
 import { createBatch, type Engine, type WriteBatch } from '../engine.ts';
 import type { CommitGate } from '../lmdb/commit-gate.ts';

@@ -5,7 +5,7 @@
  * A row keeps its number, and it follows from its session where it is. So a reader's position in the rows of each shard
  * stays valid when a store gets its former number of shards again.
  */
-import { auditEntry } from '../../base/audit.ts';
+import { auditEntry } from '../../base/audit/audit-entry.ts';
 import { SCAN_ROWS } from '../../base/bounds.ts';
 import { shardOf } from '../../base/ids.ts';
 import type { Engine } from '../engine.ts';

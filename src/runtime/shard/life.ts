@@ -112,6 +112,7 @@ export class Life {
         replays.clear();
         this.#commits.add({ release: () => this.#eraser.begin(), refuse: () => undefined }, true);
       },
+      forgot: () => this.#commits.add({ release: () => undefined, refuse: () => undefined }, true),
       isRefusing: () => this.refusal !== undefined || this.startsNothing,
       failed: (thrown, id) => logThrown(host, 'old data cannot be removed now', thrown, id),
     });
@@ -288,6 +289,8 @@ export class Life {
       this.checkDrained();
     };
     this.#commits.add({ release, refuse: (error) => reply.reject(refusalOf(error)) });
+    // Its entry in the audit log becomes old later.
+    this.changed();
     this.#transitions.admit();
     this.#transitions.gauge();
   }

@@ -1,6 +1,6 @@
 /** The inputs of a session and the effects it asks for: arguments and results of `decide`. Both are plain data. */
 
-import type { AuditAct } from '../../base/audit.ts';
+import type { AuditAct } from '../../base/audit/audit-entry.ts';
 import type { Limits } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { GoalChange } from '../../base/goals.ts';

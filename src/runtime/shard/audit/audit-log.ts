@@ -5,11 +5,11 @@
  */
 import type { SessionActor } from '../../../../actors/session-actor.ts';
 import type { ActorEffect } from '../../../../actors/supervision/tree-transition.ts';
-import { auditText } from '../../../base/audit.ts';
+import { auditText } from '../../../base/audit/audit-entry.ts';
 import { defined } from '../../../base/defined.ts';
 import type { Journal } from '../../../journal/journal.ts';
 
-/** Who deletes sessions, or why the runtime does. */
+/** The author of a deletion, or its cause if the runtime deletes. */
 export interface DeletionReason {
   readonly by?: string;
   readonly cause?: 'retention';

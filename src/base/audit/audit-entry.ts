@@ -1,7 +1,8 @@
 /** The audit log in plain data: the acts that it has, the form of its entries, and their text in the store. Pure; runs on every thread. */
 import { z } from 'zod';
-import { defined } from './defined.ts';
-import { tenantOf } from './ids.ts';
+import { AUDIT_TEXT_CHARACTERS_MAX } from '../bounds.ts';
+import { defined } from '../defined.ts';
+import { tenantOf } from '../ids.ts';
 
 /** The acts of the audit log. */
 export const AUDIT_ACTIONS = [
@@ -43,7 +44,9 @@ export interface AuditEntry extends AuditAct {
 
 /** An act as its text in the store. `at`: epoch ms. */
 export function auditText(at: number, { action, session, by, details }: AuditAct): string {
-  return JSON.stringify({ at, action, session, by, details });
+  return JSON.stringify({ at, action, session, by, details }, (_name, value: unknown) =>
+    typeof value === 'string' ? value.slice(0, AUDIT_TEXT_CHARACTERS_MAX) : value,
+  );
 }
 
 const schema = z.object({
