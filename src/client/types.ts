@@ -7,6 +7,11 @@ export type { ShortViewMode, ViewedEvent } from '../events/viewed-event.ts';
 export type {
   Agent,
   ApprovalDecision,
+  AuditAct,
+  AuditAction,
+  AuditDetails,
+  AuditEntry,
+  AuditOptions,
   DeadLetter,
   DeadLetterSummary,
   Explanation,

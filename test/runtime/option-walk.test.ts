@@ -424,6 +424,10 @@ const openRows: Readonly<Record<string, Row>> = {
     'runtime/store/retention.test.ts',
     'children that ended long ago are deleted, and others stay',
   ),
+  'retention.auditMs': shown(
+    'runtime/store/audit.test.ts',
+    'entries older than retention.auditMs are removed, and no other data',
+  ),
   webhooks: shown(
     'runtime/webhooks/webhooks.test.ts',
     'children: the end of their turns only if wanted, their waiting calls in any case; `events` selects',
