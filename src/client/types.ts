@@ -7,9 +7,6 @@ export type { ShortViewMode, ViewedEvent } from '../events/viewed-event.ts';
 export type {
   Agent,
   ApprovalDecision,
-  AuditAct,
-  AuditAction,
-  AuditDetails,
   AuditEntry,
   AuditOptions,
   DeadLetter,

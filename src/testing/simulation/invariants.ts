@@ -59,7 +59,9 @@
  *  I36 an encrypted store has no plain value, no plain result, and no data key of a deleted session without heirs
  *      (checked by `families/encryption.ts`);
  *  I37 the view of a tenant shows every session of that tenant, and neither shows nor deletes a session outside that
- *      tenant (checked by `tenants/tenant-actions.ts`).
+ *      tenant (checked by `tenants/tenant-actions.ts`);
+ *  I39 each decided call, each dead letter that was sent again or dropped, and each deleted session has exactly one
+ *      entry in the audit log; an entry never changes and never leaves (checked by `families/audit.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';

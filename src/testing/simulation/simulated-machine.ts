@@ -176,7 +176,8 @@ export class SimulatedMachine {
         const device = disk?.device(process, surroundings) ?? createSimulatedDevice(process, surroundings);
         const store = this.stores[shard];
         if (store === undefined) throw new Error(`no disk for ${directory}`);
-        const open = (): Journal => openMemoryJournal({ store, device, schedule: soon, ...defined({ encryption }) });
+        const open = (): Journal =>
+          openMemoryJournal({ store, device, schedule: soon, shard, ...defined({ encryption }) });
         return disk === undefined ? open() : disk.open(process, surroundings, open);
       },
       makeToolPool: tools.poolOf(process),

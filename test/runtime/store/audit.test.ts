@@ -133,7 +133,7 @@ const ACTS: readonly (readonly [string, Act, readonly (readonly [string, string 
       expect(await session.delete({ by: 'ada' })).toBe(true);
       expect(await runtime.sessions.delete(session.id, { by: 'bob' })).toBe(false);
     },
-    [['session.deleted', 'ada', {}]],
+    [['session.deleted', 'ada', { incarnation: expect.any(Number) }]],
   ],
 ];
 
@@ -229,8 +229,8 @@ test('G47: a deletion has an entry for each session of the tree, and the entries
     ]),
   ).toEqual([
     ['approval.decided', 's', 'ada', expect.objectContaining({ allow: true })],
-    ['session.deleted', 's', 'bob', {}],
-    ['session.deleted', 's:1', 'bob', { with: 's' }],
+    ['session.deleted', 's', 'bob', { incarnation: expect.any(Number) }],
+    ['session.deleted', 's:1', 'bob', { incarnation: expect.any(Number), with: 's' }],
   ]);
   // A later session of the same id adds to the same entries.
   await again.session('s').ask('hello');

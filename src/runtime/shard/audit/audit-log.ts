@@ -31,8 +31,8 @@ export function writeDeletions(
   { by, cause }: DeletionReason,
 ): void {
   const named = deleted[0]?.id;
-  for (const { id } of deleted) {
-    const details = defined({ with: id === named ? undefined : named, cause });
+  for (const { id, key } of deleted) {
+    const details = { incarnation: key, ...defined({ with: id === named ? undefined : named, cause }) };
     audit.add(at, auditText(at, { action: 'session.deleted', session: id, ...defined({ by }), details }));
   }
 }
