@@ -144,8 +144,10 @@ export class RetentionSearch {
   }
 
   async #lookAtAll(): Promise<void> {
-    const { journal } = this.#parts;
+    const { journal, retention } = this.#parts;
     await this.#forgetActs();
+    const { auditMs: _auditMs, ...ofSessions } = retention;
+    if (Object.keys(ofSessions).length === 0) return;
     for (let after = ''; !this.#isOver; ) {
       const names = journal.names({ limit: RETENTION_SLICE_SESSIONS, ...(after === '' ? {} : { after }) });
       const history: Due[] = [];
