@@ -22,11 +22,12 @@ export const auditBugs: readonly PlantedBug[] = [
     replace: '      return record.by === undefined ? undefined : decided(state, input, record);',
   },
   {
-    name: 'audit-deletion-of-named',
-    what: 'the deletion of a session has an entry, but those of its descendants have none',
-    file: 'src/runtime/shard/audit/audit-log.ts',
-    find: 'for (const { id, key } of deleted) {',
-    replace: 'for (const { id, key } of deleted.slice(0, 1)) {',
+    name: 'audit-deletion-after-flush',
+    what: 'the entry of a deletion is written once the deletion is durable, so that a crash between loses it',
+    file: 'src/runtime/shard/life.ts',
+    find: '    writeDeletions(this.#parts.journal, this.#parts.clock.now(), subtree, why);',
+    replace:
+      '    void this.#parts.journal.flushed().then(() => writeDeletions(this.#parts.journal, this.#parts.clock.now(), subtree, why)).catch(() => undefined);',
   },
   {
     name: 'audit-number-again',

@@ -3,7 +3,7 @@
  * that was sent again or dropped and each removal of old history has exactly one entry; so has each deletion. An entry
  * never changes, and never leaves.
  *
- * Owns: the entries that were read so far. Does not own: the stores.
+ * Owns: the entries that were read so far, and the sessions that were there. Does not own: the stores.
  */
 import { type AuditEntry, auditEntry } from '../../../base/audit/audit-entry.ts';
 import { defined } from '../../../base/defined.ts';
@@ -25,9 +25,11 @@ export interface AuditCheckParts {
 export class AuditTrail {
   /** Entries by number, as texts. */
   readonly #known = new Map<number, string>();
+  /** The sessions that earlier readings found. */
+  #seen: ReadonlySet<string> = new Set();
 
   /** Checks the stores after a life. */
-  async check({ stores, ledger, encryption }: AuditCheckParts, { changed }: Reading): Promise<void> {
+  async check({ stores, ledger, encryption }: AuditCheckParts, { changed, stories }: Reading): Promise<void> {
     const entries: AuditEntry[] = [];
     const journals = stores.map((store) => openMemoryJournal({ store, ...defined({ encryption }) }));
     for (const { audit } of journals) {
@@ -40,6 +42,11 @@ export class AuditTrail {
       deletions.set(session, [...(deletions.get(session) ?? []), Number(details['incarnation'])]);
     }
     checkDeletions(ledger, stores, deletions);
+    for (const session of this.#seen) {
+      if (!stories.has(session) && !deletions.has(session))
+        ledger.violate('lost', `${session} was there and is not, and its deletion has no entry (I39)`);
+    }
+    this.#seen = new Set(stories.keys());
     const counts = countsOf(entries);
     for (const journal of journals) {
       for (const [name, key] of journal.names({})) {
