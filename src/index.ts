@@ -1,6 +1,7 @@
 /** The public API of troupe. */
 
 export type { AnswerDraft, LossReason } from './base/answer-draft.ts';
+export type { AuditAct, AuditAction, AuditDetails, AuditEntry } from './base/audit/audit-entry.ts';
 export type { Limits } from './base/bounds.ts';
 export type { Clock, Random } from './base/clock.ts';
 export {
@@ -105,8 +106,14 @@ export type {
 } from './models/provider.ts';
 export { retryAfter } from './models/retry-after.ts';
 export type { MessageCallback } from './runtime/events/message-callbacks.ts';
+export type { AuditOptions } from './runtime/handles/audit.ts';
 export { Child, type ChildExit } from './runtime/handles/child.ts';
-export { type DeadLetterOptions, DeadLetters, type ResendOptions } from './runtime/handles/dead-letters.ts';
+export {
+  type DeadLetterOptions,
+  DeadLetters,
+  type DropOptions,
+  type ResendOptions,
+} from './runtime/handles/dead-letters.ts';
 export type { AllEventOptions, EventOptions } from './runtime/handles/event-options.ts';
 export { type ChildResult, type CompletedChild, type FailedChild, Family } from './runtime/handles/family.ts';
 export { Goals } from './runtime/handles/goals.ts';
@@ -119,6 +126,7 @@ export { Session } from './runtime/handles/session.ts';
 export type { ListedSession, ListOptions } from './runtime/handles/session-list.ts';
 export type {
   ApprovalDecision,
+  DeleteOptions,
   ForkOptions,
   PageOptions,
   ReplyOptions,

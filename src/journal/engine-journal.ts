@@ -36,6 +36,7 @@ import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, Tur
 import { listNames, type NameQuery } from './rows/name-list.ts';
 import { heldData, positionOf, type Row, rowOf, rowTurns } from './rows/row-codec.ts';
 import { storedJson } from './rows/stored-text.ts';
+import { StoredAudit } from './stored-audit.ts';
 import { StoredBlobs } from './stored-blobs.ts';
 import { StoredDrafts } from './stored-drafts.ts';
 import { createStoredLog, type StoredLog } from './stored-log.ts';
@@ -52,12 +53,15 @@ export interface EngineJournalOptions {
   readonly schedule: (run: () => void) => void;
   /** Missing: the store is not encrypted. */
   readonly encryption?: StoreEncryption;
+  /** The number of the shard; missing: 0. */
+  readonly shard?: number;
 }
 
 /** See the head of this file. */
 export class EngineJournal implements Journal {
   readonly stored: StoredLog;
   readonly drafts: StoredDrafts;
+  readonly audit: StoredAudit;
   readonly starts: LogStarts;
   readonly originOf: (key: SessionKey) => string | undefined;
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
@@ -125,6 +129,7 @@ export class EngineJournal implements Journal {
     this.#blobs = new StoredBlobs({ engine, gate: this.#gate, media: this.#media, vault: this.#vault });
     const nameOf = (key: SessionKey): string | undefined => this.nameOf(key);
     this.drafts = new StoredDrafts({ engine, gate: this.#gate, vault: this.#vault, nameOf });
+    this.audit = new StoredAudit({ engine, gate: this.#gate, vault: this.#vault, shard: options.shard ?? 0 });
     this.#erasure = new LogErasure({ engine, gate: this.#gate, isUnwritten: (row) => this.#unwritten.has(row) });
     this.starts = new LogStarts({
       engine,

@@ -59,6 +59,8 @@ export interface WriteBatch {
   readonly media: Map<string, Buffer | undefined>;
   /** See `Journal.originOf`. */
   readonly origins: Map<SessionKey, string | undefined>;
+  /** Rows of the audit log by number, see `stored-audit.ts`. */
+  readonly audit: Map<number, string | undefined>;
   /** True if the rows of a deleted session have none of its entries any more. */
   isErased: boolean;
   nextKey: SessionKey | undefined;
@@ -105,6 +107,7 @@ export function createBatch(): WriteBatch {
     drafts: new Map(),
     media: new Map(),
     origins: new Map(),
+    audit: new Map(),
     isErased: false,
     nextKey: undefined,
     checkpoint: undefined,
@@ -127,6 +130,7 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
     batch.drafts.size === 0 &&
     batch.media.size === 0 &&
     batch.origins.size === 0 &&
+    batch.audit.size === 0 &&
     batch.checkpoint === undefined
   );
 }
@@ -211,6 +215,12 @@ export interface Engine {
   draftKeys(): readonly SessionKey[];
   /** See `Journal.originOf`. */
   originOf(key: SessionKey): string | undefined;
+  /** Rows of the audit log above `after`, at most `limit`; ascending, or the newest first. */
+  audit(range: {
+    readonly after: number;
+    readonly limit: number;
+    readonly isNewestFirst?: boolean;
+  }): readonly (readonly [number, string])[];
   /** The removed sessions, and removed parts of logs, of which something may still be stored. */
   erasures(): ReadonlyMap<SessionKey, Erasure>;
   /** The beginning of a session's log; undefined if nothing of it was removed. */

@@ -38,6 +38,8 @@ export class MemoryStore {
   erasures: Map<SessionKey, Erasure> = new Map();
   starts: Map<SessionKey, LogStart> = new Map();
   origins: Map<SessionKey, string> = new Map();
+  /** Rows of the audit log, ascending by number. */
+  audit: Map<number, string> = new Map();
   state: EngineState = {
     commit: 0,
     lastRow: 0,
@@ -86,6 +88,7 @@ export class MemoryStore {
     this.erasures = map(from.erasures);
     this.starts = map(from.starts);
     this.origins = map(from.origins);
+    this.audit = map(from.audit);
     this.state = from.state;
     this.rowNumbers = [...from.rowNumbers];
     this.sortedNames = undefined;
@@ -129,6 +132,8 @@ export interface MemoryJournalOptions {
   readonly schedule?: (run: () => void) => void;
   /** Missing: the store is not encrypted. */
   readonly encryption?: StoreEncryption;
+  /** The number of the shard; missing: 0. */
+  readonly shard?: number;
 }
 
 /** Creates an empty store. */
@@ -143,7 +148,7 @@ export function createMemoryStore(): MemoryStore {
 export function openMemoryJournal(options: MemoryJournalOptions = {}): Journal {
   return new EngineJournal(openMemoryEngine(options), {
     schedule: options.schedule ?? ((run) => void setImmediate(run)),
-    ...defined({ encryption: options.encryption }),
+    ...defined({ encryption: options.encryption, shard: options.shard }),
   });
 }
 
@@ -291,6 +296,11 @@ class MemoryEngine implements Engine {
 
   originOf(key: SessionKey): string | undefined {
     return this.#store.origins.get(key);
+  }
+
+  audit({ after, limit, isNewestFirst }: Parameters<Engine['audit']>[0]): readonly (readonly [number, string])[] {
+    const found = [...this.#store.audit].filter(([number]) => number > after);
+    return (isNewestFirst === true ? found.reverse() : found).slice(0, limit);
   }
 
   erasures(): ReadonlyMap<SessionKey, Erasure> {
@@ -458,6 +468,7 @@ function putChange(store: MemoryStore, { table, key, value }: StoredChange): voi
     case 'drafts':
     case 'dataKeys':
     case 'origins':
+    case 'audit':
       set(store[table], Number(key), parsed(String));
       return;
     case 'runnable':

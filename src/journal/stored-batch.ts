@@ -77,6 +77,7 @@ function assemble(
   for (const [key, wrapped] of batch.dataKeys) put('dataKeys', key, wrapped);
   for (const [key, start] of batch.starts) put('starts', key, start && startText(start));
   for (const [key, origin] of batch.origins) put('origins', key, origin);
+  for (const [number, row] of batch.audit) put('audit', number, row);
   const state: EngineState = {
     commit: before.commit + 1,
     rewrites: before.rewrites + (batch.rewrittenRows.size > 0 ? 1 : 0),

@@ -1,12 +1,9 @@
 /**
  * Looks for bytes that deleted sessions left in the files of a store. Everything that a mortal session stores names its
- * family. A family that has neither a session nor a note of an erasure may be named nowhere.
+ * family. A family that has neither a session nor a note of an erasure may be named only in the audit log.
  */
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { DATA_FILE } from '../../src/journal/lmdb/tables.ts';
-import { storedTexts } from '../support/stored-texts.ts';
-import { familiesIn } from './protocol.ts';
+import { countInFiles, isAudited, storedTexts } from '../support/stored-texts.ts';
+import { FAMILY, familiesIn } from './protocol.ts';
 
 /** The findings of a scan. */
 export interface CanaryScan {
@@ -33,14 +30,11 @@ export async function scanCanaries(
       if (!kept.has(family)) left.add(`${family} is gone, and ${at} names it`);
     }
   };
-  for (const { at, text } of await storedTexts(store)) look(at, text);
-  if (isCompacted) for (const path of await dataFiles(store)) look('bytes', await readFile(path, 'latin1'));
+  for (const each of await storedTexts(store)) if (!isAudited(each)) look(each.at, each.text);
+  if (isCompacted) {
+    for (const [family, count] of await countInFiles(store, FAMILY)) if (count > 0) look('bytes', family);
+  }
   return { left: [...left], places };
-}
-
-async function dataFiles(store: string): Promise<readonly string[]> {
-  const entries = await readdir(store, { recursive: true, withFileTypes: true });
-  return entries.filter(({ name }) => name === DATA_FILE).map(({ parentPath, name }) => join(parentPath, name));
 }
 
 /** `log` for `shard-1/data.mdb log`, `results` for a file of that folder. */

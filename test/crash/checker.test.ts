@@ -91,7 +91,9 @@ function factsOf(turns: readonly (readonly SessionRecord[])[], id = 's'): Sessio
 
 function readingOf(...facts: readonly SessionFacts[]): Reading {
   const sessions = new Map(facts.map((each) => [each.id, each]));
-  const nothing = { torn: [], checkpoints: 0, families: new Set<string>(), erasing: 0, removing: 0, removals: 0 };
+  const told = [...ledger.sessions.deletions].flatMap(([id, isTold]) => (isTold ? [id] : []));
+  const none = { families: new Set<string>(), deletions: new Map(told.map((id) => [id, 1] as const)) };
+  const nothing = { torn: [], checkpoints: 0, ...none, erasing: 0, removing: 0, removals: 0 };
   return { shards: 1, changed: new Set(sessions.keys()), sessions, ...nothing };
 }
 
@@ -375,6 +377,32 @@ describe('I6: families', () => {
     found([]);
     ledger.violations.length = 0;
     expect(found(FAMILY())).toEqual(['resurrected', 'resurrected']);
+  });
+
+  test('I39: a deletion without an entry in the audit log, and one with two, are found', () => {
+    tell({ type: 'deleting', session: 's' }, { type: 'deleted', session: 's', wasThere: true });
+    const reading = readingOf();
+    for (const [entries, kind] of [
+      [[], 'lost'],
+      [[['s', 2]], 'duplicated'],
+    ] as const) {
+      ledger.violations.length = 0;
+      checker.check({ ...reading, deletions: new Map<string, number>(entries) }, { number: 1, wasKilled: true });
+      expect(kinds()).toContain(kind);
+    }
+    ledger.violations.length = 0;
+    checker.check(reading, { number: 1, wasKilled: true });
+    expect(kinds()).not.toContain('lost');
+    const other = factsOf(WHOLE);
+    const undone = {
+      ...readingOf({ ...other, id: 't' }),
+      deletions: new Map([
+        ['s', 1],
+        ['t', 1],
+      ]),
+    };
+    checker.check(undone, { number: 1, wasKilled: true });
+    expect(kinds()).toContain('resurrected');
   });
 
   test('I6: a deletion that took the child and left the parent is found', () => {

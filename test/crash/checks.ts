@@ -6,7 +6,7 @@ import { callKey } from '../../src/session/decide/tools.ts';
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../src/session/rules/tool-texts.ts';
 import { timeoutText } from '../../src/tools/tool-execution.ts';
 import { checkEnrichers, checkEnrichersFinished } from './enricher-checks.ts';
-import { checkFamily, checkPresence } from './family-checks.ts';
+import { checkAudit, checkFamily, checkPresence } from './family-checks.ts';
 import type { Ledger, MessageStory } from './ledger.ts';
 import { messageContent, type Outcome, resultOf } from './protocol.ts';
 import { type PastLife, RunChecker } from './run-checks.ts';
@@ -52,6 +52,7 @@ export class Checker {
         this.#ledger.violate('failed', `half-step ${halfStep} of ${id} began while it was paused`);
     }
     checkPresence(sessions, this.#seen, this.#ledger);
+    checkAudit(reading.deletions, sessions, this.#ledger);
     for (const id of this.#gone)
       if (sessions.has(id)) this.#ledger.violate('resurrected', `${id} was gone, and is there again`);
     for (const id of sessions.keys()) this.#seen.add(id);

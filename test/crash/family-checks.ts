@@ -36,6 +36,20 @@ export function checkPresence(sessions: Sessions, seen: ReadonlySet<string>, led
   }
 }
 
+/** Finds acknowledged deletions without an entry in the audit log, and deletions with several. */
+export function checkAudit(deletions: ReadonlyMap<string, number>, sessions: Sessions, ledger: Ledger): void {
+  for (const [id, count] of deletions) {
+    if (count > 1) ledger.violate('duplicated', `the deletion of ${id} has ${count} entries in the audit log`);
+    // `checkPresence` finds those whose deletion was acknowledged.
+    if (sessions.has(id) && !ledger.sessions.isGone(id))
+      ledger.violate('resurrected', `${id} is there, although the audit log says it was deleted`);
+  }
+  for (const [id, isTold] of ledger.sessions.deletions) {
+    if (isTold && !ledger.sessions.absent.has(id) && !deletions.has(id))
+      ledger.violate('lost', `the deletion of ${id} has no entry in the audit log`);
+  }
+}
+
 function checkLink(parent: SessionFacts | undefined, id: string, sessions: Sessions, ledger: Ledger): void {
   const child = sessions.get(id);
   const link = parent?.spawned.get(id);

@@ -173,9 +173,12 @@ export function familyOf(session: string): string | undefined {
   return /^mortal-\d+-\d+x/.exec(session)?.[0];
 }
 
+/** The name of a family in a text. */
+export const FAMILY: RegExp = /\bmortal-\d+-\d+x/g;
+
 /** The families that are named in a text. */
 export function familiesIn(text: string): readonly string[] {
-  return text.match(/\bmortal-\d+-\d+x/g) ?? [];
+  return text.match(FAMILY) ?? [];
 }
 
 /** Prefix of the ids of sessions whose histories are edited. */

@@ -2,6 +2,7 @@
  * The victim's store between two lives. This process opens the store as the next life will open it, and folds new log
  * entries onto the earlier reading. At the end everything is read again and must be the same.
  */
+import { auditEntry } from '../../src/base/audit/audit-entry.ts';
 import type { Journal } from '../../src/journal/journal.ts';
 import { openJournal } from '../../src/journal/open-journal.ts';
 import type { SessionKey } from '../../src/journal/position.ts';
@@ -29,6 +30,8 @@ export interface Reading {
   readonly checkpoints: number;
   /** Families that have a session in the store, or the note of one that is being erased. */
   readonly families: ReadonlySet<string>;
+  /** For each session that the audit log calls deleted, how often. */
+  readonly deletions: ReadonlyMap<string, number>;
   /** Deleted sessions that are being erased, and sessions whose old history is. */
   readonly erasing: number;
   readonly removing: number;
@@ -65,6 +68,7 @@ export class StoreFacts {
     const changed = new Set<string>();
     const torn: string[] = [];
     const families = new Set<string>();
+    const deletions = new Map<string, number>();
     let [erasing, removing] = [0, 0];
     const { shards = 0 } = (await readManifest(this.#directory)) ?? {};
     for (let index = 0; index < shards; index += 1) {
@@ -79,6 +83,10 @@ export class StoreFacts {
           addFamily(families, name);
         }
         for (const [name] of journal.names({})) addFamily(families, name);
+        for (const { number, text } of journal.audit.read(0, Number.MAX_SAFE_INTEGER)) {
+          const { action, session = '' } = auditEntry(number, text);
+          if (action === 'session.deleted') deletions.set(session, (deletions.get(session) ?? 0) + 1);
+        }
         if (journal.checkpointed() !== shard.checkpointed) this.#checkpoints += 1;
         shard.checkpointed = journal.checkpointed();
         if (all) compare(before, shard, torn);
@@ -92,7 +100,7 @@ export class StoreFacts {
     const sessions = new Map<string, SessionFacts>();
     for (const shard of this.#shards.values()) for (const [id, { facts }] of shard.sessions) sessions.set(id, facts);
     const [checkpoints, removals] = [this.#checkpoints, this.#removals];
-    return { shards, changed, sessions, torn, checkpoints, families, erasing, removing, removals };
+    return { shards, changed, sessions, torn, checkpoints, families, deletions, erasing, removing, removals };
   }
 }
 

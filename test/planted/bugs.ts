@@ -3,6 +3,7 @@
  * `register.mjs` puts one of them in place while its file is loaded.
  */
 import { answerBugs } from './answer-bugs.ts';
+import { auditBugs } from './audit-bugs.ts';
 import { backupBugs } from './backup-bugs.ts';
 import { draftBugs } from './draft-bugs.ts';
 import { encryptionBugs } from './encryption-bugs.ts';
@@ -26,6 +27,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...storeBugs,
   ...encryptionBugs,
   ...erasureBugs,
+  ...auditBugs,
   ...backupBugs,
   ...draftBugs,
   ...layoutBugs,

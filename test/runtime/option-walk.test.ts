@@ -428,6 +428,10 @@ const openRows: Readonly<Record<string, Row>> = {
     'runtime/store/live-compaction.test.ts',
     'F6: after a deletion no file of the open store has a byte of it, and all else is as before: %o',
   ),
+  'retention.auditMs': shown(
+    'runtime/store/audit.test.ts',
+    'entries older than retention.auditMs are removed, and no other data',
+  ),
   webhooks: shown(
     'runtime/webhooks/webhooks.test.ts',
     'children: the end of their turns only if wanted, their waiting calls in any case; `events` selects',

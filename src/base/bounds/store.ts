@@ -110,6 +110,17 @@ export const PREVIOUS_KEYS_MAX = 16;
 /** Data keys that one write wraps again when the master key is replaced: 20 ms of the session thread. */
 export const REWRAPPED_KEYS_MAX = 1_000;
 
+/**
+ * Characters of a text in an entry of the audit log, such as the id of a call: a longer one is cut. An entry then takes
+ * at most a few KiB. The number of entries has no bound but the option `retention.auditMs`: an audit log that forgot
+ * entries by itself would prove nothing.
+ */
+export const AUDIT_TEXT_CHARACTERS_MAX = 256;
+/** Rows of the audit log that one page looks at, on each session thread: 50 ms, in slices. */
+export const AUDIT_SCAN_MAX = 10_000;
+/** Rows of the audit log that are read, or removed because of their age, in one tick: 1 to 2 ms. */
+export const AUDIT_SLICE_ROWS = 256;
+
 // ---- the store and its files --------------------------------------------------------------------------------------
 
 /** Bytes of address space for the map of one shard's file. `src/journal/lmdb/environment.ts` gives the reason. */

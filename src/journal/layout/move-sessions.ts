@@ -23,7 +23,8 @@
  *     so that the next open reads those entries. If it has no head, the checkpoint of its new shard ends before the
  *     first of them;
  *  Y5 memory is bounded: `SCAN_ROWS` rows for each old shard, batches of `LAYOUT_BATCH_BYTES`, and about 200 bytes
- *     for each session.
+ *     for each session;
+ *  Y6 each row of the audit log is in the shard of its session, even if that was removed (`moved-audit.ts`).
  */
 import { LAYOUT_BATCH_BYTES, SCAN_NAMES, SCAN_ROWS } from '../../base/bounds.ts';
 import { rootOf, shardOf } from '../../base/ids.ts';
@@ -35,6 +36,7 @@ import type { Erasure, Head, LogStart, Position, SessionKey } from '../position.
 import { movedAddress, withMovedMedia, withoutMedia } from '../rows/media-text.ts';
 import { decodeRow, type HeldEntry, positionOf, type Row, rowTurns } from '../rows/row-codec.ts';
 import { blobAddress } from '../rows/stored-text.ts';
+import { movedAudit } from './moved-audit.ts';
 
 /** Bytes that a session takes in a batch besides its name: its keys, and the entries of maps. */
 const NAME_BYTES = 200;
@@ -160,6 +162,7 @@ class Move implements MovedSessions {
     for (const sessions of this.#sessions) {
       for (const session of sessions.values()) await this.#copySession(session);
     }
+    await this.#copyAudit();
     for (const [shard, batch] of this.#batches.entries()) {
       batch.nextKey = this.#nextKeys[shard];
       batch.checkpoint = { upTo: this.#checkpoints[shard] ?? 0, indexedRow: this.#lastRow };
@@ -409,6 +412,15 @@ class Move implements MovedSessions {
     batch.blobs.set(moved, text);
     this.#grow(batch, text.length);
     return moved;
+  }
+
+  async #copyAudit(): Promise<void> {
+    for (const { shard, number, text } of movedAudit(this.#parts.from, this.#parts.to.length)) {
+      const batch = this.#batchOf(shard);
+      batch.audit.set(number, text);
+      this.#grow(batch, text.length);
+      await this.#writeIfLarge();
+    }
   }
 
   // ---- batches ------------------------------------------------------------------------------------------------------

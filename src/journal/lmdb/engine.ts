@@ -48,6 +48,7 @@ import { corruptError, isMapFull, writeError } from './errors.ts';
 import { guardedWrite, madeRoom, readNumber, takeFence } from './fence.ts';
 import { type AdoptedCopy, closeFormer, type LiveCopyParts, makeLiveCopy, removeCopy } from './live-copy.ts';
 import { putChanges } from './put-changes.ts';
+import { type NumberRange, textsIn, unsealed } from './read-texts.ts';
 import { DATA_FILE } from './tables.ts';
 
 /** Opens or creates a store and takes the next fence, durably. Rejects like `openEnvironment` and `Engine.write`. */
@@ -211,12 +212,11 @@ class LmdbEngine implements Engine {
   }
 
   dataKeys(after: SessionKey, limit: number): readonly (readonly [SessionKey, string])[] {
-    return this.#reading(() =>
-      Array.from(this.#environment.dataKeys.getRange({ start: after + 1, limit }), ({ key, value }) => {
-        const text = unsealed('dataKeys', Number(key), value) ?? '';
-        return [Number(key), text] as const;
-      }),
-    );
+    return this.#reading(() => textsIn(this.#environment, 'dataKeys', { after, limit }));
+  }
+
+  audit(range: NumberRange): readonly (readonly [number, string])[] {
+    return this.#reading(() => textsIn(this.#environment, 'audit', range));
   }
 
   draft(key: SessionKey): string | undefined {
@@ -487,13 +487,4 @@ function ownedBy(key: SessionKey): { readonly start: string; readonly end: strin
  */
 function lent(bytes: Buffer | undefined): Buffer | undefined {
   return bytes === undefined ? undefined : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-}
-
-/** The text under the seal. Throws for an entry whose seal does not match; returns `undefined` for no entry. */
-function unsealed(table: string, key: string | number, stored: string | undefined): string | undefined {
-  if (stored === undefined) return undefined;
-  const text = unsealText(table, key, stored);
-  if (text === undefined)
-    throw new Error(`the entry ${JSON.stringify(key)} of its table ${JSON.stringify(table)} is damaged`);
-  return text;
 }

@@ -58,6 +58,8 @@ export interface LmdbOptions {
   readonly onLost?: (error: StoreLostError) => void;
   /** See `JournalOptions`. */
   readonly encryption?: StoreEncryption;
+  /** See `JournalOptions`. */
+  readonly shard?: number;
 }
 
 /**
@@ -95,6 +97,8 @@ export interface LmdbEnvironment {
   readonly starts: Database<string, number>;
   /** Key of a session that was moved from another layout -> its origin, see `Journal.originOf`. */
   readonly origins: Database<string, number>;
+  /** Number of a row of the audit log -> the row (`stored-audit.ts`). */
+  readonly audit: Database<string, number>;
   /**
    * `format`, `fence` (its version is the fence), `commit`, `nextKey`, `checkpoint`, `rewrites`, `erased`,
    * `compacted`; sealed, like all text.
@@ -253,6 +257,7 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
     dataKeys: root.openDB<string, number>('dataKeys', NUMBERED_TEXT_TABLE),
     starts: root.openDB<string, number>('starts', NUMBERED_TEXT_TABLE),
     origins: root.openDB<string, number>('origins', NUMBERED_TEXT_TABLE),
+    audit: root.openDB<string, number>('audit', TEXT_TABLE),
     meta: root.openDB<string, string>('meta', { ...TEXT_TABLE, useVersions: true }),
   };
 }

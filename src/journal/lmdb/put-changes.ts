@@ -45,6 +45,7 @@ function putByNumber(environment: LmdbEnvironment, change: StoredChange, key: nu
     case 'dataKeys':
     case 'starts':
     case 'origins':
+    case 'audit':
       if (value === undefined) void environment[table].remove(key);
       else void environment[table].put(key, sealText(table, key, textOf(value)));
       return;

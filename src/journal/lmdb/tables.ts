@@ -10,6 +10,7 @@
  * - the table `drafts`;
  * - the table `origins`: sessions may have been moved from another layout, and keep the names of their results;
  * - the table `dataKeys`: a store may be encrypted, and this table has its wrapped data keys;
+ * - the table `audit`: the audit log;
  * - `lost` records in logs;
  * - decisions that name their author. They publish one more event.
  */
@@ -22,6 +23,8 @@ export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.
   drafts: 5,
   starts: 5,
   origins: 5,
+  // Version 5 began without it, so a store of that format may lack it until it is opened.
+  audit: 6,
 });
 
 /** The file of an environment. */
@@ -47,6 +50,7 @@ export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
   dataKeys: 0x08,
   starts: 0x08,
   origins: 0x08,
+  audit: 0,
   meta: 0x100,
 });
 
@@ -65,6 +69,7 @@ export type TableName =
   | 'dataKeys'
   | 'starts'
   | 'origins'
+  | 'audit'
   | 'meta';
 
 /** True for the name of one of our tables. */

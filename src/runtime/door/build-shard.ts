@@ -102,6 +102,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       describeAgents(plan.agents, toolPool, (line) => host.log(line)),
       (ports.openJournal ?? openJournal)({
         durability: plan.durability,
+        shard: plan.index,
         onLost: (error) => {
           lost = error;
           shard?.life.storeLost(error);

@@ -2,6 +2,7 @@
 import { fitOf } from '../../../actors/answer-forms.ts';
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
 import { TRANSIENT_SESSIONS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
 import { planEdit } from '../../session/history/edit-plan.ts';
 import { answerQuery } from '../../session/history/history-query.ts';
@@ -44,11 +45,12 @@ export function historyRequests(door: ShardDoor): HandlersOf<'history'> {
  */
 function editHistory(door: ShardDoor, request: ShardMethods['history.edit']['request']): Promise<unknown> {
   const { shard } = door;
-  const { session, edit, key, fingerprint, incarnation } = request;
+  const { session, edit, key, fingerprint, incarnation, by } = request;
   const input: Input = {
     type: 'edit',
     request: edit,
     ...(key === undefined ? {} : { key, fingerprint: fingerprint ?? '' }),
+    ...defined({ by }),
   };
   // The handle in the answer names the edited session, which is known before the answer comes.
   let edited: SessionActor | undefined;

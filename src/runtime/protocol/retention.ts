@@ -16,10 +16,12 @@ export interface Retention {
    * change.
    */
   readonly finishedChildrenMs?: number;
+  /** Entries of the audit log, from the act on. */
+  readonly auditMs?: number;
 }
 
 const kept = z.number().int().min(RETENTION_MS_MIN).optional();
 
 /** The schema of the option. */
 export const retentionSchema: z.ZodType<{ readonly [Key in keyof Retention]?: Retention[Key] | undefined }> =
-  z.strictObject({ archivedHistoryMs: kept, deadLettersMs: kept, finishedChildrenMs: kept });
+  z.strictObject({ archivedHistoryMs: kept, deadLettersMs: kept, finishedChildrenMs: kept, auditMs: kept });

@@ -33,6 +33,7 @@ import { childReplyBounds } from '../../tools/truncation.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import type { Admission } from './admission.ts';
 import type { AnswerDrafts } from './answer-drafts.ts';
+import { writeActs } from './audit/audit-log.ts';
 import type { CommitItem, CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
 import type { EditQueue } from './edit-queue.ts';
@@ -221,7 +222,7 @@ export class Transitions {
     }
     const { writes, effects } = outcome;
     this.#parts.counters.add('turns');
-    outbox.position = this.#journal(writes);
+    outbox.position = this.#journal(writes, effects);
     this.#subscribers.watchChildren(touched, outbox, this.#now);
     const late: ActorEffect[] = [];
     let stopsChildren = false;
@@ -249,12 +250,13 @@ export class Transitions {
   }
 
   /** Appends the records, and returns the position of the transition; 0 if it wrote nothing. */
-  #journal(writes: readonly ActorWrite[]): Position {
+  #journal(writes: readonly ActorWrite[], effects: readonly ActorEffect[]): Position {
     if (writes.length === 0) return 0;
     const at = this.#now;
     const entries: TurnEntry[] = [];
     for (const { actor, records } of writes) entries.push({ key: actor.key, data: encodeTransition({ at, records }) });
     this.#drafts.settle(writes);
+    writeActs(this.#parts.journal, at, effects);
     const position = this.#parts.journal.append(entries);
     for (const { actor } of writes) {
       actor.position = position;

@@ -60,6 +60,8 @@
  *      (checked by `families/encryption.ts`);
  *  I37 the view of a tenant shows every session of that tenant, and neither shows nor deletes a session outside that
  *      tenant (checked by `tenants/tenant-actions.ts`);
+ *  I39 each decided call, each dead letter that was sent again or dropped, and each deleted session has exactly one
+ *      entry in the audit log; an entry never changes and never leaves (checked by `families/audit.ts`);
  *  I40 a backup of a store at work has everything that left the runtime before it began, and a beginning of each log
  *      (checked by `families/backups.ts`);
  *  I41 after a compaction of an open store, no free page has entries of a session that was deleted and erased before

@@ -8,6 +8,7 @@ import type { Agent } from '../../runtime/protocol/agent.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
+import { AuditTrail } from './families/audit.ts';
 import { SimulatedCompaction } from './families/compaction.ts';
 import { checkDrafts } from './families/drafts.ts';
 import { checkSealed, encryptionOf } from './families/encryption.ts';
@@ -122,6 +123,7 @@ class Simulation {
   readonly #versions: SimulatedVersions | undefined;
   readonly #invariants: Invariants;
   readonly #reader: StoreReader;
+  readonly #audit = new AuditTrail();
   readonly #harness = new SimulatedProcess('harness');
   readonly #trace: string[] = [];
   #fingerprint = 0;
@@ -454,6 +456,8 @@ class Simulation {
     if (this.#machine.encryption !== undefined) checkSealed(this.#erasures());
     await checkDrafts(this.#machine.stores, this.#ledger, reading.stories, this.#machine.encryption);
     this.#sides.letters?.check(this.#ledger, reading.stories);
+    const { stores, encryption } = this.#machine;
+    await this.#audit.check({ stores, ledger: this.#ledger, encryption }, reading);
     await this.#sides.backups?.check(this.#ledger, reading.stories, {
       rendering: swarmRendering(this.#swarm),
       encryption: this.#machine.encryption,

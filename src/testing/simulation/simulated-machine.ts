@@ -190,7 +190,7 @@ export class SimulatedMachine {
         const store = this.stores[shard];
         if (store === undefined) throw new Error(`no disk for ${directory}`);
         if (keepsFreed === true) store.freedRows ??= [];
-        const options = { store, device, schedule: soon, ...defined({ encryption }) };
+        const options = { store, device, schedule: soon, shard, ...defined({ encryption }) };
         const open = (): Journal => backups?.openJournal(process, world, options) ?? openMemoryJournal(options);
         return disk === undefined ? open() : disk.open(process, surroundings, open);
       },

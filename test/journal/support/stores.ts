@@ -99,6 +99,7 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     draft: (key) => engine.draft(key),
     draftKeys: () => engine.draftKeys(),
     originOf: (key) => engine.originOf(key),
+    audit: (range) => engine.audit(range),
     erasures: () => engine.erasures(),
     startOf: (key) => engine.startOf(key),
     async write(batch) {

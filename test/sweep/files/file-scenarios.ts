@@ -1,7 +1,7 @@
 /** Work on the files of a store: compaction, another number of session threads, backup, restore, hand-over. */
 import { deepStrictEqual, ok } from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { readdir, readFile, rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { compact, open, type Runtime, restore } from '../../../src/index.ts';
 import { changeLayout } from '../../../src/journal/layout/change-layout.ts';
@@ -9,7 +9,7 @@ import { readManifest, shardDirectory } from '../../../src/journal/store/manifes
 import { MOVED_SESSIONS } from '../../../src/runtime/reading/moved-sessions.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { eventually } from '../../support/eventually.ts';
-import { storedTexts } from '../../support/stored-texts.ts';
+import { countInFiles, isAudited, storedTexts } from '../../support/stored-texts.ts';
 import type { FileScenario } from './file-sweep.ts';
 
 const CANARY = 'canary-7be1';
@@ -78,10 +78,12 @@ async function prepareBackup(base: string): Promise<void> {
 async function checkClean(base: string, shards: number): Promise<void> {
   for (let shard = 0; shard < shards; shard += 1) {
     const directory = shardDirectory(storeOf(base), shard);
-    ok(!(await readFile(join(directory, 'data.mdb'))).includes(CANARY), 'the canary is in a data file');
     ok(!(await readdir(directory)).includes('compacting'), 'an unfinished copy is left');
   }
-  const left = (await storedTexts(storeOf(base))).filter(({ text }) => text.includes(CANARY));
+  const counts = await countInFiles(storeOf(base), new RegExp(CANARY, 'g'));
+  deepStrictEqual(counts.get(CANARY), 0, 'the canary is in the audit log, and nowhere else in a data file');
+  const texts = (await storedTexts(storeOf(base))).filter((each) => !isAudited(each));
+  const left = texts.filter(({ text }) => text.includes(CANARY));
   deepStrictEqual(left, []);
 }
 
