@@ -20,6 +20,7 @@ export {
   ModelAuthenticationError,
   ModelError,
   ModelInvalidRequestError,
+  RedactionError,
   SessionBusyError,
   StoreCorruptError,
   StoreFullError,
@@ -165,6 +166,12 @@ export type {
   OpenOptions,
   ThreadOptions,
 } from './runtime/protocol/options.ts';
+export type {
+  RedactFunction,
+  RedactionKind,
+  RedactionSource,
+  RedactOption,
+} from './runtime/protocol/redact-option.ts';
 export type { AnswerOf, ObjectSchema, OutputSchema } from './runtime/protocol/output-option.ts';
 export type { Page, PageKind, PageOf, RequestPage } from './runtime/protocol/pages.ts';
 export type {

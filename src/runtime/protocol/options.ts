@@ -29,6 +29,7 @@ import type { McpServerMap } from '../../tools/mcp/protocol.ts';
 import { parseServers } from '../../tools/mcp/server-options.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
 import { checkEncryption, checkEncryptionForm, type EncryptionOptions, encryptionSchema } from './encryption-option.ts';
+import { checkRedact, type RedactOption, redactSchema } from './redact-option.ts';
 import { type Retention, retentionSchema } from './retention.ts';
 import type { SearchOptions, SearchScope } from './search-scope.ts';
 import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema } from './webhook-options.ts';
@@ -115,6 +116,11 @@ export interface OpenOptions {
    * not at all, and keeps its number of session threads. Not allowed for `':memory:'`.
    */
   readonly encryption?: EncryptionOptions;
+  /**
+   * Redacts each text before it is stored, published, or sent in a later request: the URL of a module whose default
+   * export is a `RedactFunction`. The function itself is accepted with `threads.sessions: 0`.
+   */
+  readonly redact?: RedactOption;
   /** How long data that sessions no longer need is kept. Default: everything is kept as long as its session exists. */
   readonly retention?: Retention;
   /** Receivers, over HTTP, of two notices: a tool call waits for a person, a turn ended. At most 16. */
@@ -185,6 +191,7 @@ export interface CheckedOptions {
   /** The source of the MCP servers; undefined when there are none. */
   readonly mcp: McpSource | undefined;
   readonly encryption: GivenKeys | undefined;
+  readonly redact: RedactOption | undefined;
   readonly webhooks: readonly CheckedWebhook[];
   /** Undefined when everything is kept. */
   readonly retention: Retention | undefined;
@@ -314,6 +321,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
     )
     .optional(),
   encryption: encryptionSchema.optional(),
+  redact: redactSchema.optional(),
   webhooks: webhooksSchema.optional(),
   retention: retentionSchema.optional(),
   logger: z
@@ -340,13 +348,14 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
   const given = parseOption(openSchema, '', options ?? {}, 'once');
   const isTest = given.clock !== undefined || given.random !== undefined;
   const threads = given.threads ?? {};
+  const sessionThreads = threads.sessions ?? (isTest ? 0 : 1);
   const agents = checkAgents(given.agents ?? [agent({ name: 'default' })]);
   return {
     providers: providersOf(given),
     agents,
     onlyAgent: new Set(agents.map(({ name }) => name)).size === 1 ? (agents[0]?.name ?? '') : '',
     threads: {
-      sessions: threads.sessions ?? (isTest ? 0 : 1),
+      sessions: sessionThreads,
       models: threads.models ?? (isTest ? 0 : 1),
       tools: threads.tools ?? availableParallelism(),
     },
@@ -360,6 +369,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     searchScope: given.search?.scope ?? 'tree',
     mcp: mcpSourceOf(given.mcp),
     encryption: checkEncryption(given.encryption),
+    redact: checkRedact(given.redact, sessionThreads),
     webhooks: checkWebhooks(given.webhooks),
     retention: retentionOf(given.retention),
     logger: loggerOf(given.logger ?? defaultLogger ?? false),

@@ -104,6 +104,8 @@ export interface ShardPlan {
   readonly limits: Limits;
   /** How long data is kept; missing: as long as its session exists. */
   readonly retention?: Retention;
+  /** The URL of the module that redacts; missing: nothing is redacted, or the function is a value on the host thread. */
+  readonly redactModule?: string;
   readonly threads: { readonly models: number; readonly tools: number };
   /** True if the host follows the notices of the sessions. */
   readonly publishesNotices?: boolean;
