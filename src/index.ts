@@ -166,12 +166,6 @@ export type {
   OpenOptions,
   ThreadOptions,
 } from './runtime/protocol/options.ts';
-export type {
-  RedactFunction,
-  RedactionKind,
-  RedactionSource,
-  RedactOption,
-} from './runtime/protocol/redact-option.ts';
 export type { AnswerOf, ObjectSchema, OutputSchema } from './runtime/protocol/output-option.ts';
 export type { Page, PageKind, PageOf, RequestPage } from './runtime/protocol/pages.ts';
 export type {
@@ -180,6 +174,12 @@ export type {
   SessionSnapshot as SessionInfo,
   SessionSummary,
 } from './runtime/protocol/protocol.ts';
+export type {
+  RedactFunction,
+  RedactionKind,
+  RedactionSource,
+  RedactOption,
+} from './runtime/protocol/redact-option.ts';
 export type { SearchOptions, SearchReach, SearchScope, SearchScopeQuestion } from './runtime/protocol/search-scope.ts';
 export type { HistoryEdit, HistoryEdits, UpgradeFunction, UpgradeState } from './runtime/protocol/upgrade.ts';
 export type { BoundaryControl, WaitingListener } from './runtime/protocol/waiting-listeners.ts';

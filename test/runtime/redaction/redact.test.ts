@@ -7,7 +7,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { REDACTED_CHARACTERS_MIN } from '../../src/base/bounds.ts';
+import { REDACTED_CHARACTERS_MIN } from '../../../src/base/bounds.ts';
 import {
   agent,
   ConfigError,
@@ -16,17 +16,25 @@ import {
   RedactionError,
   type RedactionSource,
   type SessionEvent,
-  tool,
   TurnFailedError,
-} from '../../src/index.ts';
-import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../../src/models/provider.ts';
-import { scripted } from '../../src/testing/scripted.ts';
-import { eventually, failure, history, MATRIX, queue, runtimeKit, type TestOptions } from '../support/runtime-kit.ts';
-import { storedTexts } from '../support/stored-texts.ts';
-import redactCanary from './fixtures/redact-canary.ts';
+  tool,
+} from '../../../src/index.ts';
+import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../../../src/models/provider.ts';
+import { scripted } from '../../../src/testing/scripted.ts';
+import {
+  eventually,
+  failure,
+  history,
+  MATRIX,
+  queue,
+  runtimeKit,
+  type TestOptions,
+} from '../../support/runtime-kit.ts';
+import { storedTexts } from '../../support/stored-texts.ts';
+import redactCanary from '../fixtures/redact-canary.ts';
 
 const kit = runtimeKit();
-const REDACT = new URL('./fixtures/redact-canary.ts', import.meta.url);
+const REDACT = new URL('../fixtures/redact-canary.ts', import.meta.url);
 const HIDDEN = '[hidden]';
 let canaries = 0;
 const canary = (): string => {
@@ -238,13 +246,16 @@ describe('the function', () => {
   test('G46: a text that becomes blank is replaced, because a blank text would be refused', async () => {
     const runtime = await kit.open(redacting((text) => text.replace('gone', ''), { provider: scripted(['gone']) }));
     expect(await runtime.session('one').ask('gone')).toBe('[redacted]');
-    expect((await runtime.session('one').messages()).map(({ content }) => content)).toEqual(['[redacted]', '[redacted]']);
+    expect((await runtime.session('one').messages()).map(({ content }) => content)).toEqual([
+      '[redacted]',
+      '[redacted]',
+    ]);
   });
 
   test('G46: a function on session threads, and a module without one, are refused with the remedy', async () => {
     const crossing = kit.open({ redact: (text) => text, threads: { sessions: 1 } });
     expect(await failure(crossing)).toMatchObject({ message: expect.stringContaining('URL of a module') as string });
-    const empty = kit.open({ redact: new URL('./fixtures/tools.ts', import.meta.url) });
+    const empty = kit.open({ redact: new URL('../fixtures/tools.ts', import.meta.url) });
     expect(await failure(empty)).toBeInstanceOf(ConfigError);
     expect(await failure(kit.open({ redact: 'x' as unknown as URL }))).toBeInstanceOf(ConfigError);
   });
