@@ -6,11 +6,13 @@
  *
  * LMDB copies only the used parts of its tree pages, so the gaps in them have bytes of other pages. It copies overflow
  * pages, which hold the large values, whole. Behind its value, such a page may have bytes of a page that lay there
- * before. So every page of the copy is visited here once more.
+ * before. The branch pages have keys of removed entries (`separators.ts`). So every page of the copy is visited here
+ * once more.
  *
  * Invariants:
  *  C1 the copy is one commit: the newest one when the copy began, or a later one;
- *  C2 the copy has no byte that its commit does not have: gaps in pages and the ends of overflow pages are zeros;
+ *  C2 the copy has no byte that its commit does not have: gaps in pages and the ends of overflow pages are zeros, and
+ *     the keys of branch pages are beginnings of keys that the copy has;
  *  C3 the copy passes the checks of `file.ts`, as a file that LMDB alone wrote does: page headers name their commits, and
  *     the two meta pages are one commit apart;
  *  C4 when the copy resolves, the file is synced. If the copy rejects, it may have left a part of a file.
@@ -30,6 +32,7 @@ import {
   PAGE_BYTES_AT,
   PAGE_HEADER_BYTES,
 } from './page-layout.ts';
+import { Separators } from './separators.ts';
 import { DATA_FILE } from './tables.ts';
 
 /** Offsets in the header of a page. */
@@ -82,7 +85,8 @@ async function clean(file: FileHandle): Promise<number> {
   const { size } = await file.stat();
   const head = await read(file, Buffer.alloc(PAGE_BYTES_AT + 4), 0);
   const pageBytes = head.readUInt32LE(PAGE_BYTES_AT);
-  const cleaner = new PageCleaner(pageBytes);
+  const tables = await read(file, Buffer.alloc(pageBytes), size - pageBytes);
+  const cleaner = new PageCleaner(pageBytes, new Separators(tables));
   for (let offset = META_PAGES * pageBytes; offset < size; offset += COPY_PIECE_BYTES) {
     const piece = await read(file, Buffer.allocUnsafe(Math.min(COPY_PIECE_BYTES, size - offset)), offset);
     const distant = cleaner.clean(piece, offset);
@@ -101,11 +105,13 @@ interface Range {
 /** Cleans the pages of a copy. The pieces must be given in the order of the file. */
 class PageCleaner {
   readonly #pageBytes: number;
+  readonly #separators: Separators;
   /** The offset of the next page header. Only the first overflow page of a value has a header. */
   #next: number;
 
-  constructor(pageBytes: number) {
+  constructor(pageBytes: number, separators: Separators) {
     this.#pageBytes = pageBytes;
+    this.#separators = separators;
     this.#next = META_PAGES * pageBytes;
   }
 
@@ -120,6 +126,7 @@ class PageCleaner {
         continue;
       }
       page.fill(0, PAGE_HEADER_BYTES + page.readUInt16LE(LOWER_AT), PAGE_HEADER_BYTES + page.readUInt16LE(UPPER_AT));
+      this.#separators.visit(page, this.#next / this.#pageBytes);
       for (const { from, to } of this.#endsOfValues(page)) {
         // The pages of a value come before the page of its entry, often in the same piece.
         if (from < offset) distant.push({ from, to: Math.min(to, offset) });

@@ -253,7 +253,11 @@ export class Life {
     }
     const actor = this.#residency.find(sessionId);
     if (actor === undefined) {
-      reply.resolve([]);
+      // The removal by another caller may not be durable yet, and a crash would bring the session back (A2).
+      this.#commits.add({
+        release: () => reply.resolve([]),
+        refuse: (error) => reply.reject(refusalOf(error)),
+      });
       return;
     }
     const parent = actor.state.parent;

@@ -47,6 +47,9 @@ import { refusalOf } from './store-outage.ts';
 import type { Subscribers } from './subscribers.ts';
 import { TransitionEnvironment } from './transition-environment.ts';
 
+const NO_INPUTS: readonly Input[] = [];
+const RECOVERY: readonly Input[] = [{ type: 'recover' }];
+
 /** Functions through which transitions ask whether the shard still accepts work. */
 export interface TransitionsLife {
   /** Why no transition may run: the store refuses writes, or the shard is closed. */
@@ -155,8 +158,7 @@ export class Transitions {
       return;
     }
     if (actor !== undefined) {
-      const all: readonly Input[] = this.#takeInterrupted(actor) ? [{ type: 'recover' }, ...inputs] : inputs;
-      this.#transition(actor, this.#drafts.withLost(actor, all), reply);
+      this.#transition(actor, inputs, reply);
       return;
     }
     actor = this.#residency.create(sessionId);
@@ -189,6 +191,7 @@ export class Transitions {
     find: (sessionId) => this.#residency.find(sessionId),
     create: (sessionId) => this.#residency.create(sessionId),
     environment: (actor) => this.#environment(actor),
+    overdue: (actor) => this.#drafts.withLost(actor, this.#takeInterrupted(actor) ? RECOVERY : NO_INPUTS),
     observer: (actor) => this.#subscribers.observer(actor, this.#outbox, this.#now),
     supervise: (parent, child, error) => {
       const options = this.#residency.agentOf(parent)?.supervision ?? { onChildFailure: 'report' };
@@ -232,9 +235,6 @@ export class Transitions {
     // The steps below run further transitions. Their events must come after the events of this transition.
     if (stopsChildren) this.#interruptChildrenOf(effects);
     for (const each of touched) this.#releaseEdits(each);
-    if (this.#interrupted.size > 0) {
-      for (const each of touched) if (this.#interrupted.has(each.key)) this.submit(each.id, []);
-    }
     this.admit();
     this.#residency.passivateSome();
     this.gauge();

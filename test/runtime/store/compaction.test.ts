@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ConfigError, compact, open, type Runtime, StoreLockedError } from '../../../src/index.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
-import { startChild } from '../../support/children.ts';
 import { imageBlock, png } from '../../support/images.ts';
 import { eventually, failure, runtimeKit } from '../../support/runtime-kit.ts';
 
@@ -102,22 +101,3 @@ test('a damaged shard is refused, and left as it is', async () => {
   expect(await failure(compact(directory))).toMatchObject({ code: 'store_corrupt' });
   expect((await readFile(path)).equals(damaged)).toBe(true);
 });
-
-test('Q1, Q2: a process killed before any step of a compaction leaves a whole store, and the next one completes it', async () => {
-  const directory = await emptied(1_000_000);
-  const before = await contents(directory);
-  let killed = 0;
-  for (let step = 0; ; step += 1) {
-    const child = startChild(new URL('../fixtures/compact-killed.ts', import.meta.url), [directory, String(step)]);
-    const code = await child.ended();
-    if (child.output().includes('survived')) {
-      expect(code).toBe(0);
-      break;
-    }
-    killed += 1;
-    expect(await contents(directory), `step ${step}: ${child.errors()}`).toEqual(before);
-  }
-  expect(killed).toBeGreaterThan(10);
-  expect(await readdir(join(directory, 'shard-0'))).toEqual(['data.mdb', 'lock.mdb']);
-  expect(await hasCanary(directory)).toBe(false);
-}, 240_000);
