@@ -59,7 +59,9 @@
  *  I36 an encrypted store has no plain value, no plain result, and no data key of a deleted session without heirs
  *      (checked by `families/encryption.ts`);
  *  I37 the view of a tenant shows every session of that tenant, and neither shows nor deletes a session outside that
- *      tenant (checked by `tenants/tenant-actions.ts`).
+ *      tenant (checked by `tenants/tenant-actions.ts`);
+ *  I38 a text that `redact` removes is in no row, head, draft or file, in no request and no input of a tool, and in
+ *      nothing that a session thread sends: answers, events, notices, log lines (checked in `redaction/`).
  */
 
 import type { Limits } from '../../base/bounds.ts';

@@ -21,6 +21,8 @@ import { Ledger, type ToolStart, type Violation } from './ledger.ts';
 import { modelsRandom, NORTH, SOUTH } from './models/agent-models.ts';
 import { OtherVendor } from './models/other-vendor.ts';
 import { ProviderTroubles } from './models/provider-troubles.ts';
+import { Canaries } from './redaction/canaries.ts';
+import { canaryModel } from './redaction/canary-model.ts';
 import { RunWatch } from './run-watch.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { SimulatedMachine } from './simulated-machine.ts';
@@ -103,9 +105,9 @@ class Simulation {
   readonly #swarm: Swarm;
   readonly #machine: SimulatedMachine;
   readonly #tools: SimulatedTools;
-  readonly #model: SimulatedModel;
+  readonly #model: Pick<SimulatedModel, 'providerOf'>;
   /** The provider of another vendor and the troubles of both, if the agents have several models. */
-  readonly #south: OtherVendor | undefined;
+  readonly #south: Pick<OtherVendor, 'providerOf'> | undefined;
   readonly #troubles: ProviderTroubles | undefined;
   /** The receiver of webhooks, if the run has them. */
   readonly #receiver: SimulatedReceiver | undefined;
@@ -115,6 +117,8 @@ class Simulation {
   readonly #layouts: LayoutChanges | undefined;
   /** The removal of old history, if the run has it. */
   readonly #retention: SimulatedRetention | undefined;
+  /** The texts that must not be kept, if the run redacts. */
+  readonly #canaries: Canaries | undefined;
   /** The versions of the agents, if they have some. */
   readonly #versions: SimulatedVersions | undefined;
   readonly #invariants: Invariants;
@@ -150,27 +154,33 @@ class Simulation {
         this.#machine.toolStart(session, process, attempt),
       trace: (text: string): void => this.#note(text),
     };
-    if (this.#swarm.fallback === undefined) this.#model = new SimulatedModel(shared);
+    this.#canaries = Canaries.draw(options.seed, this.#ledger);
+    const canaries = this.#canaries;
+    const carrying = (model: Pick<SimulatedModel, 'providerOf'>): Pick<SimulatedModel, 'providerOf'> =>
+      canaries === undefined ? model : canaryModel(model, canaries);
+    if (this.#swarm.fallback === undefined) this.#model = carrying(new SimulatedModel(shared));
     else {
       const only = options.faults === undefined ? undefined : new Set(options.faults);
       const troubles = new ProviderTroubles(shared, modelsOwn.fork(), only);
       const surroundings = { ...shared, troubles };
       const model = new SimulatedModel(surroundings);
-      this.#model = model;
+      this.#model = carrying(model);
       this.#troubles = troubles;
-      this.#south = new OtherVendor({
+      const south = new OtherVendor({
         surroundings,
         troubles,
         random: modelsOwn.fork(),
         answer: (process, request) => model.answer(process, request),
         note: (request, session, provider) => model.note(request, session, provider),
       });
+      this.#south = carrying(south);
     }
     this.#tools = new SimulatedTools(shared);
     const wanted = options.faults === undefined ? undefined : new Set(options.faults);
     this.#receiver = SimulatedReceiver.draw(shared, options.seed, wanted);
     this.#machine = new SimulatedMachine({
       receiver: this.#receiver,
+      canaries,
       encryption: encryptionOf(options.seed),
       ...shared,
       bounds: this.#swarm.bounds,
@@ -383,6 +393,8 @@ class Simulation {
       threads: { sessions, models: swarm.models, tools: swarm.toolThreads },
       durability: swarm.durability,
       limits: swarm.limits,
+      // A function cannot cross to session threads, which have it from the machine.
+      ...(sessions === 0 ? defined({ redact: this.#canaries?.redact }) : {}),
       settings: swarm.settings,
       ...defined({ enrichers: swarm.enrichers, retention: this.#retention?.option }),
       logger: this.#watch.logger(),
@@ -442,6 +454,7 @@ class Simulation {
     this.#invariants.check(reading);
     checkErasures(this.#erasures());
     if (this.#machine.encryption !== undefined) checkSealed(this.#erasures());
+    this.#canaries?.checkStores(this.#machine.stores);
     await checkDrafts(this.#machine.stores, this.#ledger, reading.stories, this.#machine.encryption);
     this.#sides.letters?.check(this.#ledger, reading.stories);
     return reading;
