@@ -39,6 +39,10 @@ export interface RedactionSource {
  * Returns a text without what must not be stored; the text itself if there is nothing to remove. It is called for each
  * text of a value, on the thread of the session, and must be synchronous and quick. The same text must give the same
  * result: a message that is sent again with its key is compared with the first.
+ *
+ * It sees one string at a time, so a secret that is split over two blocks is seen in two halves. It does not see numbers,
+ * names of members, ids, keys, the sender of a message, base64, or a system prompt that is given as a string. An answer
+ * of one block is no longer streamed in pieces: its text is one delta, published when the answer is there.
  */
 export type RedactFunction = (text: string, source: RedactionSource) => string;
 

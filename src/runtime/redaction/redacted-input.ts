@@ -126,8 +126,10 @@ function redactSpawn(input: InputOf<'spawn'>, redact: RedactKind): Input {
   const task = redact('task')(request.task);
   if (task === request.task) return input;
   const redacted = { ...request, task };
-  const keyed = request.key === undefined ? {} : { fingerprint: fingerprint(stableText(redacted)) };
-  return { ...input, request: { ...redacted, ...keyed } };
+  if (request.key === undefined) return { ...input, request: redacted };
+  // A request to continue the child of a key asks for the same child, so it has the same fingerprint.
+  const { continues: _continues, callId: _callId, ...child } = redacted;
+  return { ...input, request: { ...redacted, fingerprint: fingerprint(stableText(child)) } };
 }
 
 /** An edit with its texts redacted. */

@@ -135,7 +135,7 @@ export class Canaries {
     };
   }
 
-  /** Checks what a process left in its stores. An encrypted value hides a canary, so its events and requests must do. */
+  /** Checks what a process left in its stores. A canary in an encrypted value is found only by other checks. */
   checkStores(stores: readonly MemoryStore[]): void {
     for (const [shard, { rows, heads, drafts, blobs }] of stores.entries()) {
       for (const [number, bytes] of rows) this.check(bytes, `shard ${shard}: row ${number}`);
