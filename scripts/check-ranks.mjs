@@ -77,7 +77,10 @@ const sameRankAllowed = [
  */
 const innerRanks = new Map([
   ['src/session', ranked('state', 'rules+history', 'apply|decide', '.')],
-  ['src/runtime', ranked('protocol', 'reading', 'search|shard|webhooks', 'door', 'host', 'events', 'handles')],
+  [
+    'src/runtime',
+    ranked('protocol', 'reading', 'search|shard|webhooks', 'redaction', 'door', 'host', 'events', 'handles'),
+  ],
 ]);
 
 /** The one circle of types: a session spawns children, and a child is a session. */

@@ -21,6 +21,7 @@ export {
   ModelAuthenticationError,
   ModelError,
   ModelInvalidRequestError,
+  RedactionError,
   SessionBusyError,
   StoreCorruptError,
   StoreFullError,
@@ -181,6 +182,12 @@ export type {
   SessionSnapshot as SessionInfo,
   SessionSummary,
 } from './runtime/protocol/protocol.ts';
+export type {
+  RedactFunction,
+  RedactionKind,
+  RedactionSource,
+  RedactOption,
+} from './runtime/protocol/redact-option.ts';
 export type { SearchOptions, SearchReach, SearchScope, SearchScopeQuestion } from './runtime/protocol/search-scope.ts';
 export type { HistoryEdit, HistoryEdits, UpgradeFunction, UpgradeState } from './runtime/protocol/upgrade.ts';
 export type { BoundaryControl, WaitingListener } from './runtime/protocol/waiting-listeners.ts';

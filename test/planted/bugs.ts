@@ -15,6 +15,7 @@ import { layoutBugs } from './layout-bugs.ts';
 import { modelBugs } from './model-bugs.ts';
 import type { PlantedBug } from './planted-bug.ts';
 import { questionBugs } from './question-bugs.ts';
+import { redactionBugs } from './redaction-bugs.ts';
 import { requestBugs } from './request-bugs.ts';
 import { sessionBugs } from './session-bugs.ts';
 import { storeBugs } from './store-bugs.ts';
@@ -26,6 +27,7 @@ import { webhookBugs } from './webhook-bugs.ts';
 export const plantedBugs: readonly PlantedBug[] = [
   ...storeBugs,
   ...encryptionBugs,
+  ...redactionBugs,
   ...erasureBugs,
   ...auditBugs,
   ...backupBugs,

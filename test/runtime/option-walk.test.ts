@@ -412,6 +412,10 @@ const openRows: Readonly<Record<string, Row>> = {
     'runtime/store/encryption.test.ts',
     'G44: a new key takes the place of the earlier one, which then opens nothing',
   ),
+  redact: shown(
+    'runtime/redaction/redact.test.ts',
+    'G46: a word that the function hides is in no file, event, request, message and log line',
+  ),
   'retention.archivedHistoryMs': shown(
     'runtime/store/retention.test.ts',
     'archived history that is older than the time is removed from the log, and the session continues as before',

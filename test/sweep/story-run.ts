@@ -4,7 +4,7 @@
  */
 import { SHARD_BOUNDS } from '../../src/base/bounds.ts';
 import { StoreFullError, TroupeError } from '../../src/base/errors.ts';
-import type { MemoryStore } from '../../src/journal/memory-journal.ts';
+import type { MemoryStore } from '../../src/journal/memory-store.ts';
 import { handOver, type Runtime } from '../../src/runtime/handles/runtime.ts';
 import { snapshotState } from '../../src/session/state/snapshot.ts';
 import {

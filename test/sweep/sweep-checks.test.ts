@@ -3,8 +3,8 @@
  * that acknowledges false writes. Each must be reported, with a plan that repeats it.
  */
 import { expect, test } from 'vitest';
-import type { MemoryStore } from '../../src/journal/memory-journal.ts';
 import { openMemoryJournal } from '../../src/journal/memory-journal.ts';
+import type { MemoryStore } from '../../src/journal/memory-store.ts';
 import { decodeTransition, encodeTransition } from '../../src/session/state/records.ts';
 import { SimulatedProcess } from '../../src/testing/simulation/world.ts';
 import { FAULT_KINDS } from './faults.ts';

@@ -315,6 +315,7 @@ function shardPlan(
       enrichers: checked.enrichers,
       retention: checked.retention,
       encryption: place.encryption,
+      redactModule: checked.redact instanceof URL ? checked.redact.href : undefined,
     }),
     threads: { models: checked.threads.models, tools: checked.threads.tools },
     publishesNotices: checked.webhooks.length > 0,
@@ -466,7 +467,7 @@ function hostValues(
     tools: new Map(
       checked.agents.map((each) => [agentKey(each.name, each.version), boundTools(toolValues(each), memory)]),
     ),
-    ...defined({ toolWatch }),
+    ...defined({ toolWatch, redact: typeof checked.redact === 'function' ? checked.redact : undefined }),
     ...(mcp === undefined ? {} : { mcpTool: (name, place, elicited) => mcp.tool(name, place, elicited) }),
     systems,
     upgrades,

@@ -17,11 +17,14 @@ import type { ToolWatch } from '../../tools/tool-watch.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
 import { decideOnHost, type HostDecisions } from '../protocol/host-decisions.ts';
 import type { HostCaller, HostMethods, HostModelCall } from '../protocol/host-methods.ts';
+import type { RedactFunction } from '../protocol/redact-option.ts';
 import { callUpgrade, type UpgradeFunction } from '../protocol/upgrade.ts';
 import { type EnricherLibrary, lookUp } from './enricher-lookup.ts';
 
 /** The values an embedder gave. Those of agents are found by the key of the agent's definition (`agentKey`). */
 export interface HostValues {
+  /** The function of the option `redact`, if it is a value; missing: it is not. Used if the shard runs on this thread. */
+  readonly redact?: RedactFunction;
   /** Providers by key. */
   readonly providers: ReadonlyMap<string, ModelProvider>;
   /** Tools by agent and name. */

@@ -30,7 +30,8 @@ import type { McpServerMap } from '../../tools/mcp/protocol.ts';
 import { parseServers } from '../../tools/mcp/server-options.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
 import { checkEncryption, checkEncryptionForm, type EncryptionOptions, encryptionSchema } from './encryption-option.ts';
-import { type Retention, retentionSchema } from './retention.ts';
+import { checkRedact, type RedactOption, redactSchema } from './redact-option.ts';
+import { type Retention, retentionOf, retentionSchema } from './retention.ts';
 import type { SearchOptions, SearchScope } from './search-scope.ts';
 import { type StoreOptions, storeSchema } from './store-option.ts';
 import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema } from './webhook-options.ts';
@@ -117,6 +118,11 @@ export interface OpenOptions {
    * not at all, and keeps its number of session threads. Not allowed for `':memory:'`.
    */
   readonly encryption?: EncryptionOptions;
+  /**
+   * Redacts each text before it is stored, published, or sent in a later request: the URL of a module whose default
+   * export is a `RedactFunction`. The function itself is accepted with `threads.sessions: 0`.
+   */
+  readonly redact?: RedactOption;
   /** How long data that sessions no longer need is kept. Default: everything is kept as long as its session exists. */
   readonly retention?: Retention;
   /** How the files of the store are kept while it is open. */
@@ -189,6 +195,7 @@ export interface CheckedOptions {
   /** The source of the MCP servers; undefined when there are none. */
   readonly mcp: McpSource | undefined;
   readonly encryption: GivenKeys | undefined;
+  readonly redact: RedactOption | undefined;
   readonly webhooks: readonly CheckedWebhook[];
   /** Undefined when everything is kept. */
   readonly retention: Retention | undefined;
@@ -319,6 +326,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
     )
     .optional(),
   encryption: encryptionSchema.optional(),
+  redact: redactSchema.optional(),
   webhooks: webhooksSchema.optional(),
   retention: retentionSchema.optional(),
   store: storeSchema.optional(),
@@ -346,13 +354,14 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
   const given = parseOption(openSchema, '', options ?? {}, 'once');
   const isTest = given.clock !== undefined || given.random !== undefined;
   const threads = given.threads ?? {};
+  const sessionThreads = threads.sessions ?? (isTest ? 0 : 1);
   const agents = checkAgents(given.agents ?? [agent({ name: 'default' })]);
   return {
     providers: providersOf(given),
     agents,
     onlyAgent: new Set(agents.map(({ name }) => name)).size === 1 ? (agents[0]?.name ?? '') : '',
     threads: {
-      sessions: threads.sessions ?? (isTest ? 0 : 1),
+      sessions: sessionThreads,
       models: threads.models ?? (isTest ? 0 : 1),
       tools: threads.tools ?? availableParallelism(),
     },
@@ -366,6 +375,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     searchScope: given.search?.scope ?? 'tree',
     mcp: mcpSourceOf(given.mcp),
     encryption: checkEncryption(given.encryption),
+    redact: checkRedact(given.redact, sessionThreads),
     webhooks: checkWebhooks(given.webhooks),
     retention: retentionOf(given.retention),
     store: { eraseWithinMs: given.store?.eraseWithinMs ?? ERASE_WITHIN_MS_DEFAULT },
@@ -373,11 +383,6 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     clock: given.clock ?? systemClock,
     random: given.random ?? randomNumber,
   };
-}
-
-function retentionOf(given: GivenOptions['retention']): Retention | undefined {
-  const retention = defined(given ?? {});
-  return Object.keys(retention).length === 0 ? undefined : retention;
 }
 
 function takeoverMsOf(given: GivenOptions['takeover']): number | undefined {

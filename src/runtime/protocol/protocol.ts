@@ -107,6 +107,8 @@ export interface ShardPlan {
   readonly retention?: Retention;
   /** See `StoreOptions`. */
   readonly eraseWithinMs: number;
+  /** The URL of the module that redacts; missing: nothing is redacted, or the function is a value on the host thread. */
+  readonly redactModule?: string;
   readonly threads: { readonly models: number; readonly tools: number };
   /** True if the host follows the notices of the sessions. */
   readonly publishesNotices?: boolean;

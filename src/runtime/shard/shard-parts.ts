@@ -10,6 +10,7 @@ import type { PublishedEvent } from '../../events/event.ts';
 import type { Durability, Journal } from '../../journal/journal.ts';
 import type { ModelPool, ModelPoolListener } from '../../models/pool.ts';
 import type { EditRequest } from '../../session/state/edit-request.ts';
+import type { Input } from '../../session/state/inputs.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import type { ToolPool, ToolPoolListener } from '../../tools/pool.ts';
 import type { HostVerdict } from '../protocol/host-decisions.ts';
@@ -71,6 +72,12 @@ export function logThrown(host: ShardHost, message: string, thrown: unknown, ses
 
 /** The parts of a shard. */
 export interface ShardParts {
+  /**
+   * The input of a request without what must not be stored. `agent`: the agent with which the session is created. Throws
+   * `RedactionError`. Missing: there is no option `redact`. Values that do not come with a request are redacted by the
+   * pools and by the host.
+   */
+  readonly redactInput?: ((session: string, input: Input, agent: string | undefined) => Input) | undefined;
   /** The number of the shard. */
   readonly index: number;
   readonly journal: Journal;

@@ -14,9 +14,9 @@ import { Attempts } from './attempts.ts';
 import type { Faults } from './faults.ts';
 import { HistoryActions, orMissing } from './history-actions.ts';
 import { digestOf, type Ledger, type MessageStory, type SpawnStory } from './ledger.ts';
+import { type FormName, pickForm, schemaOfForm } from './messages/simulated-forms.ts';
+import { contentOf, drawImage } from './messages/simulated-media.ts';
 import type { SeededRandom } from './seeded-random.ts';
-import { type FormName, pickForm, schemaOfForm } from './simulated-forms.ts';
-import { contentOf, drawImage } from './simulated-media.ts';
 import { agentOfSession, type Swarm } from './swarm.ts';
 import type { SimulatedProcess, World } from './world.ts';
 

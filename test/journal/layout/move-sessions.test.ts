@@ -4,7 +4,8 @@ import { LAYOUT_BATCH_BYTES } from '../../../src/base/bounds.ts';
 import { shardOf } from '../../../src/base/ids.ts';
 import type { Journal } from '../../../src/journal/journal.ts';
 import { type MovedSessions, moveSessions, type SessionReading } from '../../../src/journal/layout/move-sessions.ts';
-import { MemoryStore, openMemoryEngine, openMemoryJournal } from '../../../src/journal/memory-journal.ts';
+import { openMemoryEngine, openMemoryJournal } from '../../../src/journal/memory-journal.ts';
+import { MemoryStore } from '../../../src/journal/memory-store.ts';
 
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
 const MEDIUM = Buffer.alloc(6_000, 'x').toString('base64');

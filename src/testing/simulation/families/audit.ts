@@ -9,7 +9,8 @@ import { type AuditEntry, auditEntry } from '../../../base/audit/audit-entry.ts'
 import { defined } from '../../../base/defined.ts';
 import type { StoreEncryption } from '../../../journal/encryption/master-keys.ts';
 import type { Journal } from '../../../journal/journal.ts';
-import { type MemoryStore, openMemoryJournal } from '../../../journal/memory-journal.ts';
+import { openMemoryJournal } from '../../../journal/memory-journal.ts';
+import type { MemoryStore } from '../../../journal/memory-store.ts';
 import { decodeTransition, type SessionRecord } from '../../../session/state/records.ts';
 import type { Ledger } from '../ledger.ts';
 import type { Reading } from '../store-reading.ts';

@@ -16,7 +16,8 @@ import type { StoreEncryption } from '../../../journal/encryption/master-keys.ts
 import type { Engine } from '../../../journal/engine.ts';
 import { EngineJournal, type EngineJournalOptions } from '../../../journal/engine-journal.ts';
 import type { Journal } from '../../../journal/journal.ts';
-import { type MemoryJournalOptions, type MemoryStore, openMemoryEngine } from '../../../journal/memory-journal.ts';
+import { type MemoryJournalOptions, openMemoryEngine } from '../../../journal/memory-journal.ts';
+import type { MemoryStore } from '../../../journal/memory-store.ts';
 import { type BackupSource, copyInOrder, type WriteBackup } from '../../../journal/store/backup.ts';
 import { decodeCursor } from '../../../runtime/webhooks/cursor.ts';
 import { isWithin, type Ledger, type MessageStory, type SpawnStory } from '../ledger.ts';

@@ -3,7 +3,7 @@
  * removed and replaced rows until a compaction, as the free pages of a file do. That a compaction loses no commit is
  * checked by all other invariants.
  */
-import type { MemoryStore } from '../../../journal/memory-journal.ts';
+import type { MemoryStore } from '../../../journal/memory-store.ts';
 import { rowSessions } from '../../../journal/rows/row-codec.ts';
 import type { StoreOptions } from '../../../runtime/protocol/store-option.ts';
 import { SeededRandom } from '../seeded-random.ts';

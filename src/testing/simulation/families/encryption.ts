@@ -6,7 +6,7 @@
  */
 import { isSealed } from '../../../journal/encryption/data-key.ts';
 import type { StoreEncryption } from '../../../journal/encryption/master-keys.ts';
-import type { MemoryStore } from '../../../journal/memory-journal.ts';
+import type { MemoryStore } from '../../../journal/memory-store.ts';
 import { dataStart } from '../../../journal/rows/row-codec.ts';
 import type { ErasureParts } from './erasures.ts';
 import { drawnFor } from './life-actions.ts';

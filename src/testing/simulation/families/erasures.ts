@@ -5,7 +5,7 @@
  *
  * Owns: nothing. Does not own: the stores and the disk of results, which outlive processes.
  */
-import type { MemoryStore } from '../../../journal/memory-journal.ts';
+import type { MemoryStore } from '../../../journal/memory-store.ts';
 import { rowSessions } from '../../../journal/rows/row-codec.ts';
 import type { Ledger } from '../ledger.ts';
 import type { SimulatedResults } from '../simulated-results.ts';

@@ -6,7 +6,7 @@
  * the state that the runtime reads from the base and the rest of the log. At the end, no old history is left in a
  * log.
  */
-import type { MemoryStore } from '../../../journal/memory-journal.ts';
+import type { MemoryStore } from '../../../journal/memory-store.ts';
 import { rowOf, rowSessions } from '../../../journal/rows/row-codec.ts';
 import type { Retention } from '../../../runtime/protocol/retention.ts';
 import { firstDeparture } from '../../../session/rules/eviction.ts';

@@ -12,7 +12,8 @@
 import { shardOf } from '../../../base/ids.ts';
 import type { Journal } from '../../../journal/journal.ts';
 import { type MovedSessions, moveSessions } from '../../../journal/layout/move-sessions.ts';
-import { MemoryStore, openMemoryEngine, openMemoryJournal } from '../../../journal/memory-journal.ts';
+import { openMemoryEngine, openMemoryJournal } from '../../../journal/memory-journal.ts';
+import { MemoryStore } from '../../../journal/memory-store.ts';
 import type { SessionKey } from '../../../journal/position.ts';
 import { decodeHead, encodeHead, movedHead } from '../../../runtime/reading/head.ts';
 import { MOVED_SESSIONS } from '../../../runtime/reading/moved-sessions.ts';
