@@ -445,8 +445,8 @@ class Simulation {
   }
 
   #erasures(): ErasureParts {
-    const { stores, results } = this.#machine;
-    return { stores, results, ledger: this.#ledger, world: this.#world, harness: this.#harness };
+    const { stores, results, encryption } = this.#machine;
+    return { stores, results, encryption, ledger: this.#ledger, world: this.#world, harness: this.#harness };
   }
 
   #note(text: string): void {

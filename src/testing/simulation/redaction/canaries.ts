@@ -20,9 +20,12 @@ import type { SimulatedTools } from '../simulated-tools.ts';
 
 const STREAM = 0xca4a_5ec7;
 const SHARE = 0.2;
-/** Each canary begins with this text. It is ASCII, so that packed values have it as it is. */
-const BEGINNING = 'canary-';
-const CANARY = / canary-\d+\./g;
+/**
+ * Each canary begins with this text. It is ASCII, so that packed values have it as it is. No path has it, so that stacks of
+ * errors do not.
+ */
+const BEGINNING = 'canary#';
+const CANARY = / canary#\d+\./g;
 
 /** See the head of the file. */
 export class Canaries {
