@@ -9,7 +9,7 @@ import { type Row, rowOf } from './rows/row-codec.ts';
 
 /** The state of the log in an engine. */
 export interface EngineState {
-  /** Number of the newest commit of a batch, 0 before the first. It is stored with the commit (K2 of `stored-batch.ts`). */
+  /** Number of the newest commit of a batch, 0 before the first. It is stored with the commit. */
   readonly commit: number;
   /** Number of the last row, 0 when there is none. */
   readonly lastRow: number;
@@ -21,7 +21,7 @@ export interface EngineState {
   readonly indexedRow: number;
   /** The number of writes that changed or removed stored rows. */
   readonly rewrites: number;
-  /** The newest commit that ended the erasure of a deleted session, 0 before the first (M4 of `live-compaction.ts`). */
+  /** The newest commit that ended the erasure of a deleted session, 0 before the first. */
   readonly erased: number;
   /** The newest commit in the snapshot of the newest compact copy, 0 before the first. Only this store's, no commit's. */
   readonly compacted: number;
@@ -160,9 +160,9 @@ export interface StoreCompaction {
   /** Reads a few pages of the store. */
   use(): StoreUse;
   /**
-   * Runs a compaction. Rejects with `LimitError` (M3), with `CancelledError` when the journal closes, with
-   * `StoreFullError` if the device has no room for the copy, and with the other errors of a write. The store is then as
-   * before.
+   * Runs a compaction. Rejects with `LimitError` if more is committed meanwhile than is kept for the copy, with
+   * `CancelledError` when the journal closes, with `StoreFullError` if the device has no room for the copy, and with the
+   * other errors of a write. The store is then as before.
    */
   run(): Promise<CompactionResult>;
 }

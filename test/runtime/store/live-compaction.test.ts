@@ -2,9 +2,11 @@
  * Goal: while a runtime is open, the bytes of deleted sessions leave its files within the stated time, the files become
  * small again, and whatever else happens to the store meanwhile works as always.
  */
+import type { Dirent } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { systemCodeOf } from '../../../src/base/errors.ts';
 import { agent, type Runtime, restore } from '../../../src/index.ts';
 import { type ManualClock, manualClock } from '../../../src/testing/manual-clock.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
@@ -37,10 +39,20 @@ function options(given: TestOptions = {}): TestOptions {
   };
 }
 
+/** The entries of a directory. A folder of a compaction may be removed while it is read: then it is read again. */
+async function entriesOf(directory: string): Promise<readonly Dirent[]> {
+  try {
+    return await readdir(directory, { recursive: true, withFileTypes: true });
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return entriesOf(directory);
+    throw error;
+  }
+}
+
 /** The files of a directory that have the canary in their names or bytes. */
 async function found(directory: string): Promise<readonly string[]> {
   const paths: string[] = [];
-  for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
+  for (const entry of await entriesOf(directory)) {
     const path = join(entry.parentPath, entry.name);
     // A file may be removed while the directory is read.
     const bytes = entry.isFile() ? await readFile(path).catch(() => Buffer.alloc(0)) : Buffer.alloc(0);
@@ -51,7 +63,7 @@ async function found(directory: string): Promise<readonly string[]> {
 
 async function bytesOf(directory: string): Promise<number> {
   let bytes = 0;
-  for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
+  for (const entry of await entriesOf(directory)) {
     const size = entry.isFile() ? await stat(join(entry.parentPath, entry.name)).catch(() => undefined) : undefined;
     bytes += size?.size ?? 0;
   }
