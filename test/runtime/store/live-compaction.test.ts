@@ -200,7 +200,7 @@ test('a close ends a compaction that runs, and the next open begins it again', a
   expect(await found(directory)).toEqual([]);
 });
 
-test('a process that takes the directory over meets no compaction, and makes its own', async () => {
+test('a process that takes the directory over meets no compaction, and makes the one that was cut short', async () => {
   const [directory, clock] = [await kit.directory(), manualClock()];
   const owner = await owing(directory, clock);
   await clock.advance(WITHIN_MS);
@@ -217,7 +217,9 @@ test('a process that takes the directory over meets no compaction, and makes its
   });
   const next = await taker;
   expect(await next.session('large').messages()).toHaveLength(40);
-  await eventually(() => next.metrics().compactions === 1);
+  // On a fast disk the owner's may be complete before the directory is taken. Then nothing is left for the next process.
+  const owners = owner.metrics().compactions;
+  await eventually(() => owners + next.metrics().compactions === 1);
   expect(await found(directory)).toEqual([]);
 });
 
