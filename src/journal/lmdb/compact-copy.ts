@@ -25,22 +25,22 @@ import { asError } from '../../base/errors.ts';
 import { PRIVATE_FILE_MODE } from '../../base/private-files.ts';
 import { SliceWatch } from '../live-compaction.ts';
 import {
+  FLAGS_AT,
   LEAF_FLAG,
+  LOWER_AT,
   META_TRANSACTION_AT,
   NODE_BIG_DATA,
   NODE_HEADER_BYTES,
   OVERFLOW_FLAG,
   PAGE_BYTES_AT,
   PAGE_HEADER_BYTES,
+  UPPER_AT,
 } from './page-layout.ts';
 import { Separators } from './separators.ts';
 import { DATA_FILE } from './tables.ts';
 
 /** Offsets in the header of a page. */
 const TRANSACTION_AT = 8;
-const FLAGS_AT = 18;
-const LOWER_AT = 20;
-const UPPER_AT = 22;
 const OVERFLOW_PAGES_AT = 20;
 /** LMDB writes this commit into the header of each copied tree page, and into the entry of each overflow value. */
 const COPIED_TRANSACTION = 1n;

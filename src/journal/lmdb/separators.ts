@@ -14,16 +14,16 @@
  */
 import {
   BRANCH_FLAG,
+  FLAGS_AT,
   INTEGER_KEY_FLAG,
   LEAF_FLAG,
+  LOWER_AT,
   NODE_HEADER_BYTES,
   NODE_SUB_DATA,
   PAGE_HEADER_BYTES,
+  UPPER_AT,
 } from './page-layout.ts';
 
-const FLAGS_AT = 18;
-const LOWER_AT = 20;
-const UPPER_AT = 22;
 /** Offsets in an entry: the high bits of a child's page or the flags, and the length of the key. */
 const NODE_HIGH_AT = 4;
 const NODE_KEY_BYTES_AT = 6;
