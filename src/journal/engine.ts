@@ -148,9 +148,6 @@ export interface CompactionResult {
   readonly bytes: number;
   /** Milliseconds of the longest piece of work on the engine's thread. */
   readonly sliceMs: number;
-  /** Milliseconds during which writes waited. */
-  readonly heldMs: number;
-  readonly ms: number;
 }
 
 /** Replaces a store by a compact copy of itself while it is used; see `live-compaction.ts`. */

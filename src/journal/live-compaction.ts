@@ -161,7 +161,6 @@ export class LiveCompaction implements StoreCompaction {
   // ---- a compaction -------------------------------------------------------------------------------------------------
 
   async #compact(run: Run): Promise<CompactionResult> {
-    const startedAt = performance.now();
     const bytesBefore = this.#port.use().bytes;
     const copy = await this.#port.copy(run.slices);
     let release: (() => void) | undefined;
@@ -173,7 +172,6 @@ export class LiveCompaction implements StoreCompaction {
       // This takes most of the time of the two syncs, and no write waits for it.
       await copy.sync();
       await this.#catchUp(run, copy, COMPACT_HELD_BYTES_MAX);
-      const heldAt = performance.now();
       this.#held = new Promise((resolve) => {
         release = resolve;
       });
@@ -186,8 +184,7 @@ export class LiveCompaction implements StoreCompaction {
       await copy.sync();
       throwIfEnded(run);
       const bytes = await copy.replace();
-      const now = performance.now();
-      return { bytesBefore, bytes, sliceMs: run.slices.longestMs, heldMs: now - heldAt, ms: now - startedAt };
+      return { bytesBefore, bytes, sliceMs: run.slices.longestMs };
     } catch (error) {
       await copy.discard();
       throw error;

@@ -18,6 +18,7 @@ import type { SessionKey } from '../../src/journal/position.ts';
 import { SeededRandom } from '../../src/testing/simulation/seeded-random.ts';
 import { startChild } from '../support/children.ts';
 import { contentsOf } from './support/engine-contents.ts';
+import { removeAndErase } from './support/erase.ts';
 import { temporaryDirectory } from './support/stores.ts';
 import { noiseText } from './support/texts.ts';
 
@@ -271,11 +272,7 @@ test('M1: after a compaction no byte that was removed before it is in the file, 
   }
   journal.drafts.put(gone, JSON.stringify(CANARY));
   await journal.flushed();
-  journal.remove([gone]);
-  await journal.flushed();
-  while (journal.eraseSome()) await journal.flushed();
-  journal.erased(journal.erasable());
-  await journal.flushed();
+  await removeAndErase(journal, [gone]);
   const path = join(directory, 'data.mdb');
   const before = (await stat(path)).size;
   expect((await readFile(path)).includes(CANARY)).toBe(true);

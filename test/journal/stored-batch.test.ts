@@ -7,6 +7,7 @@ import { EngineJournal } from '../../src/journal/engine-journal.ts';
 import { openLmdbEngine } from '../../src/journal/lmdb/engine.ts';
 import { createMemoryStore, openMemoryEngine } from '../../src/journal/memory-journal.ts';
 import { contentsOf } from './support/engine-contents.ts';
+import { removeAndErase } from './support/erase.ts';
 import { temporaryDirectory } from './support/stores.ts';
 import { noiseText } from './support/texts.ts';
 
@@ -55,11 +56,7 @@ async function written(engine: Engine): Promise<readonly StoredBatch[]> {
   journal.checkpoint([{ key: kept, position: end, data: '{}', runnable: true }], end, [outdated]);
   await journal.flushed();
   expect(journal.blob(address)).toBe('a'.repeat(5_000));
-  journal.remove([removed, cut]);
-  await journal.flushed();
-  while (journal.eraseSome()) await journal.flushed();
-  journal.erased(journal.erasable());
-  await journal.flushed();
+  await removeAndErase(journal, [removed, cut]);
   return batches;
 }
 

@@ -7,6 +7,7 @@ import type { Durability } from '../../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
 import { printLine } from '../../support/child-output.ts';
 import { killAtStep, survive } from '../../support/killed-at-step.ts';
+import { removeAndErase } from './erase.ts';
 import { noiseText } from './texts.ts';
 
 const CANARY = 'canary-live-31';
@@ -29,11 +30,7 @@ async function write(): Promise<void> {
 await write();
 journal.append([{ key: gone, data: JSON.stringify({ CANARY, noise: noiseText(20_000, step) }) }]);
 await journal.flushed();
-journal.remove([gone]);
-await journal.flushed();
-while (journal.eraseSome()) await journal.flushed();
-journal.erased(journal.erasable());
-await journal.flushed();
+await removeAndErase(journal, [gone]);
 killAtStep(Number(step));
 let isOver = false;
 const running = journal.compaction.run().finally(() => {

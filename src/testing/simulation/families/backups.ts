@@ -198,8 +198,9 @@ interface Checked {
 async function checkBackup(backup: UncheckedBackup, { ledger, stories, options }: Checked): Promise<void> {
   const stores = backup.shards.map(({ store }) => store);
   const found = await new StoreReader(stores, options).read();
+  // A backup may have a session whose deletion was requested, or not.
   const lost = (session: string, what: string): void => {
-    if (!isGone(ledger, session)) ledger.violate('lost', `a backup lacks ${what} of ${session} (I40)`);
+    if (!ledger.isDeleted(session)) ledger.violate('lost', `a backup lacks ${what} of ${session} (I40)`);
   };
   for (const name of found.differing) ledger.violate('fold', `${name} in a backup differs from its log (I40)`);
   for (const what of found.misstated) ledger.violate('fold', `in a backup: ${what} (I40)`);
@@ -226,7 +227,8 @@ async function checkBackup(backup: UncheckedBackup, { ledger, stories, options }
 
 function checkBeginning(ledger: Ledger, { id, events }: SessionStory, stories: Stories): void {
   const now = stories.get(id);
-  if (now === undefined && !isGone(ledger, id)) ledger.violate('changed', `a backup has ${id}, which is unknown (I40)`);
+  if (now === undefined && !ledger.isDeleted(id))
+    ledger.violate('changed', `a backup has ${id}, which is unknown (I40)`);
   if (now !== undefined && events.some((digest, index) => digest !== now.events[index]))
     ledger.violate('changed', `the log of ${id} in a backup is no beginning of its log (I40)`);
 }
@@ -243,11 +245,6 @@ function checkCursors(ledger: Ledger, { cursors, cursorsAtCopy }: FinishedBackup
 
 function positionsOf(cursor: string | undefined): readonly number[] {
   return decodeCursor(cursor)?.positions ?? [];
-}
-
-/** True if the deletion of the session was requested, so that a backup may have it or not. */
-function isGone(ledger: Ledger, session: string): boolean {
-  return ledger.isDeleted(session);
 }
 
 function acknowledgedIn({ messages, spawns, events, deleted }: Ledger): Acknowledged {

@@ -129,8 +129,7 @@ function keptIn(stores: readonly MemoryStore[], shards: number): Kept {
 function textOf(journal: Journal, name: string, key: SessionKey): string {
   const entries = Array.from(journal.read(key, 0), ({ position, data }) => `${position} ${data}`);
   // A fork without a head gets one, made from its log, when it leaves its parent's shard.
-  const isNew = journal.head(key) === undefined && entries.length > 0;
-  const head = isNew ? MOVED_SESSIONS.headOf(journal, name, key) : journal.head(key);
+  const head = entries.length > 0 ? MOVED_SESSIONS.headOf(journal, name, key) : journal.head(key);
   // An address depends on the session's key, which a change replaces. So the texts at the addresses are compared.
   const data = head === undefined ? '' : movedHead(head.data, (address) => journal.blob(address) ?? 'missing');
   return [...entries, head?.position, withoutBase(data)].join('\n');

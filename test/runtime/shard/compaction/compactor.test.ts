@@ -12,7 +12,7 @@ import { Compactor } from '../../../../src/runtime/shard/compaction/compactor.ts
 import { manualClock } from '../../../../src/testing/manual-clock.ts';
 
 const WITHIN_MS = 60_000;
-const RESULT: CompactionResult = { bytesBefore: 100, bytes: 40, sliceMs: 2, heldMs: 1, ms: 10 };
+const RESULT: CompactionResult = { bytesBefore: 100, bytes: 40, sliceMs: 2 };
 const FULL: StoreUse = { bytes: 40_000_000, freeBytes: 0 };
 const HALF_FREE: StoreUse = { bytes: 40_000_000, freeBytes: 20_000_000 };
 
