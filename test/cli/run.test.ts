@@ -171,7 +171,7 @@ describe('a killed run', () => {
   test(
     'continues when started again: the same index as an undisturbed run, and no finished call is repeated',
     async () => {
-      const count = 90;
+      const count = 40;
       const sources = await directoryWith(modules(count));
       const undisturbed = await emptyDirectory();
       const expected = await runToEnd(sources, undisturbed);
@@ -277,7 +277,7 @@ describe('one store, several runs', () => {
   test(
     'two reviews share a store without mixing: the interrupted one waits for its own run',
     async () => {
-      const one = await directoryWith(modules(60));
+      const one = await directoryWith(modules(30));
       const two = await directoryWith({ 'b.ts': '/** The other. */\n' });
       const data = await emptyDirectory();
       const program = startProgram(['run', '--dir', one, '--data', data], one);
@@ -289,7 +289,7 @@ describe('one store, several runs', () => {
       expect([other.standing, other.figures.halfSteps]).toEqual(['new', 3]);
       const after = countOf(await readLogs(data), 'responded');
       expect(after).toMatchObject(before);
-      expect((await runToEnd(one, data)).files).toBe(60);
+      expect((await runToEnd(one, data)).files).toBe(30);
     },
     LONG_MS,
   );

@@ -402,12 +402,16 @@ test('Y3: what an interrupted compaction left is removed by the next open', asyn
   expect(await readdir(directory)).not.toContain('compacting');
 });
 
-test.each(['flush', 'os'] as const)(
-  'M2, Y1: a process killed before any step of a compaction keeps what was acknowledged, durability %s',
-  async (durability) => {
+// Real kills at every third step; the sweep of file changes has every step.
+test.each([
+  ['flush', 0],
+  ['os', 1],
+] as const)(
+  'M2, Y1: a process killed before a step of a compaction keeps what was acknowledged, durability %s',
+  async (durability, first) => {
     const acknowledged = new Set<string>();
     let killed = 0;
-    for (let step = 0; ; step += 1) {
+    for (let step = first; ; step += 3) {
       const child = startChild(new URL('support/compact-writer.ts', import.meta.url), [
         directory,
         durability,
@@ -427,7 +431,7 @@ test.each(['flush', 'os'] as const)(
       }
       killed += 1;
     }
-    expect(killed).toBeGreaterThan(10);
+    expect(killed).toBeGreaterThan(3);
     expect((await readFile(join(directory, 'data.mdb'))).includes(CANARY)).toBe(false);
   },
   120_000,

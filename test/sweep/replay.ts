@@ -5,6 +5,7 @@
  * crashes before it. Without `<kind> <n>` the run without faults is shown. With `all` in their place the whole scenario
  * is swept.
  */
+import { CLOSE_SEEDS, sweepClose } from './close-sweep.ts';
 import { FAULT_KINDS, type FaultKind, type PlannedFault } from './faults.ts';
 import { FILE_SCENARIOS } from './files/file-scenarios.ts';
 import { type FileScenario, sweepFiles } from './files/file-sweep.ts';
@@ -58,6 +59,20 @@ async function sweepAllFiles(scenarios: readonly FileScenario[]): Promise<number
   return failures;
 }
 
+/** Holds every message of each close. Resolves to the number of failures. */
+async function sweepAllCloses(): Promise<number> {
+  let count = 0;
+  for (const each of CLOSE_SEEDS) {
+    const startedAt = performance.now();
+    const { seed, messages, failures } = await sweepClose(each, 1);
+    for (const failure of failures) say(failure);
+    const ms = Math.round(performance.now() - startedAt);
+    say(`close of seed ${seed}: ${messages} messages held, ${failures.length} failures, ${ms} ms`);
+    count += failures.length;
+  }
+  return count;
+}
+
 async function main([name, ...words]: readonly string[]): Promise<number> {
   const files = FILE_SCENARIOS.filter((scenario) => name === 'every' || scenario.name === name);
   if (words[0] === 'all' && name !== 'every' && files.length > 0) return (await sweepAllFiles(files)) === 0 ? 0 : 1;
@@ -86,6 +101,7 @@ async function main([name, ...words]: readonly string[]): Promise<number> {
     failures += result.violations.length;
   }
   if (words[0] === 'all') failures += await sweepAllFiles(files);
+  if (words[0] === 'all' && name === 'every') failures += await sweepAllCloses();
   return failures === 0 ? 0 : 1;
 }
 

@@ -5,7 +5,7 @@ import type { Journal } from '../../journal/journal.ts';
 import { appendTransition, assertLog, type Written } from './journal-log-checks.ts';
 import type { JournalCheck, JournalUnderTest } from './journal-under-test.ts';
 
-const MODEL_STEPS = 400;
+const MODEL_STEPS = 250;
 const MODEL_SEED = 20_261_120;
 
 /** Checks that need `crash` or `refuseWrites` of the store. */

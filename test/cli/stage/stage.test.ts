@@ -12,7 +12,7 @@ import { readLogs } from '../support/store-log.ts';
 
 /** A run starts two processes with threads. Several runs in one test take long on a busy machine. */
 const LONG_MS = 180_000;
-const COUNT = 40;
+const COUNT = 20;
 /** A file with more pages than any other, so that its reader is the one that is steered. */
 const LARGEST = `${Array.from({ length: 300 }, (_, line) => `call(${line});`).join('\n')}\n// ${'wide '.repeat(20)}\n`;
 

@@ -20,7 +20,7 @@ import { webhookReceiver } from '../../support/webhook-receiver.ts';
 const kit = runtimeKit();
 const IDS = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
 /** Kills of a change, one for each run, spread over its steps. */
-const KILLS = 6;
+const KILLS = 4;
 const photo = png(60_000, { seed: 'photo' });
 
 /** A payment that waits for a person, so that a call is open while the store is closed. */

@@ -47,21 +47,21 @@ test('T1: only the requested faults are drawn', async () => {
   for (const kind of Object.keys(result.faults)) expect(['crash.after', 'process.kill']).toContain(kind);
 });
 
-test('I17: a call whose outcome is lost while both threads live is answered in time, seeds 1 to 12', async () => {
+test('I17: a call whose outcome is lost while both threads live is answered in time, seeds 1 to 6', async () => {
   let lost = 0;
-  for (let seed = 1; seed <= 12; seed += 1) {
+  for (let seed = 1; seed <= 6; seed += 1) {
     const result = await simulate({ seed, faults: ['tool.lost'] });
     expect(result.violations, `seed ${seed}`).toEqual([]);
     lost += result.faults['tool.lost'] ?? 0;
   }
-  expect(lost).toBeGreaterThan(20);
+  expect(lost).toBeGreaterThan(10);
 }, 120_000);
 
-test('I20, R62: the model receives what the log says, however its API fails to keep it, seeds 1 to 20', async () => {
+test('I20, R62: the model receives what the log says, however its API fails to keep it, seeds 1 to 12', async () => {
   const faults = FAULT_KINDS.filter((kind) => kind.startsWith('model.thread_'));
   const struck = new Map<string, number>();
   let continued = 0;
-  for (let seed = 1; seed <= 20; seed += 1) {
+  for (let seed = 1; seed <= 12; seed += 1) {
     const onTrace = (line: string): void => {
       if (line.includes(' continue of ')) continued += 1;
     };
@@ -69,14 +69,14 @@ test('I20, R62: the model receives what the log says, however its API fails to k
     expect(result.violations, `seed ${seed}`).toEqual([]);
     for (const [kind, times] of Object.entries(result.faults)) struck.set(kind, (struck.get(kind) ?? 0) + times);
   }
-  expect(continued).toBeGreaterThan(100);
+  expect(continued).toBeGreaterThan(60);
   expect([...struck.keys()].sort()).toEqual([...faults].sort());
 }, 120_000);
 
-test('I21, I22, I23: sessions with several models move between two vendors, seeds 1 to 30', async () => {
+test('I21, I22, I23: sessions with several models move between two vendors, seeds 1 to 24', async () => {
   const struck = new Map<string, number>();
   const asked = new Map<string, number>();
-  for (let seed = 1; seed <= 30; seed += 1) {
+  for (let seed = 1; seed <= 24; seed += 1) {
     const onTrace = (line: string): void => {
       const reason = / the calls move to the model \S+ \((\w+)\)/.exec(line)?.[1];
       if (reason !== undefined) asked.set(reason, (asked.get(reason) ?? 0) + 1);

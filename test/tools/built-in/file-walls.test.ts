@@ -61,12 +61,12 @@ describe('F72: a directory replaced by a link', () => {
     const told = new Map<string, number>();
     const { swaps } = await whileSwapped(async (root) => {
       const reader = readFile({ root });
-      for (let count = 0; count < 5_000; count += 1) {
+      for (let count = 0; count < 2_000; count += 1) {
         const { content } = await run(reader, { path: 'd/a.txt' });
         told.set(content, (told.get(content) ?? 0) + 1);
       }
     });
-    expect(swaps).toBeGreaterThan(1_000);
+    expect(swaps).toBeGreaterThan(300);
     expect(told.get('secret')).toBeUndefined();
     expect(told.get('inside')).toBeGreaterThan(0);
   });
