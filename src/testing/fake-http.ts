@@ -78,15 +78,21 @@ export function startStream(response: ServerResponse): void {
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
 }
 
-/**
- * Streams an answer. `fault` is one of those that deliver the whole answer. `random` places the cuts of `slow_bytes`.
- * Resolves when all is written.
- */
+/** How an answer is streamed. */
+export interface StreamManner {
+  /** One of the faults that deliver the whole answer. */
+  readonly fault: FaultKind | undefined;
+  /** Places the cuts of `slow_bytes`. */
+  readonly random: () => number;
+  /** Resolves when the next event is due; missing: all events are written at once. */
+  readonly pause?: (() => Promise<void>) | undefined;
+}
+
+/** Streams an answer. Resolves when all is written, or its reader has gone. */
 export async function sendStream(
   response: ServerResponse,
   answer: ModelResponse,
-  fault: FaultKind | undefined,
-  random: () => number,
+  { fault, random, pause }: StreamManner,
 ): Promise<void> {
   startStream(response);
   const texts = streamTexts(answer);
@@ -101,7 +107,17 @@ export async function sendStream(
     response.end();
     return;
   }
-  response.end((fault === 'unknown_event' ? withUnknownEvents(texts) : texts).join(''));
+  const events = fault === 'unknown_event' ? withUnknownEvents(texts) : texts;
+  if (pause === undefined) {
+    response.end(events.join(''));
+    return;
+  }
+  for (const text of events) {
+    if (response.destroyed) return;
+    response.write(text);
+    await pause();
+  }
+  response.end();
 }
 
 /**

@@ -22,6 +22,7 @@ import { defined } from '../base/defined.ts';
 import { ModelInvalidRequestError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { NO_USAGE } from '../base/messages.ts';
+import { parseOption } from '../base/parse-option.ts';
 import {
   betasOf,
   checkHeaders,
@@ -42,6 +43,7 @@ import {
   responseOf,
   type ScriptPlayer,
 } from '../models/script/player.ts';
+import { pieceSchema } from '../models/script/provider.ts';
 import { checkScript, type ReplyError, type Script } from '../models/script/script.ts';
 import { brokenStream, FAULT_STATUS, type FaultKind, type Faults, faultOf, randomOf } from './fake-faults.ts';
 import {
@@ -84,9 +86,14 @@ export interface StrictFakeOptions {
   readonly models?: readonly ListedModel[];
   /** Models for which no message threads are kept (`thread_unsupported_request`). Default: none. */
   readonly unthreadedModels?: readonly string[];
+  /**
+   * Milliseconds between the events of a streamed answer, whose texts come in pieces of 32 characters; 0 to 60,000.
+   * Default 0: all events at once.
+   */
+  readonly pieceMs?: number;
   /** The port to listen on. Default: any free port. */
   readonly port?: number;
-  /** The clock for `delayMs`, for rate limits and for the five minutes of a thread. Default: the machine's clock. */
+  /** The clock for `delayMs` and `pieceMs`, for rate limits and for the five minutes of a thread. Default: the machine's clock. */
   readonly clock?: Clock;
 }
 
@@ -154,6 +161,7 @@ class FakeModel {
   readonly #threads: FakeThreads;
   readonly #unthreadedModels: readonly string[];
   readonly #paused = new PauseTurnAnswers();
+  readonly #pieceMs: number;
   #arrived = 0;
 
   constructor(options: StrictFakeOptions) {
@@ -166,6 +174,7 @@ class FakeModel {
     this.#threads = new FakeThreads(this.#clock);
     this.#unthreadedModels = options.unthreadedModels ?? [];
     this.#ledger = new ThinkingLedger(this.#seed);
+    this.#pieceMs = parseOption(pieceSchema, 'strictFake.pieceMs', options.pieceMs);
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
@@ -305,7 +314,7 @@ class FakeModel {
     const usage = { input_tokens: estimateTokens(asked), output_tokens: 0 };
     const answer = { id: 'msg_warm', model: asked.model, content: [], stop_reason: 'max_tokens', usage };
     if (!isStream) return sendJson(response, 200, messageText(answer));
-    return sendStream(response, answer, undefined, randomOf(this.#seed, number));
+    return sendStream(response, answer, { fault: undefined, random: randomOf(this.#seed, number) });
   }
 
   async #reply(
@@ -321,7 +330,8 @@ class FakeModel {
       }
       thread?.answered(answer);
       if (!isStream) return sendJson(response, 200, messageText(answer));
-      return await sendStream(response, answer, fault, randomOf(this.#seed, number));
+      const pause = this.#pieceMs > 0 ? () => this.#wait(this.#pieceMs) : undefined;
+      return await sendStream(response, answer, { fault, random: randomOf(this.#seed, number), pause });
     } catch (error) {
       thread?.failed();
       throw error;
@@ -336,11 +346,7 @@ class FakeModel {
   ): Promise<ModelResponse | undefined> {
     const { reply, call } = await this.#player.next(request, '');
     const delayMs = typeof reply === 'string' ? undefined : reply.delayMs;
-    if (typeof delayMs === 'number') {
-      await new Promise<void>((resolve) => {
-        this.#clock.setTimer(resolve, delayMs);
-      });
-    }
+    if (typeof delayMs === 'number') await this.#wait(delayMs);
     if (isReplyError(reply)) {
       sendScriptedError(response, reply, request, isStream);
       return undefined;
@@ -351,6 +357,12 @@ class FakeModel {
     this.#ledger.note(request, answer);
     this.#paused.note(request, answer);
     return answer;
+  }
+
+  #wait(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#clock.setTimer(resolve, ms);
+    });
   }
 }
 

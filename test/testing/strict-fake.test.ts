@@ -3,6 +3,7 @@ import type { ContentBlock } from '../../src/base/messages.ts';
 import type { ModelRequest, RequestMessage } from '../../src/models/provider.ts';
 import type { Script } from '../../src/models/script/script.ts';
 import { FAULT_KINDS, faultOf } from '../../src/testing/fake-faults.ts';
+import { manualClock } from '../../src/testing/manual-clock.ts';
 import { type StrictFake, type StrictFakeOptions, strictFake } from '../../src/testing/strict-fake.ts';
 import { ask } from '../models/calls.ts';
 
@@ -54,6 +55,36 @@ function changed(request: ModelRequest, change: (copy: Record<string, never>) =>
 }
 
 describe('strictFake', () => {
+  it('with `pieceMs` each event of a stream comes so many milliseconds after the one before', async () => {
+    const clock = manualClock();
+    await withFake({ script: ['x'.repeat(70)], clock, pieceMs: 50 }, async (fake) => {
+      const body = JSON.stringify({ ...ask('Hi'), stream: true });
+      const response = await fetch(`${fake.url}/v1/messages`, { method: 'POST', headers: HEADERS, body });
+      const reader = response.body?.getReader();
+      const types: (string | undefined)[] = [];
+      for (;;) {
+        // The fake writes the next event only when its clock says so, so each read has one event.
+        const piece = await reader?.read();
+        if (piece?.value === undefined) break;
+        const text = Buffer.from(piece.value).toString();
+        expect(text.match(/^event: /gm)).toHaveLength(1);
+        types.push(/^event: (\w+)/.exec(text)?.[1]);
+        await clock.advance(50);
+      }
+      expect(types).toEqual([
+        'message_start',
+        'content_block_start',
+        ...Array.from({ length: 3 }, () => 'content_block_delta'),
+        'content_block_stop',
+        'message_delta',
+        'message_stop',
+      ]);
+    });
+    for (const pieceMs of [-1, Number.NaN, 60_001]) {
+      await expect(strictFake({ script: ['one'], pieceMs })).rejects.toThrow('strictFake.pieceMs');
+    }
+  });
+
   it('answers with a message in the shape of the API, and keeps the bodies', async () => {
     await withFake({ script: ['Hello.'] }, async (fake) => {
       const { status, body } = await post(fake, ask('Hi'));

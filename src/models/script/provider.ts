@@ -34,7 +34,8 @@ export interface ScriptedOptions {
   readonly clock?: Clock;
 }
 
-const pieceSchema = z.number().min(0).max(SCRIPT_PIECE_MS_MAX).default(0);
+/** Milliseconds between two pieces of an answer. */
+export const pieceSchema: z.ZodDefault<z.ZodNumber> = z.number().min(0).max(SCRIPT_PIECE_MS_MAX).default(0);
 
 /**
  * A provider that plays `script`. Throws `ConfigError` for a value that is not a script, or a bad option. Runs on any
