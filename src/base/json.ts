@@ -245,8 +245,8 @@ function stable(value: unknown, ignored: string | undefined, depth: number): str
 
 /** The text for an error message, cut if its JSON would exceed `ERROR_MESSAGE_BYTES_MAX`. Never throws. */
 export function boundedText(text: string): string {
-  // JSON's longest escape has six characters.
-  if (text.length * 6 <= ERROR_MESSAGE_BYTES_MAX) return text;
+  // JSON's longest escape has six characters. The text is between two quotes.
+  if (text.length * 6 + 2 <= ERROR_MESSAGE_BYTES_MAX) return text;
   let end = Math.min(text.length, ERROR_MESSAGE_BYTES_MAX);
   if (end === text.length && jsonBytes(text) <= ERROR_MESSAGE_BYTES_MAX) return text;
   const note = ` … (cut, of ${text.length} characters)`;
