@@ -68,8 +68,9 @@ export async function taskHistory({ link, address }: HistoryAddress, limit = 10)
 }
 
 /** The messages that a request would contain now: those of the active branch, in the form a model receives. */
-export function activeMessages({ link, address }: HistoryAddress): Promise<readonly RequestMessage[]> {
-  return link.call('tasks.messages', address, true);
+export async function activeMessages({ link, address }: HistoryAddress): Promise<readonly RequestMessage[]> {
+  // A copy, because a shard on this thread answers with the content blocks of its own messages.
+  return structuredClone(await link.call('tasks.messages', address, true));
 }
 
 /** The highest id given to a task; 0 before the first. */
