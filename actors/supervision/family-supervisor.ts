@@ -1,15 +1,19 @@
 /**
  * Handles failures of sub-agents: turns the supervisor's decisions into inputs for the sessions of one family.
  *
- * Owns: one supervisor state for each parent whose agent asked for supervision, made at the first failure. Does not
- * own: the sessions. These stop and start in the batch that contains the failure, so each answer reaches the supervisor
- * at once. Restarts are counted in memory, as in OTP, so the count begins at zero when a process starts.
+ * Owns: one supervisor state for each parent whose agent asked for `restart` or `escalate`. It is made at the first
+ * failure or the first end of a back-off. Does not own: the sessions. They stop and start in the batch that contains the
+ * failure, so the supervisor gets each answer at once, before the session has acted. Restarts are counted in memory, as
+ * in OTP. The count begins at zero when a process starts, after an escalation, and after `forget`.
+ *
+ * A child that has ended is not supervised, even if it works again (`revival.ts`): its end was reported, and a restart
+ * would repeat its task. A failure of its later work is reported to its parent.
  */
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { Input } from '../../src/session/state/inputs.ts';
 import type { SessionActor } from '../session-actor.ts';
 import { SUPERVISOR_DEFAULTS, type SupervisorOptionsInput, subAgentSpec } from './child-spec.ts';
-import { rowOf } from './child-table.ts';
+import { rowOf, rowsInOrder } from './child-table.ts';
 import type { SupervisorAction, SupervisorInput, SupervisorState } from './state.ts';
 import { decideSupervision, supervisorState } from './supervisor.ts';
 
@@ -19,11 +23,12 @@ export interface FamilyOrder {
   readonly input: Input;
 }
 
+/** The actions of one drive that the sessions must carry out, noted by child. */
 interface Outcome {
   readonly restarted: string[];
-  readonly stopped: string[];
   readonly later: { readonly id: string; readonly delayMs: number }[];
-  hasEscalated: boolean;
+  /** Missing: the supervisor did not give up. Otherwise all its children, in the order in which they stop. */
+  escalated?: readonly string[];
 }
 
 /** See the file header. */
@@ -51,10 +56,11 @@ export class FamilySupervisor {
       return { type: 'childExited', id: child, run, reason: { kind, message: error.message } };
     });
     const reason = `sub-agent ${parent.state.children.get(child)?.name ?? child} failed: ${error.message}`;
-    if (outcome.hasEscalated) {
+    if (outcome.escalated !== undefined) {
+      const siblings = outcome.escalated.filter((id) => id !== child);
       return [
         fail(false),
-        ...outcome.stopped.map((session): FamilyOrder => ({ session, input: { type: 'interrupt', reason } })),
+        ...siblings.map((session): FamilyOrder => ({ session, input: { type: 'interrupt', reason } })),
         { session: parent.id, input: { type: 'escalated', child, error } },
       ];
     }
@@ -73,11 +79,12 @@ export class FamilySupervisor {
     });
     const orders = this.#restarts(outcome, 'its back-off is over');
     if (orders.length > 0) return orders;
-    // The process has restarted, so this supervisor has forgotten the wait. The child's log still has it.
+    // The supervisor was made after the wait had begun, because the process has restarted or the parent was forgotten.
+    // The child's log still has the wait.
     return [{ session: child, input: { type: 'restart', reason: 'its back-off is over' } }];
   }
 
-  /** Called when the parent is gone. */
+  /** Called when the parent was deleted, or is read again from its log after a fault. */
   forget(parent: string): void {
     this.#states.delete(parent);
   }
@@ -86,68 +93,78 @@ export class FamilySupervisor {
     return outcome.restarted.map((session) => ({ session, input: { type: 'restart', reason } }));
   }
 
-  /** Gives the supervisor one input and performs all its actions at once. */
+  /** Gives the supervisor one input, notes its actions in the outcome, and feeds each assumed answer back to it. */
   #drive(
     parent: SessionActor,
     options: SupervisorOptionsInput,
     inputOf: (state: SupervisorState) => SupervisorInput,
   ): Outcome {
-    const outcome: Outcome = { restarted: [], stopped: [], later: [], hasEscalated: false };
-    let state = this.#current(parent, options);
-    const queue: SupervisorInput[] = [inputOf(state)];
-    for (let input = queue.shift(); input !== undefined; input = queue.shift()) {
-      const decision = decideSupervision(state, input, this.#monotonic());
-      state = decision.state;
-      for (const action of decision.actions) {
-        const answer = this.#act(action, outcome);
-        if (answer !== undefined) queue.push(answer);
-      }
-    }
-    if (outcome.hasEscalated) this.#states.delete(parent.id);
-    else this.#states.set(parent.id, state);
+    const outcome: Outcome = { restarted: [], later: [] };
+    const current = this.#current(parent, options);
+    const state = this.#feed(current, inputOf(current), outcome);
+    if (outcome.escalated === undefined) this.#states.set(parent.id, state);
+    else this.#states.delete(parent.id);
     return outcome;
   }
 
-  /** The supervisor state of a family, in which every child that has not ended is marked as running. */
+  /**
+   * The supervisor state of a family. Children that it does not know yet are added as running, and children that have
+   * ended are removed.
+   */
   #current(parent: SessionActor, options: SupervisorOptionsInput): SupervisorState {
-    let state = this.#states.get(parent.id);
-    const feed = (input: SupervisorInput): void => {
-      if (state === undefined) return;
-      const decision = decideSupervision(state, input, this.#monotonic());
-      state = decision.state;
-      for (const action of decision.actions) {
-        if (action.type === 'start') feed({ type: 'childStarted', id: action.id, run: action.run });
-      }
-    };
-    if (state === undefined) {
-      state = supervisorState([], options);
-      feed({ type: 'begin' });
-    }
+    const known = this.#states.get(parent.id);
+    let state = known ?? this.#feed(supervisorState([], options), { type: 'begin' });
     for (const child of parent.state.children.values()) {
       const isKnown = rowOf(state.children, child.id) !== undefined;
-      if (child.exited === undefined && !isKnown) feed({ type: 'addChild', spec: subAgentSpec(child.id, 'restart') });
-      else if (child.exited !== undefined && isKnown) feed({ type: 'removeChild', id: child.id });
+      if (child.exited === undefined && !isKnown) {
+        state = this.#feed(state, { type: 'addChild', spec: subAgentSpec(child.id, 'restart') });
+      } else if (child.exited !== undefined && isKnown) {
+        state = this.#feed(state, { type: 'removeChild', id: child.id });
+      }
     }
     return state;
   }
 
-  /** Performs one action. Returns the child's answer, which is immediate here. */
-  #act(action: SupervisorAction, outcome: Outcome): SupervisorInput | undefined {
-    switch (action.type) {
-      case 'restart':
-        outcome.restarted.push(action.id);
-        return { type: 'childStarted', id: action.id, run: action.run };
-      case 'stop':
-        outcome.stopped.push(action.id);
-        return { type: 'childExited', id: action.id, run: action.run, reason: { kind: 'shutdown' } };
-      case 'scheduleRestart':
-        outcome.later.push({ id: action.id, delayMs: action.delayMs });
-        return undefined;
-      case 'escalate':
-        outcome.hasEscalated = true;
-        return undefined;
-      default:
-        return undefined;
+  /**
+   * Feeds an input and the assumed answers to the actions that follow from it. `outcome`: missing if the sessions have
+   * nothing to do, because they have started or ended already.
+   */
+  #feed(before: SupervisorState, first: SupervisorInput, outcome?: Outcome): SupervisorState {
+    let state = before;
+    const queue: SupervisorInput[] = [first];
+    for (let input = queue.shift(); input !== undefined; input = queue.shift()) {
+      const decision = decideSupervision(state, input, this.#monotonic());
+      state = decision.state;
+      for (const action of decision.actions) {
+        const answer = answerTo(action);
+        if (answer !== undefined) queue.push(answer);
+        if (outcome !== undefined) note(outcome, action, state);
+      }
     }
+    return state;
   }
+}
+
+/** The answer of the child to an action, which is assumed here: its session obeys in the same batch. */
+function answerTo(action: SupervisorAction): SupervisorInput | undefined {
+  switch (action.type) {
+    case 'start':
+    case 'restart':
+      return { type: 'childStarted', id: action.id, run: action.run };
+    case 'stop':
+      return { type: 'childExited', id: action.id, run: action.run, reason: { kind: 'shutdown' } };
+    default:
+      return undefined;
+  }
+}
+
+/** Notes an action that a session must carry out. A child that only stops restarts later or is part of an escalation. */
+function note(outcome: Outcome, action: SupervisorAction, { children }: SupervisorState): void {
+  if (action.type === 'restart') outcome.restarted.push(action.id);
+  if (action.type === 'scheduleRestart') outcome.later.push({ id: action.id, delayMs: action.delayMs });
+  if (action.type !== 'escalate') return;
+  // The supervisor asks only running children to stop. A child in back-off must stop too: its session would restart it.
+  outcome.escalated = rowsInOrder(children)
+    .map(({ id }) => id)
+    .reverse();
 }

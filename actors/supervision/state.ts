@@ -16,8 +16,9 @@ export interface ExitReason {
 }
 
 /**
- * The status of a child. `exited`: it ended during a walk (see `Phase`), and its end is not handled yet.
- * `waiting`: a timer will start it. `counted`: the restart counts towards `intensity`.
+ * The status of a child. `isNew`: `addChild` began this start; if it fails, the child is removed. `exited`: the child
+ * ended during a walk (see `Phase`), and its end is not handled yet. `waiting`: a timer will start it. `counted`: the
+ * restart counts towards `intensity`. `forget`: the child is removed when it has ended.
  */
 export type ChildStatus =
   | { readonly name: 'starting'; readonly isNew: boolean }
@@ -28,8 +29,8 @@ export type ChildStatus =
   | { readonly name: 'stopped' };
 
 /**
- * One child. `run` numbers its starts: each start of any child gets the next number. So an answer can name the run that
- * it belongs to.
+ * One child. `run`: the number of its latest start, which its answers name; 0 before its first start. The starts of all
+ * children are numbered in one sequence.
  */
 export interface Child extends TableRow {
   readonly spec: ChildSpec;
@@ -79,7 +80,7 @@ export interface SupervisorState {
   readonly deferred: readonly SupervisorInput[];
   readonly nextRun: number;
   readonly nextOrder: number;
-  /** Number of answers for a run that had already ended; such answers are dropped. */
+  /** Number of answers and timers that were dropped, because their run had ended or its status had changed. */
   readonly stale: number;
 }
 
@@ -111,7 +112,7 @@ export type SupervisorAction =
   /** Start the child, and answer with `childStarted` or `startFailed` of this run. */
   | { readonly type: 'start'; readonly id: string; readonly run: number }
   /**
-   * Start a child that ran before; answer as for `start`. `cause`: the child whose failure led to this restart.
+   * Start a child that ran before; answer as for `start`. `cause`: the child whose end led to this restart.
    * `counted`: the restart counts towards `intensity`.
    */
   | {

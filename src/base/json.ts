@@ -1,6 +1,7 @@
 /**
  * Makes plain data of values from a caller, a tool or a model, before they are cloned to another thread or stored.
- * Structured clone and the store would silently change some values: a lone surrogate, a function, `__proto__`, a cycle.
+ * Structured clone and the store refuse some values (a function, a cycle) and silently change others (a lone surrogate,
+ * an instance of a class).
  */
 
 import { ERROR_MESSAGE_BYTES_MAX, PLAIN_VALUES_MAX } from './bounds.ts';
@@ -8,7 +9,10 @@ import { ERROR_MESSAGE_BYTES_MAX, PLAIN_VALUES_MAX } from './bounds.ts';
 /** A value that JSON can carry. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
-/** Thrown by `toPlainJson`; `path` points at the offending value, as `$.a[0].b`. */
+/**
+ * Thrown by `toPlainJson`; `path` points at the offending value, as `$.a[0].b`. `sanitise` and `stableText` throw it for
+ * deep nesting, with the path `$`.
+ */
 export class NotPlainError extends Error {
   readonly path: string;
   constructor(path: string, what: string, options?: ErrorOptions) {
@@ -34,8 +38,8 @@ interface Walk {
 }
 
 /**
- * A plain copy of `value`: own enumerable keys only, well-formed strings, no prototype tricks. `undefined` members are
- * left out, as in JSON; dates become ISO strings.
+ * A plain copy of `value`: own enumerable keys only, well-formed strings. A member named `__proto__` stays a
+ * member. `undefined` members are left out, as in JSON; dates become ISO strings.
  *
  * Throws `NotPlainError` for functions, symbols, big integers, non-finite numbers, cycles, class instances, and values
  * that throw while they are read (getters, proxies). Also throws it for nesting deeper than 100 and for more than
@@ -64,8 +68,8 @@ function plain(value: unknown, above: Place | undefined, walk: Walk): Json {
   try {
     return plainObject(value, { holder: value, member: '', above, depth }, walk);
   } catch (error) {
-    // A getter of the value, or a trap of a proxy, threw this. The fault is in the caller's code, so the error has the
-    // path.
+    // A trap of a proxy threw this, or the `constructor` of a prototype did; `read` has caught what members throw. The
+    // fault is in the caller's code, so the error has the path.
     if (error instanceof NotPlainError) throw error;
     throw unread(pathOf(above), error);
   }
@@ -148,7 +152,7 @@ function readable(thrown: unknown): string {
   }
 }
 
-/** The name of the class of a prototype, read as data: `constructor` may be anything. */
+/** The name of the class of a prototype. `constructor` may be anything, even a getter that throws. */
 function classOf(prototype: unknown): string {
   const maker: unknown =
     typeof prototype === 'object' && prototype !== null ? Reflect.get(prototype, 'constructor') : undefined;
@@ -226,7 +230,7 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
 
 /**
  * A text that is the same for equal JSON values, whatever the order of their keys. Members that are undefined are left
- * out, and so are those named `ignored`. Throws `NotPlainError` for nesting deeper than 100.
+ * out. `ignored`: members with this name are left out, at any depth. Throws `NotPlainError` for nesting deeper than 100.
  */
 export function stableText(value: unknown, ignored?: string): string {
   return stable(value, ignored, 0);
@@ -245,8 +249,8 @@ function stable(value: unknown, ignored: string | undefined, depth: number): str
 
 /** The text for an error message, cut if its JSON would exceed `ERROR_MESSAGE_BYTES_MAX`. Never throws. */
 export function boundedText(text: string): string {
-  // JSON's longest escape has six characters.
-  if (text.length * 6 <= ERROR_MESSAGE_BYTES_MAX) return text;
+  // JSON's longest escape has six characters. The text is between two quotes.
+  if (text.length * 6 + 2 <= ERROR_MESSAGE_BYTES_MAX) return text;
   let end = Math.min(text.length, ERROR_MESSAGE_BYTES_MAX);
   if (end === text.length && jsonBytes(text) <= ERROR_MESSAGE_BYTES_MAX) return text;
   const note = ` … (cut, of ${text.length} characters)`;

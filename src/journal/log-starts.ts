@@ -6,8 +6,8 @@
  * and the contents of a base, which only its readers know.
  *
  * Invariants:
- *  P1 the base, the end of the removed part, and the note that leads to that part's rows are in one batch. So after a
- *     crash the session has its whole log, or the base and the rest of the log;
+ *  P1 the end of the removed part and the note that leads to that part's rows are in one batch; the base is in that
+ *     batch or an earlier one. So after a crash the session has its whole log, or the base and the rest of the log;
  *  P2 a removed part ends at the end of a row. So a row has no entries of one session on both sides of that end;
  *  P3 no reader goes back beyond the beginning of a log, because the rows before it may be erased.
  */
@@ -44,7 +44,7 @@ export class LogStarts {
     return start === undefined || this.#parts.vault === undefined ? start : this.#parts.vault.start(start);
   }
 
-  /** True for a row that is not durable yet, so that it may grow. */
+  /** True for a row that is not durable yet. Such a row can still get further entries. */
   isUnwritten(row: number): boolean {
     return this.#parts.erasure.isUnwritten(row);
   }
@@ -58,19 +58,21 @@ export class LogStarts {
   /**
    * Removes the part of a session's log up to `position`, and puts a base in its place. Atomic, durable with the next
    * flush. `base`: the address of the base, a blob that belongs to this session. The row of `position` must be
-   * durable, and no later entry of the session may be in it.
+   * durable, and no later entry of the session may be in it. Returns false and changes nothing if the journal refuses
+   * writes, the session was removed, the row is not durable, or the log begins after it already.
    */
   cut(key: SessionKey, position: Position, base: string): boolean {
     const { gate, erasure, vault, nameOf } = this.#parts;
     const name = nameOf(key);
     const row = rowOf(position);
     if (gate.isRefused || name === undefined || erasure.isUnwritten(row)) return false;
-    // The log begins later already.
+    // The log begins after this row already.
     if (row <= this.rowBefore(key)) return false;
     const batch = gate.open;
     const earlier = this.#earlier(key);
     const former = this.#stored(key);
-    // The address in the table is the one under which the blob is stored: no reader of the disk can check a guess.
+    // The table has the address under which the blob is stored. In an encrypted store that is not the hash of the text, so
+    // a reader of the disk cannot check whether the base is a text that he has guessed.
     const place = vault === undefined ? base : vault.newAddress(base);
     if (former !== undefined && former.base !== place) batch.blobs.set(former.base, undefined);
     batch.starts.set(key, { position: positionOf(row + 1, 0) - 1, base: place });

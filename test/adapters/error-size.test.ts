@@ -142,6 +142,7 @@ describe('HTTP and the methods behind it', () => {
 
 test('a text is cut so that its JSON form fits a number of bytes, and never within a character', () => {
   for (const text of [
+    '\0'.repeat(500),
     '\0'.repeat(9_000),
     '😀'.repeat(9_000),
     `${'a'.repeat(2_940)}${'😀'.repeat(90)}`,

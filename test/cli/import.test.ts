@@ -93,7 +93,7 @@ test('a history exported to a file is the same after import into another store',
   expect(await runtime.session('s').ask('Go on')).toBe('On we go.');
 });
 
-test('reads piped input, and leaves out interrupted exchanges', async () => {
+test('reads piped input, and leaves out incomplete rounds', async () => {
   const directory = await emptyDirectory();
   const stdin = `\ufeff${lines(
     { role: 'user', content: 'hi' },
@@ -103,7 +103,7 @@ test('reads piped input, and leaves out interrupted exchanges', async () => {
   ).replaceAll('\n', '\r\n')}`;
   const { code, stdout, stderr } = await command(['import', 'n', '--data', 'd'], directory, { stdin });
   expect(code, stderr).toBe(0);
-  expect(stdout).toBe('2 messages of n read into d; 2 messages of interrupted exchanges left out\n');
+  expect(stdout).toBe('2 messages of n read into d; 2 messages of incomplete rounds left out\n');
   const found = await historyOf(join(directory, 'd'), 'n', 'default');
   expect(found.map(({ content }) => content)).toEqual(['hi', 'hello?']);
 });

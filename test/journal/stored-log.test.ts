@@ -11,7 +11,7 @@ import { StoreCorruptError } from '../../src/base/errors.ts';
 import type { Journal } from '../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
 import { openMemoryJournal } from '../../src/journal/memory-journal.ts';
-import { entriesOf, shippedBlob, shippedRows, turnsOf } from '../../src/journal/rows/shipped-rows.ts';
+import { entriesOf, shippedBlob, shippedRows, transitionsOf } from '../../src/journal/rows/shipped-rows.ts';
 import type { RowPiece } from '../../src/journal/stored-log.ts';
 
 const directories: string[] = [];
@@ -79,7 +79,7 @@ async function sessionOf({ stored }: Journal, key: number, until = 0): Promise<r
   const found: string[] = [];
   for (let at = 0; at < rows.length; ) {
     const page = await shippedRows(async (offset) => arrived(stored.rowsAt(rows.slice(at), offset)));
-    for (const row of page.rows) found.push(...turnsOf(row, key).map((text) => JSON.parse(text) as string));
+    for (const row of page.rows) found.push(...transitionsOf(row, key).map((text) => JSON.parse(text) as string));
     at += page.rows.length;
     expect(page.isLast).toBe(at >= rows.length);
   }

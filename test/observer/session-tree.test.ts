@@ -186,8 +186,8 @@ test('the overview names sessions that stopped and the deepest mailboxes, a few 
   tree.apply({ type: 'approval.required', session: 'asks', at: 300, toolUseId: 't', toolName: 'bash' });
   tree.apply({ type: 'session.state', session: 'held', at: 200, seq: 1, state: 'idle', phase: 'paused' });
   tree.setTrouble('broken', 'no such model');
-  const { stopped, waiting } = overviewOf(tree.nodes());
-  expect(stopped.first.map(({ id }) => id)).toEqual(['held', 'broken']);
+  const { troubled, waiting } = overviewOf(tree.nodes());
+  expect(troubled.first.map(({ id }) => id)).toEqual(['held', 'broken']);
   expect([waiting.count, waiting.first.length, waiting.first[0]?.id]).toEqual([20, OVERVIEW_MAX, 'm-20']);
 });
 
@@ -198,7 +198,7 @@ test('a list alone says what needs a person, so that it is right after a reload'
   tree.put(listed('c', { status: 'paused' }));
   tree.put(listed('d', { state: 'executing', status: 'waiting' }));
   tree.put(listed('e', { status: 'idle' }));
-  const { first } = overviewOf(tree.nodes()).stopped;
+  const { first } = overviewOf(tree.nodes()).troubled;
   expect(first.map(({ id, trouble }) => [id, trouble])).toEqual([
     ['a', 'overloaded'],
     ['b', 'blocked'],
@@ -207,7 +207,7 @@ test('a list alone says what needs a person, so that it is right after a reload'
   expect(tree.get('d')).toMatchObject({ phase: 'approval' });
   // The next list finds them well again.
   for (const id of ['a', 'b', 'c']) tree.put(listed(id, { status: 'idle', updatedAt: 200 }));
-  expect(overviewOf(tree.nodes()).stopped.count).toBe(0);
+  expect(overviewOf(tree.nodes()).troubled.count).toBe(0);
 });
 
 test('a session with dead letters is listed under Trouble, until they have left', () => {

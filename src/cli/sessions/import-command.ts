@@ -47,7 +47,7 @@ export const importCommand: Command = {
   },
   details: [
     'Reads what `troupe export --history` and `session.history.export()` write: a head with the format version, then one message per line. The messages of `troupe export` without --history are refused: they lack the thoughts of the model, and which messages were one answer.',
-    'Interrupted exchanges are left out: a call without a result, a result without a call. All lines become one durable event, or none does.',
+    'Incomplete rounds are left out: an answer with a call that has no result, and a result without a call. All lines become one durable event, or none does.',
     `Calls no model and runs no tool. A directory that a process has open is changed through its server, which takes at most ${number(SERVER_BODY_BYTES_MAX)} bytes at once. Without a server, the command refuses while sessions of the same agent have work: their own program continues it.`,
   ],
   run,
@@ -74,7 +74,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
 }
 
 function leftOut(messages: number): string {
-  return messages > 0 ? `; ${counted(messages, 'message')} of interrupted exchanges left out` : '';
+  return messages > 0 ? `; ${counted(messages, 'message')} of incomplete rounds left out` : '';
 }
 
 interface Wanted {

@@ -1,4 +1,4 @@
-/** Unpacks rows and blobs that a shard sent in their stored form, on the receiving thread. */
+/** Fetches stored rows and blobs from a shard, and unpacks them on the thread that asks. */
 import { StoreCorruptError } from '../../base/errors.ts';
 import type { SessionKey } from '../position.ts';
 import type { BlobPiece, RowPiece } from '../stored-log.ts';
@@ -12,7 +12,7 @@ export interface ShippedRow {
   readonly bytes: Buffer;
 }
 
-/** The rows of one `shippedRows`, and whether there are more to fetch. */
+/** The rows of one fetch, and whether it left none of the requested rows for the next. */
 export interface ShippedRows {
   readonly rows: readonly ShippedRow[];
   readonly isLast: boolean;
@@ -21,8 +21,9 @@ export interface ShippedRows {
 }
 
 /**
- * Fetches the next whole rows. A row larger than a piece comes in several pieces. `ask` fetches the piece at an offset
- * in that row.
+ * Fetches the first of the rows that `ask` names: as many whole rows as one piece has, or one row that is larger than a
+ * piece. `ask` gets the offset in the first row at which the next piece begins. Rejects with `StoreCorruptError` for a
+ * row that ends too soon.
  */
 export async function shippedRows(ask: (offset: number) => Promise<RowPiece>): Promise<ShippedRows> {
   const piece = await ask(0);
@@ -61,12 +62,13 @@ export function entriesOf({ row, bytes }: ShippedRow): readonly RowEntry[] {
 }
 
 /** The transitions of one session in a row, in order. Throws like `entriesOf`. */
-export function turnsOf({ row, bytes }: ShippedRow, key: SessionKey): readonly string[] {
+export function transitionsOf({ row, bytes }: ShippedRow, key: SessionKey): readonly string[] {
   return (sliceRow(unpackRow(bytes, row), row, key)?.entries ?? []).map(({ data }) => data);
 }
 
 /**
- * Fetches a blob until it is whole; `undefined` if there is none. Rejects with `StoreCorruptError` for a damaged one.
+ * Fetches a blob until it is whole; `undefined` if there is none, or if it was removed during the fetch. Rejects with
+ * `StoreCorruptError` for a damaged one.
  */
 export async function shippedBlob(
   address: string,

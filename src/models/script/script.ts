@@ -6,9 +6,9 @@
  * - a list of replies. Every session takes them in order, one per call; a call beyond the last fails. A reply that is
  *   an error is consumed like any other, so `[{ error: { status: 529 } }, 'ok']` is a model that recovers;
  * - a function of the request, called for every call;
- * - `{ rules: [{ when, reply }], otherwise }`: the first rule whose condition holds answers. In the texts and the tool
- *   inputs of these replies `{{text}}` stands for the newest text of the user, `{{result}}` for the newest tool
- *   results;
+ * - `{ rules: [{ when, reply }], otherwise }`: the first rule whose condition holds answers. In every string of these
+ *   replies, at any depth, `{{text}}` stands for the newest text of the user, and `{{result}}` for the tool results of
+ *   the last message, empty if it has none;
  * - `{ module, export }`: plain data that names the module and export of a script of the other kinds. The module is
  *   imported on the thread of the model.
  *
@@ -48,9 +48,9 @@ export interface ReplyParts {
 }
 
 /**
- * A reply in the shape of the Messages API. Blocks are used unchanged, but a missing id of a `tool_use` and a missing
- * signature of a thought are filled in. The reply may have `stop_sequence`, `stop_details`, `container`,
- * `context_management` and `input_transformations`.
+ * A reply in the shape of the Messages API. Blocks are used unchanged, with two exceptions. A `tool_use` without an id
+ * gets one and keeps only its `name` and `input`. A thought without a signature gets one and keeps only its `thinking`.
+ * The reply may have `stop_sequence`, `stop_details`, `container`, `context_management` and `input_transformations`.
  */
 export interface ReplyMessage {
   readonly content: readonly (Readonly<Record<string, unknown>> & { readonly type: string })[];
@@ -61,8 +61,8 @@ export interface ReplyMessage {
 }
 
 /**
- * A call that fails. `status`, the API's error `type` or our `code` decides the class; without any of them the status
- * is 500.
+ * A call that fails. `code` is our class of the error. Without it `shouldRetry` and `errorCode` decide the class, then
+ * `status`, then the API's error `type`. With none of `code`, `status` and `type`, the status is 500.
  */
 export interface ReplyError {
   readonly error: {
@@ -106,7 +106,7 @@ export interface ReplyCondition {
   readonly system?: string;
   /** The newest text of the user contains this text. */
   readonly text?: string;
-  /** True: the last message has tool results. A text: the tool results contain this text. */
+  /** True: the last message has tool results. False: it has none. A text: its tool results contain this text. */
   readonly result?: string | boolean;
   /** The last message answers a call of this tool. */
   readonly tool?: string;
@@ -118,13 +118,13 @@ export interface ScriptRules {
   readonly otherwise?: Reply;
 }
 
-/** The location of an exported script. `export`: default `default`. */
+/** The location of an exported script. `export`: default `default`. `checkScript` turns a URL object into its text. */
 export interface ScriptModule {
   readonly module: string | URL;
   readonly export?: string;
 }
 
-/** A script that is plain data: it can cross to a model thread. */
+/** A script that is plain data. It can cross to a model thread once `checkScript` has replaced a URL object. */
 export type PlainScript = readonly Reply[] | ScriptRules | ScriptModule;
 
 /** Any script. A list may hold functions; it is then not plain data. */
@@ -142,7 +142,10 @@ export function isPlainScript(script: Script): script is PlainScript {
   return !Array.isArray(script) || script.every((reply) => typeof reply !== 'function');
 }
 
-/** Returns `value`. Throws `ConfigError` that names the invalid part of a script, such as `script[2].toolUse: ...`. */
+/**
+ * Returns `value`, or for a script in a module its location with the URL as a text. Throws `ConfigError` that names the
+ * invalid part of a script, such as `script[2].toolUse: ...`.
+ */
 export function checkScript(value: unknown): Script {
   if (typeof value === 'function') return value as ReplyFunction;
   if (Array.isArray(value)) {

@@ -1,11 +1,14 @@
-/** The sessions that a person should look at first. Pure. */
+/**
+ * The sessions that a person should look at first. Sessions that wait for a person are not among them: the waiting list
+ * beside the overview has them. Pure.
+ */
 import type { SessionNode } from './session-tree.ts';
 import { markOf } from './wording.ts';
 
-/** Sessions named in one list of the overview. */
+/** Maximum number of sessions named in one list of the overview. */
 export const OVERVIEW_MAX = 6;
 
-/** Some sessions of a kind, and their total number. */
+/** The first sessions of a kind, and the number of all sessions of that kind. */
 export interface OverviewList {
   readonly first: readonly SessionNode[];
   readonly count: number;
@@ -13,23 +16,23 @@ export interface OverviewList {
 
 /** See the head of the file. */
 export interface Overview {
-  /** Sessions that failed, are blocked by an error or are paused, newest first. */
-  readonly stopped: OverviewList;
-  /** Sessions with waiting entries, longest mailbox first. */
+  /** Sessions whose last turn or task failed, that an error blocks, or that are paused; last updated first. */
+  readonly troubled: OverviewList;
+  /** Sessions with entries in the mailbox, longest mailbox first. */
   readonly waiting: OverviewList;
 }
 
 /** The overview of all nodes. */
 export function overviewOf(nodes: Iterable<SessionNode>): Overview {
-  const stopped: SessionNode[] = [];
+  const troubled: SessionNode[] = [];
   const waiting: SessionNode[] = [];
   for (const node of nodes) {
     const mark = markOf(node);
-    if (mark === 'stopped' || mark === 'failed' || mark === 'paused') stopped.push(node);
+    if (mark === 'stopped' || mark === 'failed' || mark === 'paused') troubled.push(node);
     if (node.mailbox > 0) waiting.push(node);
   }
   return {
-    stopped: listOf(stopped, (a, b) => b.updatedAt - a.updatedAt),
+    troubled: listOf(troubled, (a, b) => b.updatedAt - a.updatedAt),
     waiting: listOf(waiting, (a, b) => b.mailbox - a.mailbox),
   };
 }

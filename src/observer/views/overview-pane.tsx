@@ -19,7 +19,7 @@ export function OverviewPane({ observer, onChoose }: OverviewProps): JSX.Element
   const rows = observer.rows.value;
   const now = useNow(1_000, true);
   // The tree object stays the same when it changes, so only new rows show a change.
-  const { stopped, waiting } = useMemo(() => overviewOf(observer.tree.nodes()), [observer, rows]);
+  const { troubled, waiting } = useMemo(() => overviewOf(observer.tree.nodes()), [observer, rows]);
   // The list of sessions has no token counts, so the details of these sessions are requested.
   const lackingKey = waiting.first
     .filter((node) => node.tokens === undefined)
@@ -41,7 +41,7 @@ export function OverviewPane({ observer, onChoose }: OverviewProps): JSX.Element
       <WaitingList observer={observer} onChoose={onChoose} />
       <List
         title="Stopped or paused"
-        list={stopped}
+        list={troubled}
         onMore={() => observer.show({ subset: 'trouble' })}
         onChoose={onChoose}
         value={(node) => ageText(now - node.updatedAt)}

@@ -14,7 +14,7 @@ import type { ShardCaller } from '../protocol/protocol.ts';
 const taskSchema = z.number().int().min(0);
 
 /** The session on which the operations work, and the way to reach it. */
-interface HistoryAddress {
+export interface HistoryAddress {
   readonly link: ShardCaller;
   readonly address: { readonly session: string; readonly agent?: string };
 }
@@ -39,7 +39,9 @@ export function undo({ link, address }: HistoryAddress): Promise<TaskMove> {
   return link.call('tasks.undo', address, false);
 }
 
-/** Makes any task active, on any branch; otherwise like `undo`. An id that is not a task fails and writes nothing. */
+/**
+ * Makes any task but the root (0) active, on any branch; otherwise like `undo`. Any other id fails and writes nothing.
+ */
 export function switchTo({ link, address }: HistoryAddress, id: number): Promise<TaskMove> {
   if (typeof id !== 'number')
     return Promise.resolve({
@@ -67,9 +69,12 @@ export async function taskHistory({ link, address }: HistoryAddress, limit = 10)
   return link.call('tasks.history', { ...address, limit }, true);
 }
 
-/** The messages that a request would contain now: those of the active branch, in the form a model receives. */
-export function activeMessages({ link, address }: HistoryAddress): Promise<readonly RequestMessage[]> {
-  return link.call('tasks.messages', address, true);
+/**
+ * The messages of the active branch as a request would have them now, without transient messages and waiting entries.
+ */
+export async function activeMessages({ link, address }: HistoryAddress): Promise<readonly RequestMessage[]> {
+  // A copy, because a shard on this thread answers with the content blocks of the session's messages.
+  return structuredClone(await link.call('tasks.messages', address, true));
 }
 
 /** The highest id given to a task; 0 before the first. */

@@ -1,16 +1,20 @@
 /**
  * The history of a session as its embedder holds it: reading, changing, repairing. The handle is only an address, like
- * the session; every method asks the session's shard.
+ * the session; every method but `onMessage` asks the session's shard.
  *
- * An operation is one durable, atomic event: after a crash either all of it is there or nothing. While a model call is
- * in flight, an operation waits for the answer and runs before the next request. While tools run, an operation runs at
- * once, and cancels the calls whose messages it removes. Arguments are copied and cleaned (lone surrogates become
- * U+FFFD); results are copies.
+ * - An edit is one durable, atomic event: after a crash either all of it is there or nothing. Only transient messages
+ *   are never stored.
+ * - While a model call is in flight, an edit waits for the answer and runs before the next request. While tools run, an
+ *   edit runs at once, and cancels the calls whose messages it removes.
+ * - A change of task during a turn takes effect when the turn has ended. `compress` does not wait for the end of a turn:
+ *   in a busy session it does nothing and resolves with `busy`.
+ * - Arguments are copied and cleaned (lone surrogates become U+FFFD). Messages that are returned are copies.
+ * - Operations see the window of the active branch. Messages that an eviction, a compression, an undo or a restart took
+ *   out of it are not in it.
  */
 import { z } from 'zod';
-import { HISTORY_ATTEMPTS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
-import { describeValue, InvalidArgumentError, SessionBusyError } from '../../base/errors.ts';
+import { describeValue, InvalidArgumentError } from '../../base/errors.ts';
 import type {
   AssistantMessage,
   HistoryCall,
@@ -22,7 +26,6 @@ import { wellFormed } from '../../base/json.ts';
 import { parseOption } from '../../base/parse-option.ts';
 import type { RequestMessage } from '../../models/provider.ts';
 import type { TaskMove } from '../../session/decide/tasks.ts';
-import type { HistoryQuery, HistorySnapshot } from '../../session/history/history-query.ts';
 import { checkId, checkMembers, checkMessage, wrong } from '../../session/history/message-check.ts';
 import type { TaskSummary } from '../../session/history/task-view.ts';
 import type { ApiMessage, ToApiOptions } from '../../session/history/to-api.ts';
@@ -37,17 +40,16 @@ import {
   checkAddOptions,
   checkChunkNumber,
   checkCompressOptions,
-  checkEditOptions,
   checkFunction,
   checkMessages,
   checkToApiOptions,
   type EditOptions,
-  fingerprintOf,
   givenText,
   incarnationOf,
   memberOf,
   plain,
 } from './history-options.ts';
+import { editHistory, editOnSnapshot, readHistory } from './history-requests.ts';
 import * as tasks from './history-tasks.ts';
 
 /** The parts of a history. */
@@ -61,8 +63,9 @@ const textSchema = z.string().transform(wellFormed);
 const timeSchema = z.union([z.string(), z.number()]);
 
 /**
- * See the head of the file. Rejections: `InvalidArgumentError`, `LimitError`, `KeyReusedError`, and the errors of the
- * store.
+ * The history of a session. Rejections: `InvalidArgumentError` for a bad argument, `ConfigError` for a bad option,
+ * `LimitError`, `KeyReusedError`, `SessionBusyError` (the history was changed repeatedly while a predicate ran),
+ * `CancelledError` (the runtime was closed, or the session deleted), and the errors of the store.
  */
 export class History {
   readonly #parts: HistoryParts;
@@ -88,8 +91,8 @@ export class History {
   }
 
   /**
-   * Adds a message at the end and resolves to its handle. If the last message has calls without results that will
-   * get none, an appended user message replaces that message.
+   * Adds a message at the end and resolves to its handle. If the last message has calls, and none of them is open or has
+   * a result that waits in the mailbox, an appended user message replaces that message.
    */
   async append(message: HistoryDraft | object, options: AddOptions = {}): Promise<MessageHandle> {
     return (await this.#add('append', message, options)) as MessageHandle;
@@ -99,32 +102,39 @@ export class History {
     const { key, by, silent = false, transient } = checkAddOptions(operation, options);
     const checked = checkMessage(plain(message, 'message'));
     const draft = transient === undefined ? checked : { ...checked, transient };
-    return this.#edit({ operation, message: draft, silent }, { key, by });
+    return editHistory(this.#parts, { operation, message: draft, silent }, { key, by });
   }
 
-  // ---- all messages -------------------------------------------------------------------------------------------------
+  // ---- the window ----------------------------------------------------------------------------------------------------
 
-  /** Replaces all messages by the given ones. Pairs of call and result are not checked, and no callback is called. */
+  /**
+   * Replaces the messages of the window by the given ones; transient ones among these are left out. Pairs of call and
+   * result are not checked, and no callback is called.
+   */
   async set(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
-    await this.#edit({ operation: 'set', messages: checkMessages(messages) }, options);
+    await editHistory(this.#parts, { operation: 'set', messages: checkMessages(messages) }, options);
     return this;
   }
 
   /** Does the same as `set`. */
   async replaceAll(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
-    await this.#edit({ operation: 'replaceAll', messages: checkMessages(messages) }, options);
+    await editHistory(this.#parts, { operation: 'replaceAll', messages: checkMessages(messages) }, options);
     return this;
   }
 
-  /** Does the same as `set`, but without the interrupted exchanges among the messages (`settings.repair.onSeed`). */
+  /**
+   * Does the same as `set`, but leaves out incomplete rounds: an answer with a call that has no result, together with
+   * its results, and results without a call. A last answer that only results follow stays, because its run can
+   * continue. With `settings.repair.onSeed: false` all messages stay.
+   */
   async seed(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
-    await this.#edit({ operation: 'seed', messages: checkMessages(messages) }, options);
+    await editHistory(this.#parts, { operation: 'seed', messages: checkMessages(messages) }, options);
     return this;
   }
 
-  /** Removes every message. */
+  /** Removes every message of the window. */
   async unset(options: EditOptions = {}): Promise<this> {
-    await this.#edit({ operation: 'unset' }, options);
+    await editHistory(this.#parts, { operation: 'unset' }, options);
     return this;
   }
 
@@ -140,7 +150,7 @@ export class History {
   ): Promise<HistoryMessage | null> {
     const id = checkId(memberOf(target, 'id'));
     const incarnation = incarnationOf(target, 'optional', this.#parts.address.session);
-    return (await this.#edit({ operation: 'remove', id }, options, incarnation)) as HistoryMessage | null;
+    return (await editHistory(this.#parts, { operation: 'remove', id }, options, incarnation)) as HistoryMessage | null;
   }
 
   /**
@@ -161,41 +171,51 @@ export class History {
       attributes: checkMembers(plain(attributes, 'attributes'), 'attributes'),
     };
     const incarnation = incarnationOf(target, 'optional', this.#parts.address.session);
-    return (await this.#edit(request, options, incarnation)) as HistoryMessage;
+    return (await editHistory(this.#parts, request, options, incarnation)) as HistoryMessage;
   }
 
   /**
-   * Replaces the first system message by a text with `extra` as its only other fields. Without a system message,
-   * inserts the text as the first message.
+   * Replaces the first system message by a text with the fields of `extra`; other fields of the old message are gone.
+   * Its id stays, and `createdAt` becomes the current time. A `content` in `extra` replaces the text. Without a system
+   * message, inserts the text as the first message.
    */
   async replaceSystemPrompt(text: string, extra: object = {}, options: EditOptions = {}): Promise<this> {
     if (typeof text !== 'string') throw wrong('text', 'a string', text);
     const fields = checkMembers(plain(extra, 'extra'), 'extra');
-    await this.#edit({ operation: 'replaceSystemPrompt', text: String(plain(text, 'text')), extra: fields }, options);
+    await editHistory(
+      this.#parts,
+      { operation: 'replaceSystemPrompt', text: String(plain(text, 'text')), extra: fields },
+      options,
+    );
     return this;
   }
 
   /** Removes the last message and resolves to that message, or to null if there is none. */
   async popLast(options: EditOptions = {}): Promise<HistoryMessage | null> {
-    return (await this.#edit({ operation: 'popLast' }, options)) as HistoryMessage | null;
+    return (await editHistory(this.#parts, { operation: 'popLast' }, options)) as HistoryMessage | null;
   }
 
   /**
-   * Removes every message that matches the predicate. The predicate runs on this thread, and runs again if a message
-   * before the end changed meanwhile.
+   * Removes every message that matches the predicate. The predicate runs on this thread. It runs again if a new epoch
+   * was opened meanwhile, as by an eviction or an edit before the end. After `HISTORY_ATTEMPTS_MAX` attempts the
+   * operation rejects with `SessionBusyError`.
    */
   async deleteWhere(predicate: (message: HistoryMessage) => unknown, options: EditOptions = {}): Promise<this> {
     checkFunction(predicate, 'predicate');
-    await this.#onSnapshot(({ epoch, messages }) => {
-      const ids = messages.filter((message) => Boolean(predicate(message))).map((message) => message.id);
-      return ids.length === 0 ? undefined : { operation: 'deleteWhere', ids, epoch };
-    }, options);
+    await editOnSnapshot(
+      this.#parts,
+      ({ epoch, messages }) => {
+        const ids = messages.filter((message) => Boolean(predicate(message))).map((message) => message.id);
+        return ids.length === 0 ? undefined : { operation: 'deleteWhere', ids, epoch };
+      },
+      options,
+    );
     return this;
   }
 
   /**
-   * Passes the newest message that matches the predicate to `change`, which alters that message or returns another.
-   * Without a match nothing happens. The id stays.
+   * Passes a copy of the newest message that matches the predicate to `change`, which alters the copy or returns another
+   * message. Without a match nothing happens. The id stays. Both functions run again as in `deleteWhere`.
    */
   async mutateLastMatching(
     predicate: (message: HistoryMessage) => unknown,
@@ -204,15 +224,19 @@ export class History {
   ): Promise<this> {
     checkFunction(predicate, 'predicate');
     checkFunction(change, 'change');
-    await this.#onSnapshot(({ epoch, messages }) => {
-      const found = messages.findLast((message) => Boolean(predicate(message)));
-      if (found === undefined) return undefined;
-      const draft = structuredClone(found) as unknown as Record<string, unknown>;
-      const changed = change(draft);
-      const next = typeof changed === 'object' && changed !== null ? changed : draft;
-      const message = checkMessage(plain(next, 'message'));
-      return { operation: 'mutateLastMatching', id: found.id, message, epoch };
-    }, options);
+    await editOnSnapshot(
+      this.#parts,
+      ({ epoch, messages }) => {
+        const found = messages.findLast((message) => Boolean(predicate(message)));
+        if (found === undefined) return undefined;
+        const draft = structuredClone(found) as unknown as Record<string, unknown>;
+        const changed = change(draft);
+        const next = typeof changed === 'object' && changed !== null ? changed : draft;
+        const message = checkMessage(plain(next, 'message'));
+        return { operation: 'mutateLastMatching', id: found.id, message, epoch };
+      },
+      options,
+    );
     return this;
   }
 
@@ -226,14 +250,14 @@ export class History {
         `index must be a whole number from 0, got ${describeValue(index)}`,
       );
     }
-    await this.#edit({ operation: 'truncateFrom', index }, options);
+    await editHistory(this.#parts, { operation: 'truncateFrom', index }, options);
     return this;
   }
 
   /** Keeps the messages before the first user message with this time. Without such a message nothing happens. */
   async truncateFromCreatedAt(createdAt: string | number, options: EditOptions = {}): Promise<this> {
     const time = parseOption(timeSchema, 'truncateFromCreatedAt.createdAt', createdAt);
-    await this.#edit({ operation: 'truncateFromCreatedAt', createdAt: String(time) }, options);
+    await editHistory(this.#parts, { operation: 'truncateFromCreatedAt', createdAt: String(time) }, options);
     return this;
   }
 
@@ -243,63 +267,71 @@ export class History {
    */
   async rollbackBefore(handle: MessageHandle, options: EditOptions = {}): Promise<this> {
     const incarnation = incarnationOf(handle, 'required', this.#parts.address.session);
-    await this.#edit({ operation: 'rollbackBefore', id: checkId(memberOf(handle, 'id')) }, options, incarnation);
+    await editHistory(
+      this.#parts,
+      { operation: 'rollbackBefore', id: checkId(memberOf(handle, 'id')) },
+      options,
+      incarnation,
+    );
     return this;
   }
 
   // ---- calls and their results --------------------------------------------------------------------------------------
 
-  /** Answers each call without a result as interrupted; resolves to the calls' ids. Running calls are left alone. */
+  /**
+   * Gives each call without a result a result that says that it was interrupted; resolves to the calls' ids. Running
+   * calls are left alone. The open calls of a suspended run do not count as running.
+   */
   async discardPendingToolCalls(options: EditOptions = {}): Promise<readonly string[]> {
-    return (await this.#edit({ operation: 'discardPendingToolCalls' }, options)) as readonly string[];
+    return (await editHistory(this.#parts, { operation: 'discardPendingToolCalls' }, options)) as readonly string[];
   }
 
   /**
-   * Sets a field of the newest result of a call. The field is kept and never sent to a model. Without a result nothing
-   * happens.
+   * Sets a field of the newest result of a call. The field is kept and never sent to a model. If the call has no result,
+   * nothing happens.
    */
   async attachToToolResult(callId: string, key: string, value: unknown, options: EditOptions = {}): Promise<this> {
     const field = parseOption(textSchema, 'attachToToolResult.key', key);
     const call = parseOption(z.string(), 'attachToToolResult.callId', callId);
     const request = { operation: 'attachToToolResult', callId: call, key: field } as const;
-    await this.#edit({ ...request, value: plain(value, 'value') }, options);
+    await editHistory(this.#parts, { ...request, value: plain(value, 'value') }, options);
     return this;
   }
 
   /**
-   * If the last message has calls and none of them runs, adds a result to each. The result says that the call was
-   * interrupted, and has the call's entry of `trails`.
+   * If the last message has calls and none of them runs, adds a result for each. The result says that the call was
+   * interrupted, and has the call's entry of `trails` as its field `trail`.
    */
   async settleInterrupted(trails: Readonly<Record<string, unknown>> = {}, options: EditOptions = {}): Promise<this> {
     const checked = checkMembers(plain(trails, 'trails'), 'trails');
-    await this.#edit({ operation: 'settleInterrupted', trails: checked }, options);
+    await editHistory(this.#parts, { operation: 'settleInterrupted', trails: checked }, options);
     return this;
   }
 
   /**
    * Adds an event of an extension to the newest message. The event is kept and never sent to a model. Resolves to false
-   * if the event was too large and was dropped.
+   * if the event was dropped: it was too large, or there is no message.
    */
   async addExtensionEvent(event: unknown, options: EditOptions = {}): Promise<boolean> {
     const request: EditRequest = { operation: 'addExtensionEvent', event: plain(event, 'event') };
-    return (await this.#edit(request, options)) as boolean;
+    return (await editHistory(this.#parts, request, options)) as boolean;
   }
 
   // ---- reading ------------------------------------------------------------------------------------------------------
 
-  /** All messages, including transient ones. */
+  /** The messages of the window, including transient ones. */
   messages(): Promise<readonly HistoryMessage[]> {
-    return this.#read({ name: 'messages' });
+    return readHistory(this.#parts, { name: 'messages' });
   }
 
-  /** All stored messages. */
+  /** The stored messages of the window, that is, without transient ones. */
   toArray(): Promise<readonly HistoryMessage[]> {
-    return this.#read({ name: 'toArray' });
+    return readHistory(this.#parts, { name: 'toArray' });
   }
 
   /** The number of messages, including transient ones. */
   size(): Promise<number> {
-    return this.#read({ name: 'size' });
+    return readHistory(this.#parts, { name: 'size' });
   }
 
   /** True if there are no messages. */
@@ -309,71 +341,72 @@ export class History {
 
   /** The ids of calls that have no result anywhere, in order. */
   orphanedToolCallIds(): Promise<readonly string[]> {
-    return this.#read({ name: 'orphanedToolCallIds' });
+    return readHistory(this.#parts, { name: 'orphanedToolCallIds' });
   }
 
   /** The last assistant message, and those of its calls that have no result after it. */
   pendingToolCalls(): Promise<readonly [AssistantMessage | null, readonly HistoryCall[]]> {
-    return this.#read({ name: 'pendingToolCalls' });
+    return readHistory(this.#parts, { name: 'pendingToolCalls' });
   }
 
   /** The number of assistant messages. */
   steps(): Promise<number> {
-    return this.#read({ name: 'steps' });
+    return readHistory(this.#parts, { name: 'steps' });
   }
 
   /** The last assistant message; null without one. */
   finalAssistantMessage(): Promise<AssistantMessage | null> {
-    return this.#read({ name: 'finalAssistantMessage' });
+    return readHistory(this.#parts, { name: 'finalAssistantMessage' });
   }
 
   /** True if there is a system message. */
   hasSystemPrompt(): Promise<boolean> {
-    return this.#read({ name: 'hasSystemPrompt' });
+    return readHistory(this.#parts, { name: 'hasSystemPrompt' });
   }
 
-  /** True if the last message is an assistant message with calls. */
+  /** True if the last message is an assistant message with calls; false as soon as one of them has a result. */
   hasPendingToolCalls(): Promise<boolean> {
-    return this.#read({ name: 'hasPendingToolCalls' });
+    return readHistory(this.#parts, { name: 'hasPendingToolCalls' });
   }
 
   /** The `sessionDate` of the newest message with `sessionContext`; null without one. */
   lastSessionContextDate(): Promise<string | null> {
-    return this.#read({ name: 'lastSessionContextDate' });
+    return readHistory(this.#parts, { name: 'lastSessionContextDate' });
   }
 
   /** The number of archives on the newest index card (the message that lists archives); 0 without a card. */
   lastInjectedChunkCount(): Promise<number> {
-    return this.#read({ name: 'lastInjectedChunkCount' });
+    return readHistory(this.#parts, { name: 'lastInjectedChunkCount' });
   }
 
   /** The user's own messages: not injected, and without results of calls. */
   realUserMessages(): Promise<readonly HistoryMessage[]> {
-    return this.#read({ name: 'realUserMessages' });
+    return readHistory(this.#parts, { name: 'realUserMessages' });
   }
 
-  /** The index of the last of `realUserMessages`; null without one. */
+  /** The index in `messages()` of the user's last own message; null without one. */
   lastRealUserIndex(): Promise<number | null> {
-    return this.#read({ name: 'lastRealUserIndex' });
+    return readHistory(this.#parts, { name: 'lastRealUserIndex' });
   }
 
   /** The first message that instructs a sub-agent; null without one. */
   subagentInstructionMessage(): Promise<HistoryMessage | null> {
-    return this.#read({ name: 'subagentInstructionMessage' });
+    return readHistory(this.#parts, { name: 'subagentInstructionMessage' });
   }
 
-  /** An estimate of the tokens all messages cost. */
+  /** An estimate of the tokens that `messages()` cost. */
   estimateTokens(): Promise<number> {
-    return this.#read({ name: 'estimateTokens' });
+    return readHistory(this.#parts, { name: 'estimateTokens' });
   }
 
   /**
-   * The messages in the form a model may receive. Messages outside `taskChain` and fields that are not sent are left
-   * out. Each call has one result. Answers get an empty `reasoningContent` if other answers have one or `options` ask
-   * for it.
+   * The messages in a general form, for a model that the caller calls. They include transient messages and system
+   * messages; `activeMessages` has what this runtime itself would send. Messages outside `taskChain` and fields that are
+   * not sent are left out. Each call has one result. Answers get an empty `reasoningContent` if other answers have one
+   * or `options` ask for it.
    */
   async toApi(options: ToApiOptions = {}): Promise<readonly ApiMessage[]> {
-    return this.#read({ name: 'toApi', options: checkToApiOptions(options) });
+    return readHistory(this.#parts, { name: 'toApi', options: checkToApiOptions(options) });
   }
 
   // ---- export and import --------------------------------------------------------------------------------------------
@@ -402,7 +435,7 @@ export class History {
     return tasks.undo(this.#parts);
   }
 
-  /** Switches to any task, even a later task or a task of another branch. */
+  /** Switches to any task but the root (0), even a later task or a task of another branch. */
   switchTo(id: number): Promise<TaskMove> {
     return tasks.switchTo(this.#parts, id);
   }
@@ -417,7 +450,10 @@ export class History {
     return tasks.taskHistory(this.#parts, limit);
   }
 
-  /** The messages that a model would receive now. */
+  /**
+   * The messages of the active branch as a request would have them now. Transient messages and entries that wait in the
+   * mailbox are not among them; `session.request()` has the transient ones too.
+   */
   activeMessages(): Promise<readonly RequestMessage[]> {
     return tasks.activeMessages(this.#parts);
   }
@@ -435,8 +471,8 @@ export class History {
   /**
    * Compresses the conversation now, if that is worth it. Resolves when the compression has ended and is durable. If
    * the conversation was not compressed, it is unchanged. `reason` then is `disabled`, `busy` (the session is not
-   * idle), `not_needed`, or the reason why the summary failed. Rejects with `ConfigError` (bad option), `LimitError`
-   * (the budget is used up), `StoreFullError`, `CancelledError` (closed, deleted).
+   * idle, or may not begin work now), `not_needed`, or the reason why the summary failed. Rejects with `ConfigError`
+   * (bad option), `LimitError` (the budget is used up), `StoreFullError`, `CancelledError` (closed, deleted).
    */
   async compress(options: CompressOptions = {}): Promise<CompressionResult> {
     const { link, address } = this.#parts;
@@ -455,45 +491,5 @@ export class History {
   async chunk(number: number): Promise<readonly HistoryMessage[] | undefined> {
     checkChunkNumber(number);
     return this.#parts.link.call('session.chunk', { ...this.#parts.address, number }, true);
-  }
-
-  // ---- requests to the shard ----------------------------------------------------------------------------------------
-
-  async #edit(
-    edit: EditRequest,
-    options: { readonly [Name in keyof EditOptions]?: EditOptions[Name] | undefined },
-    incarnation?: number,
-  ): Promise<unknown> {
-    const { key, by } = checkEditOptions(edit.operation, options);
-    const keyed = key === undefined ? {} : { key, fingerprint: fingerprintOf(edit) };
-    const named = defined({ incarnation, by });
-    const request = { ...this.#parts.address, edit, ...keyed, ...named };
-    // A copy, because a shard on this thread answers with its own objects.
-    return structuredClone(await this.#parts.link.call('history.edit', request, key !== undefined));
-  }
-
-  async #read<T>(query: HistoryQuery): Promise<T> {
-    const request = { ...this.#parts.address, query };
-    return structuredClone(await this.#parts.link.call('history.read', request, true)) as T;
-  }
-
-  /**
-   * Makes a request from a snapshot of the history. If a message before the end changed in between, tries again, in at
-   * most `HISTORY_ATTEMPTS_MAX` attempts.
-   */
-  async #onSnapshot(make: (snapshot: HistorySnapshot) => EditRequest | undefined, options: EditOptions): Promise<void> {
-    // Checked even if there turns out to be nothing to change.
-    checkEditOptions('history', options);
-    for (let attempt = 1; ; attempt += 1) {
-      const edit = make(await this.#read<HistorySnapshot>({ name: 'snapshot' }));
-      if (edit === undefined) return;
-      try {
-        await this.#edit(edit, options);
-        return;
-      } catch (error) {
-        const isMoved = error instanceof SessionBusyError && error.data['moved'] === true;
-        if (!isMoved || attempt >= HISTORY_ATTEMPTS_MAX) throw error;
-      }
-    }
   }
 }

@@ -8,7 +8,7 @@
 import { SEARCH_PAGE_ROWS } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { asError, StoreCorruptError, TroupeError } from '../../base/errors.ts';
-import { shippedBlob, shippedRows, turnsOf } from '../../journal/rows/shipped-rows.ts';
+import { shippedBlob, shippedRows, transitionsOf } from '../../journal/rows/shipped-rows.ts';
 import { apply } from '../../session/apply/apply.ts';
 import { forkSeed, plantSeed } from '../../session/history/fork-seed.ts';
 import type { ForkSeed } from '../../session/state/fork-seed.ts';
@@ -124,7 +124,7 @@ async function* turnsIn(
     if (came.rows.length === 0) throw corrupt(place, wanted[0] ?? 0, new Error('the row is missing'));
     for (const shipped of came.rows) {
       const { row } = shipped;
-      for (const turn of folded(place, row, () => turnsOf(shipped, key).map((text) => decodeTransition(text))))
+      for (const turn of folded(place, row, () => transitionsOf(shipped, key).map((text) => decodeTransition(text))))
         yield { row, turn };
     }
     at += came.rows.length;

@@ -12,7 +12,7 @@ import { isRecord } from '../../base/json.ts';
 import { isThought, type Usage } from '../../base/messages.ts';
 import { loggedForm } from '../history/logged-form.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
-import { replaceHistory } from '../rules/replace-history.ts';
+import { historyReplacement } from '../rules/history-replacement.ts';
 import { awaitsVerdict } from '../rules/run-loop.ts';
 import { type Decision, NO_RECORDS } from '../state/decision.ts';
 import type { Environment, Input } from '../state/inputs.ts';
@@ -49,7 +49,7 @@ function judgeRequest(
   if (verdict.type === 'pass') {
     return { records: NO_RECORDS, effects: [callOrEvaluate(state, environment, halfStep, state.epoch)] };
   }
-  const edited = replaceHistory(state, verdict.value, 'guardrail', environment.now);
+  const edited = historyReplacement(state, verdict.value, 'guardrail', environment.now);
   const passed: Input = { type: 'verdict', on: 'request', halfStep, verdict: { type: 'pass' } };
   return {
     records: edited === undefined ? NO_RECORDS : [edited],

@@ -12,6 +12,7 @@ import type { SessionState } from '../state/state.ts';
 import { expandResults } from './carried-results.ts';
 import { EditDraft, type EditPlan, isTransient } from './edit-draft.ts';
 import type { HistoryEntry } from './history-form.ts';
+import { checkMessage } from './message-check.ts';
 import { planUpdate, replaceMessage } from './plan-update.ts';
 import { answeredIds, callsOf, INTERRUPTED_RESULT, interruptedResult, pruneOrphans } from './repair.ts';
 
@@ -191,7 +192,8 @@ function planDiscard(draft: EditDraft): EditPlan {
 function planSystemPrompt(draft: EditDraft, { text, extra }: Request<'replaceSystemPrompt'>): EditPlan {
   const known = draft.entries.find((entry) => entry.message.role === 'system' && !isTransient(entry));
   const { id: _id, createdAt: _createdAt, ...fields } = extra;
-  const prompt: HistoryDraft = { content: text, ...fields, role: 'system' };
+  // The contract merges `extra` last, so a `content` in it replaces the text.
+  const prompt = checkMessage({ content: text, ...fields, role: 'system' }, 'extra');
   if (known === undefined) draft.add(prompt, 0);
   else replaceMessage(draft, known, { ...prompt, id: known.message.id, createdAt: draft.now });
   return draft.plan('replaceSystemPrompt', undefined);
@@ -245,15 +247,15 @@ function planSettlement(draft: EditDraft, trails: Readonly<Record<string, Json>>
   return draft.plan('settleInterrupted', undefined);
 }
 
-/** The plan's value is false if the event is too large and is not kept. */
+/** The plan's value is false if the event is not kept: it is too large, or there is no message. */
 function planExtensionEvent(draft: EditDraft, event: Json): EditPlan {
-  if (Buffer.byteLength(JSON.stringify(event)) > EXTENSION_EVENT_BYTES_MAX) return { value: false };
   const newest = draft.entries.at(-1);
-  if (newest !== undefined) {
-    const known = newest.message['extEvents'];
-    const extEvents = [...(Array.isArray(known) ? known : []), event].slice(-EXTENSION_EVENTS_MAX);
-    draft.annotate(newest, { ...newest.message, extEvents } as HistoryMessage);
+  if (newest === undefined || Buffer.byteLength(JSON.stringify(event)) > EXTENSION_EVENT_BYTES_MAX) {
+    return { value: false };
   }
+  const known = newest.message['extEvents'];
+  const extEvents = [...(Array.isArray(known) ? known : []), event].slice(-EXTENSION_EVENTS_MAX);
+  draft.annotate(newest, { ...newest.message, extEvents } as HistoryMessage);
   return draft.plan('addExtensionEvent', true);
 }
 

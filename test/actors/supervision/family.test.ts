@@ -26,11 +26,17 @@ function failing(times: (task: string) => number, error: object = { status: 400,
   return { provider: scripted(reply), calls, starts };
 }
 
-async function family(model: ReturnType<typeof failing>, supervision?: SupervisionOptions, clock = manualClock()) {
+async function family(
+  model: Pick<ReturnType<typeof failing>, 'provider'>,
+  supervision?: SupervisionOptions,
+  clock = manualClock(),
+  attempts?: number,
+) {
   const runtime = await open(':memory:', {
     clock,
     provider: model.provider,
     agents: [agent({ name: 'boss', ...(supervision === undefined ? {} : { supervision }) })],
+    settings: { llm: { retry: { attempts } } },
   });
   runtimes.push(runtime);
   return { runtime, session: runtime.session('p'), clock };
@@ -117,5 +123,52 @@ describe('a child whose turn fails', () => {
     const reply = child.reply();
     await clock.advance(60 * 60_000);
     expect(await reply).toBe('done after 13');
+  });
+
+  it('a sibling that has completed meanwhile does not hold up the next restart of the group', async () => {
+    const clock = manualClock();
+    const pause = (delayMs: number) => new Promise<void>((resolve) => clock.setTimer(resolve, delayMs));
+    let failures = 0;
+    const provider = scripted(async ({ messages: [first] }) => {
+      await pause(first?.content === 'bad' ? 2_000 : 3_000);
+      if (first?.content !== 'bad' || failures === 2) return 'done';
+      failures += 1;
+      // The first failure restarts both. The sibling completes before the second.
+      if (failures === 2) await pause(2_000);
+      return { error: { status: 400, message: 'no' } };
+    });
+    const supervision = { strategy: 'oneForAll', onChildFailure: 'restart', intensity: 2, periodMs: 60_000 } as const;
+    const { session } = await family({ provider }, supervision, clock);
+    const kin = await session.spawnAll([{ task: 'good' }, { task: 'bad' }]);
+    await clock.advance(60_000);
+    expect((await kin.all()).map(({ reason }) => reason)).toEqual(['completed', 'completed']);
+    expect(failures).toBe(2);
+  });
+
+  it('at an escalation a sibling that waits for its restart is cancelled, and never restarts', async () => {
+    const clock = manualClock();
+    let failNow = (): void => {};
+    const failsNow = new Promise<void>((resolve) => {
+      failNow = resolve;
+    });
+    const starts: string[] = [];
+    const provider = scripted(async ({ messages: [first] }, { session }) => {
+      if (!session.includes(':')) return 'parent done';
+      starts.push(session);
+      if (first?.content === 'busy') return { error: { status: 529, message: 'overloaded' } };
+      await failsNow;
+      return { error: { status: 400, message: 'no' } };
+    });
+    const supervision = { onChildFailure: 'restart', intensity: 0 } as const;
+    const { session } = await family({ provider }, supervision, clock, 1);
+    const kin = await session.spawnAll([{ task: 'busy' }, { task: 'bad' }]);
+    const [busy, bad] = kin.children;
+    if (busy === undefined || bad === undefined) throw new Error('two children were spawned');
+    await expect.poll(async () => (await busy.state()).state).toBe('idle');
+    failNow();
+    expect(await bad.exit()).toEqual({ reason: 'failed' });
+    await clock.advance(60 * 60_000);
+    expect(starts).toEqual([busy.id, bad.id]);
+    expect(await busy.exit()).toEqual({ reason: 'cancelled' });
   });
 });

@@ -265,6 +265,14 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect((await session.request()).system).toBe('two\uFFFD');
   });
 
+  test('H35: a content among the extra fields of a system prompt replaces the text, and must be a text', async () => {
+    const session = await open();
+    await refused(session.history.replaceSystemPrompt('one', { content: 5 }), 'invalid_argument');
+    await session.history.replaceSystemPrompt('one', { content: 'two', role: 'user' });
+    await refused(session.history.replaceSystemPrompt('three', { content: 5 }), 'invalid_argument');
+    expect(await session.history.messages()).toMatchObject([{ role: 'system', content: 'two' }]);
+  });
+
   test('H36: rollback finds a message by its handle, never by value, and works on the cleaned history', async () => {
     const session = await open();
     await session.history.append({ role: 'user', content: 'same' });
@@ -328,6 +336,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
 
   test('metadata is kept with its message, is never sent, and does not change the request', async () => {
     const session = await open();
+    expect(await session.history.addExtensionEvent({ count: -1 })).toBe(false);
     await session.history.set([user('u1'), ask('a1', 'x'), result('x')]);
     const before = JSON.stringify((await session.request()).messages);
     await session.history.attachToToolResult('x', 'trail', ['step']);

@@ -7,8 +7,8 @@
  * Invariants:
  *  V1 before a base replaces a part of a log, the rest of the log is folded over the base. The result must be the state
  *     that the session has. So a log never loses data that its session needs;
- *  V2 the base, the end of the removed part and the record `historyRemoved` are in one append. So after a crash the
- *     session has its whole log, or the record of the removal;
+ *  V2 the end of the removed part and the record `historyRemoved` are in one append; the base is in that append or an
+ *     earlier one. So after a crash the session has its whole log, or the base and the record of the removal;
  *  V3 at the end of the part, no waiting entry has its content in the log alone (`waiting-content.ts`);
  *  V4 a step of a fold is bounded. Between two steps the thread does other work.
  */
@@ -59,7 +59,7 @@ export async function removeOldHistory(
   before: number,
 ): Promise<boolean> {
   const end = await endOfOld(parts, id, key, before);
-  // The row of the last removed entry may not grow any more, and a durable row does not grow.
+  // The row of the last removed entry must not grow any more, and only a durable row never grows.
   if (end === undefined || parts.journal.starts.isUnwritten(rowOf(end))) return false;
   // The first attempt has a base without the archived messages. If the rest of the log needs them, the second has them.
   for (const isStripped of [true, false]) {
@@ -73,7 +73,7 @@ export async function removeOldHistory(
     const rest = await foldOn(parts, key, old, () => true);
     const actor = parts.find(id);
     if (actor === undefined || actor.key !== key) return false;
-    // Entries may have been appended during the last step.
+    // Entries may have been appended since this fold began, in its pauses.
     for (const entry of parts.journal.read(key, rest.position)) foldEntry(parts.journal, rest.state, entry, false);
     if (textAfter(rest.state, history) !== textAfter(actor.state, history)) continue;
     // The clock was set back: the record would change nothing.
@@ -94,7 +94,10 @@ function textAfter(state: SessionState, history: RemovedHistory): string {
   return snapshotState({ ...state, ...withoutArchived(state, history) });
 }
 
-/** The last position of the old part that can be removed (V3); undefined if no message had left the window by then. */
+/**
+ * The last position of the old part that can be removed (V3); undefined if no message had left the window before
+ * `before`, or no position allows a removal.
+ */
 async function endOfOld(
   parts: OldHistoryParts,
   id: string,

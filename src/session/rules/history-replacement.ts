@@ -1,4 +1,4 @@
-/** Replaces the whole history of the window by another one, with one edit of the parts that differ. Pure. */
+/** Plans the edit that replaces the whole history of the window by another one. It changes only what differs. Pure. */
 import type { HistoryMessage } from '../../base/history-message.ts';
 import { type HistoryEntry, historyEntries } from '../history/history-form.ts';
 import type { SessionRecord } from '../state/records.ts';
@@ -7,10 +7,11 @@ import type { SessionState } from '../state/state.ts';
 type Edited = Extract<SessionRecord, { type: 'edited' }>;
 
 /**
- * The edit that makes `messages` the window's history; undefined if both are equal. Messages with the same id and role
- * at the same position change in place. All messages from the first that differs in id or role are replaced.
+ * The record of the edit that makes `messages` the window's history; undefined if both are equal. Messages with the
+ * same id and role at the same position change in place. All messages from the first that differs in id or role are
+ * replaced.
  */
-export function replaceHistory(
+export function historyReplacement(
   state: SessionState,
   messages: readonly HistoryMessage[],
   operation: string,
