@@ -36,7 +36,7 @@ export function measureDeletions(context: RunContext): Promise<readonly Row[]> {
         system,
         numbers(size.sessions).map((each) => `${former}s${each}`),
       );
-      // What was deleted is erased meanwhile.
+      // The deleted sessions are erased meanwhile.
       measured.push(await measureOnce(`beside${index}-`, (repetition) => manySessions(system, size, repetition)));
     }
     while (system.runtime.metrics().compactions === 0) await delay(LOOK_MS);
