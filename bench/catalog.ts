@@ -1,6 +1,6 @@
 /** All workloads: the systems that run each, the number of rounds, and the columns of its table. */
 
-import { LIBRARIES, NO_BACKUP, NO_READER, type SystemName, type WorkloadName } from './names.ts';
+import { LIBRARIES, NO_BACKUP, NO_DELETIONS, NO_READER, type SystemName, type WorkloadName } from './names.ts';
 import {
   COSTS,
   type Column,
@@ -343,6 +343,24 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
       ratioToVariant(NO_BACKUP, 'rate'),
       one('MB/s', 'mbPerSecond'),
       one('backups', 'backups'),
+      TURN,
+      LOAD,
+    ],
+  },
+  deletions: {
+    title:
+      'Deletions: W2 alone and while the deleted sessions of the repetition before are erased and the file is compacted',
+    unit: 'half-steps/s',
+    systems: OURS,
+    rounds: 1,
+    when: 'full',
+    columns: [
+      spread('half-steps/s', 'rate'),
+      ratioToVariant(NO_DELETIONS, 'rate'),
+      spread('CPU us a half-step', 'cpuUs'),
+      one('share of CPU', 'cpuShare'),
+      most('longest slice ms', 'sliceMs'),
+      one('compactions', 'compactions'),
       TURN,
       LOAD,
     ],

@@ -30,6 +30,7 @@ export type WorkloadName =
   | 'watched-http'
   | 'hand-over'
   | 'backup'
+  | 'deletions'
   | 'scale';
 
 /** The size of a workload: `quick` for a short look, `long` for profiles. */
@@ -48,6 +49,9 @@ export const LIBRARIES = 'zod and lmdb';
 
 /** The variant of `backup` with which the other is compared. */
 export const NO_BACKUP = 'no backup';
+
+/** The variant of `deletions` with which the other is compared. */
+export const NO_DELETIONS = 'no deletions';
 
 /** The parameters of one measuring process. */
 export interface RunContext {

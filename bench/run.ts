@@ -6,6 +6,7 @@
 
 import { measureBackup } from './measure/backup.ts';
 import { measureConcurrency } from './measure/concurrency.ts';
+import { measureDeletions } from './measure/deletions.ts';
 import { measureChildren, measureLargeFamily, measureSession, measureSessions } from './measure/drain.ts';
 import { measureGenerations } from './measure/generations.ts';
 import { measureGrowth } from './measure/growth.ts';
@@ -53,6 +54,7 @@ const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<r
   'watched-http': measureWatchedHttp,
   'hand-over': measureHandOver,
   backup: measureBackup,
+  deletions: measureDeletions,
   scale: measureLargeStore,
   family: measureLargeFamily,
 };

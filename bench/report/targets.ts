@@ -23,6 +23,7 @@ const MANY_CORES = 4;
 /** Workloads whose usual number of rounds gives fewer repetitions than a target wants. */
 const FEW_REPETITIONS: ReadonlySet<WorkloadName> = new Set<WorkloadName>(['W4', 'W6', 'W9', 'refusals', 'limits']);
 const S_A_MS = 1 / 1_000;
+const PER_CENT = 100;
 const GB_A_MIB = 1_024 ** 2 / 1_000 ** 3;
 const KB_A_KIB = 1_024 / 1_000;
 
@@ -469,6 +470,23 @@ function storeAtWork(): readonly Target[] {
       command: commandOf('backup'),
       figure: { place: { workload: 'backup', system, variant: 'backups without end' }, name: 'rate' },
       per: { place: { workload: 'backup', system, variant: NO_BACKUP }, name: 'rate' },
+    },
+    {
+      id: 'I4',
+      target: `deletions ${system}: share of processor time <= 10 %`,
+      most: 10,
+      unit: '%',
+      command: commandOf('deletions'),
+      figure: { place: { workload: 'deletions', system, variant: 'deletions' }, name: 'cpuShare' },
+      factor: PER_CENT,
+    },
+    {
+      id: 'I4',
+      target: `deletions ${system}: longest slice of a compaction <= 5 ms`,
+      most: 5,
+      unit: 'ms',
+      command: commandOf('deletions'),
+      figure: { place: { workload: 'deletions', system, variant: 'deletions' }, name: 'sliceMs' },
     },
   ]);
 }

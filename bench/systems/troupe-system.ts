@@ -40,6 +40,8 @@ export interface TroupeOptions {
   readonly sessionThreads?: number;
   /** True to take the directory over from the process that has it open. */
   readonly takesOver?: boolean;
+  /** If missing, the default of `store.eraseWithinMs`. */
+  readonly eraseWithinMs?: number;
 }
 
 /** A runtime as a measured system. */
@@ -80,10 +82,11 @@ export async function openTroupe(directory: string, options: TroupeOptions): Pro
 /** The options of `open`. `makeAgent`: `agent` of the package whose `open` takes them. */
 export function troupeOptions(options: TroupeOptions, makeAgent: typeof agent = agent): OpenOptions {
   const isInline = options.isolation === 'inline';
-  const { provider: model = MODEL, tools = TOOLS, tokenBudget, sessionThreads, takesOver } = options;
+  const { provider: model = MODEL, tools = TOOLS, tokenBudget, sessionThreads, takesOver, eraseWithinMs } = options;
   return {
     durability: 'flush',
     ...(takesOver === true ? { takeover: true } : {}),
+    ...(eraseWithinMs === undefined ? {} : { store: { eraseWithinMs } }),
     provider: 'kind' in model ? model : isInline ? model.value : model.url,
     agents: [
       makeAgent({

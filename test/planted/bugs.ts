@@ -10,6 +10,7 @@ import { encryptionBugs } from './encryption-bugs.ts';
 import { enricherBugs } from './enricher-bugs.ts';
 import { erasureBugs } from './erasure-bugs.ts';
 import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
+import { handOverBugs } from './hand-over-bugs.ts';
 import { historyBugs } from './history-bugs.ts';
 import { layoutBugs } from './layout-bugs.ts';
 import { modelBugs } from './model-bugs.ts';
@@ -31,6 +32,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...erasureBugs,
   ...auditBugs,
   ...backupBugs,
+  ...handOverBugs,
   ...draftBugs,
   ...layoutBugs,
   ...sessionBugs,

@@ -10,7 +10,7 @@ import { sweepFiles } from './files/file-sweep.ts';
 const EVERY = 8;
 
 test.each(FILE_SCENARIOS.map((scenario) => [scenario.name, scenario] as const))(
-  'Q1, Q2, Z1, Z3, B1, K6: %s',
+  'Q1, Q2, M1, M2, Y1, Y3, Z1, Z3, B1, K6: %s',
   async (_name, scenario) => {
     const report = await sweepFiles(scenario, { every: EVERY });
     expect(report.failures).toEqual([]);

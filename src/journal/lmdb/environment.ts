@@ -19,6 +19,7 @@
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setImmediate as nextTick } from 'node:timers/promises';
 import type * as lmdbLibrary from 'lmdb';
 import type { Database, Key, RootDatabase, RootDatabaseOptionsWithPath } from 'lmdb';
 import { STORE_LOCK_FILE_BYTES, STORE_MAP_BYTES, STORE_OPEN_BYTES } from '../../base/bounds.ts';
@@ -28,6 +29,7 @@ import { loadLibrary } from '../../base/load-library.ts';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../../base/private-files.ts';
 import type { StoreEncryption } from '../encryption/master-keys.ts';
 import type { Durability, ThreadGate } from '../journal.ts';
+import type { SliceWatch } from '../live-compaction.ts';
 import { sealText } from '../rows/sealed-text.ts';
 import { isThere, syncDirectory } from '../store/durable-file.ts';
 import { DataFile } from './data-file.ts';
@@ -128,10 +130,25 @@ export async function openEnvironment(options: LmdbOptions): Promise<LmdbEnviron
 
 /**
  * Opens the environment of a copy that this process made and checked, beside the environment of `options`. `directory`:
- * that of the copy.
+ * that of the copy. Each step of the open begins a tick, because other work of the thread waits meanwhile. Rejects with
+ * the system's error, and with `CancelledError` when the thread is about to end; nothing is open then.
  */
-export function openCopy(options: LmdbOptions, directory: string): LmdbEnvironment {
-  return openTables({ ...options, directory });
+export async function openCopy(options: LmdbOptions, directory: string, slices: SliceWatch): Promise<LmdbEnvironment> {
+  const copy = { ...options, directory };
+  const step = async <T>(work: () => T): Promise<T> => {
+    await nextTick();
+    return slices.run(() => inGate(copy, work));
+  };
+  const root = await step(() => openRoot(copy));
+  let file: DataFile | undefined;
+  try {
+    file = await step(() => openDataFile(copy));
+    const opened = file;
+    return await step(() => openOver(root, opened));
+  } catch (error) {
+    await Promise.allSettled([root.close(), file?.close()]);
+    throw error;
+  }
 }
 
 /** Opens an existing environment only to copy it. Its data file is not written. The caller closes it. */
@@ -183,15 +200,16 @@ async function writeBirthRecords({ meta }: LmdbEnvironment): Promise<void> {
 const TEXT_TABLE = { encoding: 'string', cache: false } as const;
 const NUMBERED_TEXT_TABLE = { encoding: 'string', keyEncoding: 'uint32', cache: false } as const;
 
-/**
- * Runs inside the gate: lmdb opens each table in a transaction of the script. Throws `CancelledError` when the thread
- * is about to end.
- */
+/** Throws `CancelledError` when the thread is about to end. */
 function openTables(options: LmdbOptions): LmdbEnvironment {
-  const { gate } = options;
+  return inGate(options, () => openAllTables(options));
+}
+
+/** Runs a step of an open inside the gate: lmdb opens each table in a transaction of the script. */
+function inGate<T>({ gate }: LmdbOptions, work: () => T): T {
   if (gate?.enter() === false) throw new CancelledError('the thread that opens the store is about to end');
   try {
-    return openAllTables(options);
+    return work();
   } finally {
     gate?.leave();
   }
@@ -204,24 +222,38 @@ export async function closeEnvironment({ root, file }: LmdbEnvironment): Promise
 }
 
 function openAllTables(options: LmdbOptions): LmdbEnvironment {
-  const { directory, durability, onLost } = options;
-  makeLockFile(join(directory, LOCK_FILE));
-  const root = lmdb.open<unknown, Key>(environmentOptions(options));
+  const root = openRoot(options);
   let file: DataFile | undefined;
   try {
-    file = new DataFile({
-      directory,
-      path: join(directory, DATA_FILE),
-      isSynced: durability !== 'os',
-      ...defined({ onLost }),
-    });
-    // Each new table is a commit. When all tables exist, there is no commit.
-    if (file.end < STORE_OPEN_BYTES) file.growNow(STORE_OPEN_BYTES);
+    file = openDataFile(options);
     return openOver(root, file);
   } catch (error) {
     // Both closes wait for running work, and there is none yet. The caller receives the first error.
     void root.close();
     void file?.close();
+    throw error;
+  }
+}
+
+function openRoot(options: LmdbOptions): RootDatabase<unknown, Key> {
+  makeLockFile(join(options.directory, LOCK_FILE));
+  return lmdb.open<unknown, Key>(environmentOptions(options));
+}
+
+/** Opens the data file, which has room for the commits that create the tables. When all tables exist, there is none. */
+function openDataFile({ directory, durability, onLost }: LmdbOptions): DataFile {
+  const file = new DataFile({
+    directory,
+    path: join(directory, DATA_FILE),
+    isSynced: durability !== 'os',
+    ...defined({ onLost }),
+  });
+  try {
+    if (file.end < STORE_OPEN_BYTES) file.growNow(STORE_OPEN_BYTES);
+    return file;
+  } catch (error) {
+    // It waits for running work, and there is none yet. The caller receives the first error.
+    void file.close();
     throw error;
   }
 }

@@ -85,9 +85,7 @@ export async function makeLiveCopy(parts: LiveCopyParts, slices: SliceWatch): Pr
     parts.reading(copying);
     await copying;
     await checkPages(join(folder, DATA_FILE), slices);
-    // Each of these begins a tick: together they take longer than a slice may.
-    await nextTick();
-    const environment = slices.run(() => openCopy(options, folder));
+    const environment = await openCopy(options, folder, slices);
     await nextTick();
     return slices.run(() => new LiveCopy(parts, environment, slices));
   } catch (error) {

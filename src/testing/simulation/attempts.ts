@@ -99,6 +99,8 @@ export class Attempts {
     trace(`${what} failed: ${String(error)}`);
     if (error instanceof TroupeError && error.code === 'store_full' && String(error.cause).includes('closed'))
       ledger.violate('failed', `${what}: a store that was closed counts as one that refused a write`);
+    if (what === 'send' && ledger.standsStill && error instanceof CancelledError)
+      ledger.violate('lost', `a message was refused while its shard stood still: ${error.message} (I42)`);
     const isExpected =
       error instanceof TroupeError &&
       (EXPECTED_CODES.has(error.code) ||

@@ -67,7 +67,10 @@
  *  I40 a backup of a store at work has everything that left the runtime before it began, and a beginning of each log
  *      (checked by `families/backups.ts`);
  *  I41 after a compaction of an open store, no free page has entries of a session that was deleted and erased before
- *      (checked by `families/compaction.ts`).
+ *      (checked by `families/compaction.ts`);
+ *  I42 while a shard stands still for a hand-over, no half-step begins and no message is refused for it. The runtime
+ *      closes when all shards have stood still, and writes nothing after it has released the store (checked by
+ *      `families/hand-over.ts` and `attempts.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';

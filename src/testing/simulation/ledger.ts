@@ -171,6 +171,8 @@ export class Ledger {
   readonly tasks: Map<string, number> = new Map();
   /** Digests of the histories read at the very end. */
   readonly histories: Map<string, string> = new Map();
+  /** True while the shards stand still for a hand-over and take messages (I42). */
+  standsStill = false;
   readonly #acknowledgedUpTo = new Map<string, number>();
   readonly #seen = new Set<string>();
 

@@ -13,6 +13,7 @@ import { SimulatedCompaction } from './families/compaction.ts';
 import { checkDrafts } from './families/drafts.ts';
 import { checkSealed, encryptionOf } from './families/encryption.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
+import { HandOverWatch } from './families/hand-over.ts';
 import type { LifeParts } from './families/life-actions.ts';
 import { SimulatedRetention } from './families/retention.ts';
 import { SideActions } from './families/side-actions.ts';
@@ -90,6 +91,7 @@ class Simulation {
   readonly #canaries: Canaries | undefined;
   /** The versions of the agents, if they have some. */
   readonly #versions: SimulatedVersions | undefined;
+  readonly #handOvers: HandOverWatch;
   readonly #invariants: Invariants;
   readonly #reader: StoreReader;
   readonly #audit = new AuditTrail();
@@ -110,6 +112,7 @@ class Simulation {
     this.#sides = new SideActions(options.seed, this.#retention !== undefined);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
+    this.#handOvers = new HandOverWatch(this.#world, this.#ledger);
     const modelsOwn = modelsRandom(options.seed);
     this.#swarm = withModels(drawSwarm(this.#random.fork()), modelsOwn);
     const shared = {
@@ -152,6 +155,7 @@ class Simulation {
     this.#machine = new SimulatedMachine({
       receiver: this.#receiver,
       backups: this.#sides.backups,
+      handOvers: this.#handOvers,
       canaries,
       encryption: encryptionOf(options.seed),
       ...shared,
@@ -436,6 +440,7 @@ class Simulation {
     this.#sides.letters?.check(this.#ledger, reading.stories);
     const { stores, encryption } = this.#machine;
     await this.#audit.check({ stores, ledger: this.#ledger, encryption }, reading);
+    await this.#handOvers.check(stores, encryption);
     await this.#sides.backups?.check(this.#ledger, reading.stories, {
       rendering: swarmRendering(this.#swarm),
       encryption: this.#machine.encryption,

@@ -27,6 +27,7 @@ import type { Endpoint } from '../../threads/endpoint.ts';
 import type { HostRunner } from '../../tools/host-tools.ts';
 import type { ToolOutcome } from '../../tools/tool.ts';
 import type { SimulatedBackups } from './families/backups.ts';
+import type { HandOverWatch } from './families/hand-over.ts';
 import type { Faults } from './faults.ts';
 import type { ToolStart } from './ledger.ts';
 import type { Canaries } from './redaction/canaries.ts';
@@ -75,6 +76,8 @@ export interface MachineParts {
   readonly receiver?: SimulatedReceiver | undefined;
   /** The backups of the store; missing: there are none. */
   readonly backups?: SimulatedBackups | undefined;
+  /** Watches hand-overs; missing: they are not checked. */
+  readonly handOvers?: HandOverWatch | undefined;
   /** The canaries; missing: nothing is redacted. */
   readonly canaries?: Canaries | undefined;
   readonly trace: (text: string) => void;
@@ -143,6 +146,7 @@ export class SimulatedMachine {
   open(process: SimulatedProcess, options: OpenOptions): Promise<Runtime> {
     const { world } = this.#parts;
     process.onDeath(() => this.results.losePower());
+    this.#parts.handOvers?.opened(process);
     const checked = checkOptions({
       ...options,
       ...(this.#parts.receiver === undefined ? {} : { webhooks: this.#parts.receiver.webhooks }),
@@ -154,12 +158,12 @@ export class SimulatedMachine {
       resultStore: RESULTS_DIRECTORY,
       shards: this.stores.length,
       ...defined({ encryption: this.encryption }),
-      release: async () => undefined,
+      release: async () => this.#parts.handOvers?.released(this.stores),
     };
     const ports = {
-      startShard: (plan: ShardPlan) => this.#lined(this.#startShard(process, plan)),
+      startShard: (plan: ShardPlan) => this.#lined(process, this.#startShard(process, plan)),
       // Given here: an import takes real time, and the world would not wait for it.
-      startInPlace: (surroundings: InPlaceSurroundings) => this.#lined(startInPlace(surroundings)),
+      startInPlace: (surroundings: InPlaceSurroundings) => this.#lined(process, startInPlace(surroundings)),
       shardPorts: this.#portsOf(process, process),
       ...defined({
         webhooks: this.#parts.receiver?.openerFor(process),
@@ -173,9 +177,10 @@ export class SimulatedMachine {
     return assembleRuntime(checked, place, ports, SIMULATED_DEFINITIONS);
   }
 
-  #lined(thread: ShardThread): ShardThread {
-    const { canaries } = this.#parts;
-    return canaries === undefined ? thread : canaryLine(thread, canaries);
+  #lined(process: SimulatedProcess, thread: ShardThread): ShardThread {
+    const { canaries, handOvers } = this.#parts;
+    const watched = handOvers?.line(process, thread, this.stores) ?? thread;
+    return canaries === undefined ? watched : canaryLine(watched, canaries);
   }
 
   #portsOf(host: SimulatedProcess, process: SimulatedProcess): ShardPorts {

@@ -84,7 +84,8 @@ function checkResult(ledger: Ledger, key: string, { tool, results }: CallFact): 
   )
     ledger.violate('lost', `call ${key} of ${tool} was given up as lost, and its outcome was not lost (I17)`);
   if (result === undefined || !result.success || result.content.startsWith(INTERRUPT_NOTICE)) return;
-  if (result.content === OUTCOME_UNKNOWN) return;
+  if (result.content === OUTCOME_UNKNOWN)
+    return ledger.violate('changed', `call ${key} of ${tool} was cut off and counts as a success (I5)`);
   if (!result.content.startsWith('result of ') || tool === 'mark_goal_completed') return;
   if (ledger.isDeleted(sessionOfKey(key))) return;
   if (run === undefined || result.content !== resultOf(tool, key)) {

@@ -22,7 +22,8 @@ let entries = 0;
 async function write(): Promise<void> {
   const entry = `entry ${step} ${entries}`;
   entries += 1;
-  journal.append([{ key: kept, data: JSON.stringify({ entry, noise: noiseText(2_000, entry) }) }]);
+  // Each run makes the file larger, and a larger file has more steps. With longer entries the runs would never reach the last one.
+  journal.append([{ key: kept, data: JSON.stringify({ entry, noise: noiseText(100, entry) }) }]);
   await journal.flushed();
   printLine(entry);
 }

@@ -1,7 +1,7 @@
 /** Work on the files of a store: compaction, another number of session threads, backup, restore, hand-over. */
 import { deepStrictEqual, ok } from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { readdir, rm } from 'node:fs/promises';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { compact, open, type Runtime, restore } from '../../../src/index.ts';
 import { changeLayout } from '../../../src/journal/layout/change-layout.ts';
@@ -15,6 +15,8 @@ import type { FileScenario } from './file-sweep.ts';
 const CANARY = 'canary-7be1';
 const KEPT = ['a', 'b', 'c'];
 const LATER = 'later';
+/** Messages that are sent while an open store is compacted. */
+const MEANWHILE = ['meanwhile 1', 'meanwhile 2', 'meanwhile 3'];
 const OPTIONS = {
   provider: scripted({ rules: [], otherwise: 'to {{text}}' }),
   logger: false,
@@ -87,6 +89,42 @@ async function checkClean(base: string, shards: number): Promise<void> {
   deepStrictEqual(left, []);
 }
 
+/** The file beside the store that names the number of acknowledged messages. */
+function acknowledgedIn(base: string): string {
+  return join(base, 'acknowledged');
+}
+
+/** Opens a store, sends messages while it is compacted, and waits for the compaction, if it owes one. */
+async function compactOpen(base: string): Promise<void> {
+  const store = { eraseWithinMs: 100 };
+  const isOwed = (await countInFiles(storeOf(base), new RegExp(CANARY, 'g'))).get(CANARY) !== 0;
+  const runtime = await open(storeOf(base), { ...OPTIONS, store });
+  try {
+    for (const [index, text] of MEANWHILE.entries()) {
+      await runtime.session('a').ask(text, { key: text });
+      await writeFile(acknowledgedIn(base), String(index + 1));
+    }
+    // A compaction that failed is tried again.
+    if (isOwed) await eventually(() => runtime.metrics().compactions > 0);
+  } finally {
+    await runtime.close({ deadlineMs: 0 });
+  }
+}
+
+/** The store has a beginning of the messages, with all that were acknowledged, and no unfinished copy. */
+async function checkCompactOpen(base: string, isDone: boolean): Promise<void> {
+  const path = acknowledgedIn(base);
+  const acknowledged = existsSync(path) ? Number(await readFile(path, 'utf8')) : 0;
+  const found = await using(storeOf(base), async (runtime) => {
+    await runtime.drain();
+    return contents(runtime);
+  });
+  const sent = MEANWHILE.filter((text) => found['a']?.includes(text));
+  deepStrictEqual(found, expected(MEANWHILE.slice(0, sent.length)));
+  ok(sent.length >= acknowledged, `${acknowledged} messages were acknowledged, and ${sent.length} are there`);
+  if (isDone) await checkClean(base, 2);
+}
+
 /** Restores the backup beside the store, and checks that it is the store as of a commit. */
 async function checkBackup(base: string, isDone: boolean): Promise<void> {
   const restored = join(base, 'restored');
@@ -109,6 +147,12 @@ export const FILE_SCENARIOS: readonly FileScenario[] = [
       deepStrictEqual(await using(storeOf(base), contents), expected());
       if (isDone) await checkClean(base, 2);
     },
+  },
+  {
+    name: 'files: compaction of an open store',
+    prepare: (base) => prepareStore(base, 2),
+    run: compactOpen,
+    check: checkCompactOpen,
   },
   {
     name: 'files: another number of session threads',
