@@ -9,7 +9,7 @@ import { agentKey, shardOf } from '../../base/ids.ts';
 import { Lane } from '../../base/lane.ts';
 import type { ListedModel } from '../../context/model-traits.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
-import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
+import { indexKeyOf, type StoreEncryption } from '../../journal/encryption/master-keys.ts';
 import { type WriteBackup, writeBackup } from '../../journal/store/backup.ts';
 import type { Takeover } from '../../journal/store/lock.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
@@ -414,7 +414,7 @@ function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLi
     directory: join(place.directory ?? place.resultStore, 'search'),
     now: () => checked.clock.now(),
     decay: checked.settings.recall.recencyDecay,
-    ...defined({ key: place.encryption?.key }),
+    ...defined({ key: place.encryption && indexKeyOf(place.encryption) }),
   });
 }
 
