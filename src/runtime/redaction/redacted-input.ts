@@ -54,7 +54,7 @@ const ROWS: { readonly [T in Input['type']]: Row<T> } = {
     const content = redact('memory')(input.content);
     return content === input.content ? input : { ...input, content };
   },
-  startTask: (input, redact) => redactJson(input, redact('task'), (_, name) => name === 'type'),
+  startTask: (input, redact) => redactJson(input, redact('task'), (_, name) => name === 'type' || name === 'by'),
   create: 'no text',
   wake: 'no text',
   boundary: 'no text',
