@@ -17,6 +17,7 @@ export const AUDIT_ACTIONS = [
   'dead_letter.resent',
   'dead_letter.dropped',
   'keys.rotated',
+  'store.taken_over',
 ] as const;
 
 /** One of the acts of the audit log. */

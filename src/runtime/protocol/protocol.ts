@@ -416,7 +416,8 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
   'runtime.resume': { request: Record<never, never>; answer: undefined };
   'runtime.copy': { request: { readonly directory: string; readonly known?: string }; answer: JournalCopy };
   'runtime.learn': { request: Learned; answer: undefined };
-  'runtime.standStill': { request: { readonly deadlineMs: number }; answer: undefined };
+  /** `pid`: the process that takes the store over. */
+  'runtime.standStill': { request: { readonly deadlineMs: number; readonly pid: number }; answer: undefined };
   'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };
 }
 

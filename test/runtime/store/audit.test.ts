@@ -153,6 +153,21 @@ const ACTS: readonly (readonly [string, Act, readonly (readonly [string, string 
   ],
 ];
 
+test('G47: a takeover has one entry for each session thread, also in a store without sessions', async () => {
+  const directory = await kit.directory();
+  const opened = options({ directory, threads: { sessions: 2, models: 0, tools: 1 } });
+  const owner = await kit.open(opened);
+  const next = await kit.open({ ...opened, takeover: true });
+  expect((await owner.closed).reason).toBe('taken_over');
+  const pid = process.pid;
+  // The threads write at once, so either entry may be the older one.
+  const entries = (await all(next)).map(({ action, details }) => [action, details]);
+  expect(entries).toHaveLength(2);
+  for (const shard of [0, 1]) expect(entries).toContainEqual(['store.taken_over', { shard, pid }]);
+  await next.close();
+  expect(await all(await kit.open(opened))).toHaveLength(2);
+});
+
 test('G47: each fork has one entry, on the thread of its session or another one, and after a restart', async () => {
   const directory = await kit.directory();
   const opened = options({ directory, threads: { sessions: 2, models: 0, tools: 1 } });
