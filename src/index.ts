@@ -119,7 +119,7 @@ export type { AllEventOptions, EventOptions } from './runtime/handles/event-opti
 export { type ChildResult, type CompletedChild, type FailedChild, Family } from './runtime/handles/family.ts';
 export { Goals } from './runtime/handles/goals.ts';
 export { History } from './runtime/handles/history.ts';
-export type { CompressOptions, EditOptions } from './runtime/handles/history-options.ts';
+export type { CompressOptions, EditOptions, TaskOptions } from './runtime/handles/history-options.ts';
 export { open } from './runtime/handles/open.ts';
 export { Receipt, type ReceiptStatus } from './runtime/handles/receipt.ts';
 export { Runtime, type RuntimeEnd, type RuntimeInfo, type RuntimeMetrics } from './runtime/handles/runtime.ts';

@@ -2,6 +2,7 @@
  * One atomic batch of transitions over a session tree (A6). It covers one session and the sessions that its effects
  * reach, such as a newborn child or a notified parent. The whole batch is one append to the journal.
  */
+import { defined } from '../../src/base/defined.ts';
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { Observer } from '../../src/session/apply/fold.ts';
 import { plantSeed } from '../../src/session/history/fork-seed.ts';
@@ -149,7 +150,8 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
       const fork = access.create(effect.child);
       // If the record itself has the fork's beginning, folding the record puts it into the state.
       if (effect.record.seed === undefined) plantSeed(fork.state, effect.seed);
-      return [{ actor: fork, input: { type: 'forked', record: effect.record } }];
+      const { record, by } = effect;
+      return [{ actor: fork, input: { type: 'forked', record, ...defined({ by }) } }];
     }
     case 'sendToParent': {
       const parent = parentOf(access, actor);

@@ -3,7 +3,7 @@
  *
  * An act is read from the records of the step, so it is written if and only if they are. Its author comes from the
  * input. The acts have no content: of a decision the call and the verdict, of an edit the operation and how many
- * messages it touches.
+ * messages it touches, of a task its number. Tasks that begin with a turn are no acts.
  */
 import type { AuditAct, AuditDetails } from '../base/audit/audit-entry.ts';
 import { defined } from '../base/defined.ts';
@@ -52,6 +52,24 @@ function actOf(state: SessionState, input: Input, record: SessionRecord): AuditA
       const { by, cause } = input.type === 'dropLetter' ? input : {};
       const details = { letter: record.id, ...defined({ cause }) };
       return { action: 'dead_letter.dropped', session, ...defined({ by }), details };
+    }
+    case 'taskStarted': {
+      const { by } = input.type === 'startTask' ? input : {};
+      return { action: 'task.started', session, ...defined({ by }), details: { task: record.id } };
+    }
+    case 'taskActivated': {
+      const { by } = input.type === 'undo' || input.type === 'switchTask' ? input : {};
+      return {
+        action: 'task.activated',
+        session,
+        ...defined({ by }),
+        details: { task: record.id, cause: record.cause },
+      };
+    }
+    case 'forked': {
+      const { by } = input.type === 'forked' ? input : {};
+      const { session: from, at } = record.origin;
+      return { action: 'session.forked', session, ...defined({ by }), details: { from, ...defined({ at }) } };
     }
     case 'historyRemoved': {
       const { before, firstEvent } = record;

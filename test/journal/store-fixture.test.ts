@@ -39,6 +39,17 @@ test('F12: an encrypted store of format 5 is read identically and can be continu
   await isReadIdentically('v5-encrypted', ['brief-1'], { encryption: { key: FIXTURE_KEY } });
 });
 
+test('F12: an encrypted store that an earlier build made, without an id, is opened with another key in its place', async () => {
+  const directory = join(await kit.directory(), 'store');
+  await cp(fixture('v5-encrypted'), directory, { recursive: true });
+  const key = Buffer.alloc(32, 9);
+  const replacing = await kit.open({ directory, encryption: { key, previousKeys: [FIXTURE_KEY] } });
+  await replacing.close();
+  const again = await kit.open({ directory, encryption: { key } });
+  const [first] = await again.sessions.list();
+  expect((await again.session(first?.id ?? '').messages()).length).toBeGreaterThan(0);
+});
+
 /** Those of the tables that have an entry in the fixture. */
 async function filledTables(version: string, names: readonly TableName[]): Promise<readonly TableName[]> {
   const directory = await kit.directory();

@@ -22,6 +22,21 @@ export const auditBugs: readonly PlantedBug[] = [
     replace: '      return record.by === undefined ? undefined : decided(state, input, record);',
   },
   {
+    name: 'audit-edit-without-author',
+    what: 'only edits that name their author have an entry',
+    file: ACTS,
+    find: "      return { action: 'history.edited', session, ...defined({ by: input.by }), details: facts };",
+    replace:
+      "      return input.by === undefined ? undefined : { action: 'history.edited', session, by: input.by, details: facts };",
+  },
+  {
+    name: 'audit-without-tasks',
+    what: 'an undo has no entry, because it removes nothing',
+    file: ACTS,
+    find: "    case 'taskActivated': {",
+    replace: "    case 'taskActivated': {\n      if (record.cause === 'undo') return undefined;",
+  },
+  {
     name: 'audit-deletion-after-flush',
     what: 'the entry of a deletion is written once the deletion is durable, so that a crash between loses it',
     file: 'src/runtime/shard/life.ts',

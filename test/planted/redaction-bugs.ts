@@ -20,6 +20,20 @@ export const redactionBugs: readonly PlantedBug[] = [
     replace: 'const { message } = edit;',
   },
   {
+    name: 'schema-not-redacted',
+    what: 'the schema that a message asks an answer for is stored as it is',
+    file: INPUT,
+    find: "const output = entry.output && redactForm(entry.output, redact('message'));",
+    replace: 'const { output } = entry;',
+  },
+  {
+    name: 'upgrade-not-redacted',
+    what: 'the edits that an upgrade function returns are stored as they are',
+    file: 'src/runtime/redaction/redacted-host.ts',
+    find: "(edits, redact) => edits.map((edit) => redactEdit(edit, redact('history'))),",
+    replace: '(edits) => edits,',
+  },
+  {
     name: 'draft-not-redacted',
     what: 'the draft of an answer has the text as it was streamed',
     file: 'src/runtime/redaction/redacted-models.ts',

@@ -11,9 +11,13 @@ export const AUDIT_ACTIONS = [
   'session.deleted',
   'history.edited',
   'history.removed',
+  'task.started',
+  'task.activated',
+  'session.forked',
   'dead_letter.resent',
   'dead_letter.dropped',
   'keys.rotated',
+  'store.taken_over',
 ] as const;
 
 /** One of the acts of the audit log. */

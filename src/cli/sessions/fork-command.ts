@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { defined } from '../../base/defined.ts';
 import { type Arguments, type Command, EXIT } from '../command.ts';
+import { AUTHOR_OPTION, authorAt } from '../places/author.ts';
 import { findPlace, PLACE_OPTIONS } from '../places/place.ts';
 import { pathOf } from '../places/served-reader.ts';
 import { changeSession } from '../places/session-change.ts';
@@ -24,6 +25,7 @@ export const forkCommand: Command = {
       max: 999_999_999,
       help: 'Continue from after this message, as `troupe inspect` numbers it (default: the last one)',
     },
+    ...AUTHOR_OPTION,
     ...PLACE_OPTIONS,
   },
   details: [
@@ -36,9 +38,10 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const session = given.positional('session') ?? '';
   const wanted = defined({ id: given.positional('id'), at: given.count('at') });
   const place = await findPlace(given, surroundings);
+  const by = authorAt(place, given);
   const fork = await changeSession(place, session, surroundings, {
     served: async (server) => (await server.ask(`${pathOf(session)}/fork`, forkSchema, { body: wanted })).id,
-    stored: async (runtime) => (await runtime.session(session).fork(wanted)).id,
+    stored: async (runtime) => (await runtime.session(session).fork({ ...wanted, by })).id,
   });
   surroundings.stdout.write(
     given.flag('json')

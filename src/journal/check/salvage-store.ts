@@ -240,7 +240,8 @@ function keysFor(
   keys: GivenKeys | undefined,
 ): StoreEncryption | undefined {
   if (keys === undefined) return undefined;
-  return manifest === undefined ? { ...keys, isRotating: true } : fittingKeys(directory, manifest.encryption, keys);
+  if (manifest === undefined) return { ...keys, isRotating: true, isAnyStore: true };
+  return fittingKeys(directory, manifest.encryption, keys);
 }
 
 async function manifestOf(directory: string, findings: Finding[]): Promise<StoreManifest | undefined> {

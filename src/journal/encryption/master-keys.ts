@@ -2,6 +2,10 @@
  * The master keys of a store, which the embedder gives. A master key encrypts data keys only, one for each session
  * (`vault.ts`). The data keys encrypt what is stored.
  *
+ * A wrapped data key is bound to its session and to its store: in another store with the same master key it opens
+ * nothing. A store has its id from its making on, and its backups have the same one. The wrapped key names it, so that
+ * a store whose manifest is lost can still be read.
+ *
  * Data keys are wrapped with AES-256-GCM and random nonces of 96 bits. NIST SP 800-38D, section 8.3, allows 2^32 such
  * uses of one key, so a master key may wrap four billion data keys before it must be replaced.
  */
@@ -14,7 +18,8 @@ const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const KEY_ID_CHARACTERS = 32;
-const WRAPPED = /^([0-9a-f]{32}) ([A-Za-z0-9+/]+=*)$/;
+/** The id of the master key, the id of the store if it has one, and the sealed data key. */
+const WRAPPED = /^([0-9a-f]{32})(?: ([0-9a-f-]{36}))? ([A-Za-z0-9+/]+=*)$/;
 
 /** The keys with which a store is opened. Plain data, so that a session thread can receive it. */
 export interface StoreEncryption {
@@ -22,6 +27,10 @@ export interface StoreEncryption {
   readonly key: Uint8Array;
   /** Earlier keys, each 32 bytes. Data keys that they wrap are wrapped again with `key`. */
   readonly previousKeys: readonly Uint8Array[];
+  /** The id of the store, to which its data keys are bound; missing: the store was made before stores had one. */
+  readonly storeId?: string;
+  /** True: the manifest cannot be read, so the data keys of any store are opened. Only for reading. */
+  readonly isAnyStore?: true;
   /** True if data keys may be wrapped by an earlier key. */
   readonly isRotating: boolean;
   /**
@@ -41,12 +50,21 @@ export function derivedKey(key: Uint8Array, purpose: string | Uint8Array): Buffe
   return createHmac('sha256', key).update(purpose).digest();
 }
 
+/** The key of the store's search index. */
+export function indexKeyOf({ key, storeId }: StoreEncryption): Uint8Array {
+  return storeId === undefined ? key : derivedKey(key, `search index of ${storeId}`);
+}
+
 /** Wraps and unwraps data keys. */
 export class MasterKeys {
   readonly #current: string;
   readonly #byId: ReadonlyMap<string, Uint8Array>;
+  readonly #storeId: string | undefined;
+  readonly #isAnyStore: boolean;
 
-  constructor({ key, previousKeys }: StoreEncryption) {
+  constructor({ key, previousKeys, storeId, isAnyStore }: StoreEncryption) {
+    this.#storeId = storeId;
+    this.#isAnyStore = isAnyStore === true;
     this.#current = keyIdOf(key);
     this.#byId = new Map([...previousKeys, key].map((each) => [keyIdOf(each), each]));
   }
@@ -60,26 +78,29 @@ export class MasterKeys {
   wrap(owner: number, dataKey: Uint8Array): string {
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv(CIPHER, this.#keyOf(this.#current), nonce);
-    cipher.setAAD(Buffer.from(`data key ${owner}`));
+    cipher.setAAD(placeOf(owner, this.#storeId));
     const sealed = Buffer.concat([nonce, cipher.update(dataKey), cipher.final(), cipher.getAuthTag()]);
-    return `${this.#current} ${sealed.toString('base64')}`;
+    const store = this.#storeId === undefined ? '' : `${this.#storeId} `;
+    return `${this.#current} ${store}${sealed.toString('base64')}`;
   }
 
   /**
-   * The data key stored for a session; undefined for a text that is no wrapped key, or is that of another session.
+   * The data key stored for a session; undefined for a text that is no wrapped key, or is that of another session or
+   * store.
    * Throws `StoreKeyError` when none of the given keys wrapped it.
    */
   unwrap(owner: number, wrapped: string): Buffer | undefined {
-    const [, id = '', base64 = ''] = WRAPPED.exec(wrapped) ?? [];
+    const [, id = '', storeId, base64 = ''] = WRAPPED.exec(wrapped) ?? [];
     const bytes = Buffer.from(base64, 'base64');
     if (bytes.length !== NONCE_BYTES + KEY_BYTES + TAG_BYTES) return undefined;
+    if (!this.#isAnyStore && storeId !== this.#storeId) return undefined;
     const decipher = createDecipheriv(CIPHER, this.#keyOf(id), bytes.subarray(0, NONCE_BYTES));
-    decipher.setAAD(Buffer.from(`data key ${owner}`));
+    decipher.setAAD(placeOf(owner, storeId));
     decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
     try {
       return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]);
     } catch {
-      // The text was changed. The caller reports the damage with its place.
+      // The text was changed, or is of another place. The caller reports the damage with its place.
       return undefined;
     }
   }
@@ -93,4 +114,8 @@ export class MasterKeys {
       { data: { keyId: id } },
     );
   }
+}
+
+function placeOf(owner: number, storeId: string | undefined): Buffer {
+  return Buffer.from(storeId === undefined ? `data key ${owner}` : `data key ${owner} of ${storeId}`);
 }

@@ -11,7 +11,7 @@ import { BACKUP_RECORD_BYTES_MAX, SHARDS_MAX } from '../../base/bounds.ts';
 import { StoreCorruptError, StoreVersionError, systemCodeOf } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import { putFile } from './durable-file.ts';
-import type { EncryptionRecord } from './store-key.ts';
+import { type EncryptionRecord, encryptionSchema } from './store-key.ts';
 
 /** Version of the layout of a backup; a higher one is not read. */
 const BACKUP_FORMAT = 2;
@@ -54,7 +54,7 @@ const recordSchema: z.ZodType<BackupRecord> = z.strictObject({
     .min(1)
     .max(SHARDS_MAX),
   cursors: fileName.optional(),
-  encryption: z.strictObject({ keyId: z.string() }).optional(),
+  encryption: encryptionSchema.optional(),
 });
 
 /** A record, of the oldest format that can hold its contents. */

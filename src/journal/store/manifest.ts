@@ -14,7 +14,7 @@ import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
 import { CORRUPT_HINT } from '../lmdb/errors.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
 import { isThere, putFile, syncDirectory } from './durable-file.ts';
-import type { EncryptionRecord } from './store-key.ts';
+import { type EncryptionRecord, encryptionSchema } from './store-key.ts';
 
 /** Version of a data directory whose shards are in place. */
 export const MANIFEST_FORMAT = 1;
@@ -44,7 +44,7 @@ export interface StoreManifest {
 const manifestSchema = z.object({
   format: z.union([z.literal(MANIFEST_FORMAT), z.literal(MOVING_FORMAT)]),
   shards: z.number().int().min(1).max(SHARDS_MAX),
-  encryption: z.object({ keyId: z.string() }).optional(),
+  encryption: encryptionSchema.optional(),
 });
 
 /** The directory of one shard, 0-based. */

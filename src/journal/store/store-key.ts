@@ -1,4 +1,7 @@
 /** Compares the master keys that were given with the one that a store names. */
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { defined } from '../../base/defined.ts';
 import { StoreKeyError } from '../../base/errors.ts';
 import { keyIdOf, type StoreEncryption } from '../encryption/master-keys.ts';
 
@@ -9,11 +12,24 @@ export type GivenKeys = Pick<StoreEncryption, 'key' | 'previousKeys'>;
 export interface EncryptionRecord {
   /** `keyIdOf` the master key. */
   readonly keyId: string;
+  /** The store's id, to which its data keys are bound; missing: the store was made before stores had one. */
+  readonly storeId?: string | undefined;
+}
+
+/** The schema of the record, in a manifest and in the record of a backup. */
+export const encryptionSchema: z.ZodType<EncryptionRecord> = z.object({
+  keyId: z.string(),
+  storeId: z.string().optional(),
+});
+
+/** The record of a new store that is encrypted with these keys. */
+export function newEncryption(keys: GivenKeys): EncryptionRecord {
+  return encryptionRecord({ ...keys, storeId: randomUUID() });
 }
 
 /** The record of a store that is encrypted with these keys. */
-export function encryptionRecord({ key }: GivenKeys): EncryptionRecord {
-  return { keyId: keyIdOf(key) };
+export function encryptionRecord({ key, storeId }: Pick<StoreEncryption, 'key' | 'storeId'>): EncryptionRecord {
+  return { keyId: keyIdOf(key), ...defined({ storeId }) };
 }
 
 /**
@@ -38,7 +54,8 @@ export function fittingKeys(
   if (given === undefined) return refuse('is encrypted, and no key was given: give it as "encryption.key"');
   // With earlier keys given, a replacement may have been interrupted and turned back: some data keys may be wrapped by
   // an earlier key although the manifest names the present one.
-  if (keyIdOf(given.key) === record.keyId) return { ...given, isRotating: given.previousKeys.length > 0 };
-  if (given.previousKeys.some((key) => keyIdOf(key) === record.keyId)) return { ...given, isRotating: true };
+  const keys = { ...given, ...defined({ storeId: record.storeId }) };
+  if (keyIdOf(given.key) === record.keyId) return { ...keys, isRotating: given.previousKeys.length > 0 };
+  if (given.previousKeys.some((key) => keyIdOf(key) === record.keyId)) return { ...keys, isRotating: true };
   return refuse('is encrypted with another key. To replace its key, give the present one in "encryption.previousKeys"');
 }

@@ -47,8 +47,8 @@ export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessio
       shard.parts.catalog.learn(models, mcp);
       return undefined;
     },
-    'runtime.standStill': async ({ deadlineMs }) => {
-      await shard.life.standStill(deadlineMs);
+    'runtime.standStill': async ({ deadlineMs, pid }) => {
+      await shard.life.standStill(deadlineMs, pid);
       return undefined;
     },
     'runtime.close': async ({ deadlineMs }) => {

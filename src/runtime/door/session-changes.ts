@@ -92,14 +92,10 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
       );
     },
     /** Makes a fork that shares its parent's log. */
-    'session.fork': ({ session, id, at }) =>
-      door.submit(
-        { session },
-        { type: 'fork', ...(id === undefined ? {} : { id }), ...(at === undefined ? {} : { at }) },
-      ),
+    'session.fork': ({ session, id, at, by }) => door.submit({ session }, { type: 'fork', ...defined({ id, at, by }) }),
     /** Makes a fork of a session on another shard, from the record that `session.copy` returned there. */
-    'session.plant': ({ session, record }) =>
-      settle((reply) => shard.transitions.beget(session, [{ type: 'forked', record }], reply)),
+    'session.plant': ({ session, record, by }) =>
+      settle((reply) => shard.transitions.beget(session, [{ type: 'forked', record, ...defined({ by }) }], reply)),
   };
 }
 

@@ -15,16 +15,18 @@ export function taskRequests(door: ShardDoor): HandlersOf<'tasks'> {
   const { shard } = door;
   return {
     'tasks.start': (request) => {
-      const { title } = request;
-      return door.submit(request, { type: 'startTask', ...defined({ title }) });
+      const { title, by } = request;
+      return door.submit(request, { type: 'startTask', ...defined({ title, by }) });
     },
-    'tasks.undo': (request) =>
-      door.submitIfPresent(request, { type: 'undo' }, { success: false, message: 'Already at root task' }),
+    'tasks.undo': (request) => {
+      const undo = { type: 'undo', ...defined({ by: request.by }) } as const;
+      return door.submitIfPresent(request, undo, { success: false, message: 'Already at root task' });
+    },
     'tasks.switch': (request) => {
-      const { id } = request;
+      const { id, by } = request;
       return door.submitIfPresent<TaskMove>(
         request,
-        { type: 'switchTask', id },
+        { type: 'switchTask', id, ...defined({ by }) },
         { success: false, message: `Invalid task ID: ${id}` },
       );
     },

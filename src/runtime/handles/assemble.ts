@@ -9,7 +9,7 @@ import { agentKey, shardOf } from '../../base/ids.ts';
 import { Lane } from '../../base/lane.ts';
 import type { ListedModel } from '../../context/model-traits.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
-import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
+import { indexKeyOf, type StoreEncryption } from '../../journal/encryption/master-keys.ts';
 import { type WriteBackup, writeBackup } from '../../journal/store/backup.ts';
 import type { Takeover } from '../../journal/store/lock.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
@@ -39,7 +39,7 @@ import { agentSource, checkMcpServers, toolValues } from '../protocol/agent.ts';
 import { checkAgentModels, checkProviderOptions, listedInUse, ModelWarnings } from '../protocol/agent-models.ts';
 import type { ApprovalPredicate, Guardrails } from '../protocol/guardrails.ts';
 import { createCounterMemory, sumOf } from '../protocol/metrics.ts';
-import type { CheckedOptions } from '../protocol/options.ts';
+import type { CheckedOptions, GuardedLogger } from '../protocol/options.ts';
 import type { ProviderPlan, ShardCaller, ShardPlan, ShardProvider } from '../protocol/protocol.ts';
 import type { UpgradeFunction } from '../protocol/upgrade.ts';
 import { VERSION } from '../protocol/version.ts';
@@ -89,6 +89,8 @@ interface RuntimeSources {
   readonly warnings: ModelWarnings;
   readonly mcp: McpServers | undefined;
   readonly toolWatch: ToolWatch;
+  /** The logger for lines of the host thread; undefined when nothing is logged. */
+  readonly logger: GuardedLogger | undefined;
 }
 
 /** The log line about tools that held the host thread. */
@@ -108,12 +110,13 @@ export async function assembleWithModels(
   place: Place,
   definitions?: DefinitionSource,
 ): Promise<Runtime> {
-  const { clock, logger } = checked;
+  const { clock } = checked;
+  const logger = await hostLogger(checked);
   const list = firstModelList(checked.providers.map(({ provider }) => provider));
   const known = await KnownModels.open({ list, directory: place.directory, clock, logger });
   const warnings = new ModelWarnings(checked);
   warnings.log(known.models);
-  const mcp = await openMcp(checked, place.directory);
+  const mcp = await openMcp({ ...checked, logger }, place.directory);
   const toolWatch = new ToolWatch((block) => logger?.warn({ ms: block.ms }, blockText(block)));
   const endUses = shellsInUse(checked).map((shells) => shells.use());
   const end = async (): Promise<void> => {
@@ -125,11 +128,18 @@ export async function assembleWithModels(
     await place.release();
   };
   try {
-    return await assembleRuntime(checked, { ...place, release }, {}, definitions, { known, warnings, mcp, toolWatch });
+    const sources = { known, warnings, mcp, toolWatch, logger };
+    return await assembleRuntime(checked, { ...place, release }, {}, definitions, sources);
   } catch (error) {
     await end();
     throw error;
   }
+}
+
+/** The logger for lines of the host thread, redacted if there is the option `redact`. */
+async function hostLogger({ logger, redact }: CheckedOptions): Promise<GuardedLogger | undefined> {
+  if (logger === undefined || redact === undefined) return logger;
+  return (await import('../redaction/redacted-logger.ts')).redactedLogger(logger, redact);
 }
 
 /** The shells of the agents' `bash` tools. */
@@ -170,10 +180,14 @@ export async function assembleRuntime(
       ? undefined
       : (ports.startInPlace ?? (await import('../host/shard-in-place.ts')).startInPlace);
   const links: ShardLink[] = [];
-  const logs = new SessionLogs(
-    checked.logger,
-    checked.providers.map(({ provider }) => provider),
-  );
+  const logsTo = (logger: GuardedLogger | undefined): SessionLogs =>
+    new SessionLogs(
+      logger,
+      checked.providers.map(({ provider }) => provider),
+    );
+  const logs = logsTo(checked.logger);
+  const logger = sources === undefined ? checked.logger : sources.logger;
+  const hostLogs = logger === checked.logger ? logs : logsTo(logger);
   const hub = new EventHub({
     linkOf: (session) => linkAt(links, shardOf(session, links.length)),
     links: () => links,
@@ -181,10 +195,10 @@ export async function assembleRuntime(
   });
   const callbacks = new MessageCallbacks({
     listen: (session, on) => linkAt(links, shardOf(session, links.length)).listen(session, on),
-    log: (line) => logs.write(line),
+    log: (line) => hostLogs.write(line),
   });
   const search = searchOf(checked, place, links);
-  const webhooks = await openWebhooks(checked, place, links, ports.webhooks);
+  const webhooks = await openWebhooks({ ...checked, logger }, place, links, ports.webhooks);
   const found = isSearched(checked) ? search : undefined;
   const values: HostValues = {
     ...hostValues(checked, links, {
@@ -254,7 +268,7 @@ export async function assembleRuntime(
     modelOf: modelNames(checked),
     commits: () => ({ flushes: sumOf(counters, 'flushes'), journalTurns: sumOf(counters, 'journalTurns') }),
     now: () => checked.clock.now(),
-    failed: (error) => logs.write({ level: 'warn', message: `diagnostics: ${asError(error).message}` }),
+    failed: (error) => hostLogs.write({ level: 'warn', message: `diagnostics: ${asError(error).message}` }),
   });
   await startAll(links);
   // The cursor of a new webhook is durable before the embedder can use the runtime.
@@ -400,7 +414,7 @@ function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLi
     directory: join(place.directory ?? place.resultStore, 'search'),
     now: () => checked.clock.now(),
     decay: checked.settings.recall.recencyDecay,
-    ...defined({ key: place.encryption?.key }),
+    ...defined({ key: place.encryption && indexKeyOf(place.encryption) }),
   });
 }
 

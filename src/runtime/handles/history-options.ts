@@ -31,6 +31,12 @@ export interface AddOptions extends EditOptions {
   readonly transient?: boolean;
 }
 
+/** Options of `startTask`, `undo` and `switchTo`. */
+export interface TaskOptions {
+  /** The person or program that changes the branch, for the audit log. At most 256 characters. */
+  readonly by?: string;
+}
+
 /** Options of `compress`. */
 export interface CompressOptions {
   /**
@@ -46,6 +52,7 @@ const apiSchema = z.strictObject({
   forceReasoningPad: z.boolean().optional(),
   taskChain: z.array(z.number()).nullable().optional(),
 });
+const taskSchema = z.strictObject({ by: bySchema });
 const compressSchema = z.strictObject({ force: z.boolean().optional() });
 
 /** Options whose members may be undefined. */
@@ -54,6 +61,11 @@ type Checked<Options> = { readonly [Key in keyof Options]?: Options[Key] | undef
 /** The options of an operation, checked. `operation` names it in the error. Throws `ConfigError`. */
 export function checkEditOptions(operation: string, options: unknown): Checked<EditOptions> {
   return parseOption(editSchema, operation, options);
+}
+
+/** Options of `startTask`, `undo` or `switchTo`, checked. `operation` names it in the error. Throws `ConfigError`. */
+export function checkTaskOptions(operation: string, options: unknown): TaskOptions {
+  return defined(parseOption(taskSchema, operation, options));
 }
 
 /** Options of `add` or `append`, checked. Throws `ConfigError`. */

@@ -10,6 +10,7 @@ import type { RequestMessage } from '../../models/provider.ts';
 import type { TaskMove } from '../../session/decide/tasks.ts';
 import type { TaskSummary } from '../../session/history/task-view.ts';
 import type { ShardCaller } from '../protocol/protocol.ts';
+import { checkTaskOptions, type TaskOptions } from './history-options.ts';
 
 const taskSchema = z.number().int().min(0);
 
@@ -22,34 +23,38 @@ export interface HistoryAddress {
 /**
  * Begins a task below the active one and resolves with its id. The next turn is the first turn of the new task. During
  * a turn, the task becomes active when that turn has ended. `title`: the first 60 characters are kept. Rejects with
- * `InvalidArgumentError` (`invalid_argument`).
+ * `InvalidArgumentError` (`invalid_argument`), and with `ConfigError`.
  */
-export async function startTask({ link, address }: HistoryAddress, title?: string): Promise<number> {
+export async function startTask(
+  { link, address }: HistoryAddress,
+  title: string | undefined,
+  options: TaskOptions,
+): Promise<number> {
   if (title !== undefined && typeof title !== 'string') {
     throw new InvalidArgumentError('invalid_argument', `a task's title must be a string, got ${describeValue(title)}`);
   }
-  return link.call('tasks.start', { ...address, ...(title === undefined ? {} : { title: wellFormed(title) }) }, false);
+  const named = checkTaskOptions('startTask', options);
+  const given = title === undefined ? {} : { title: wellFormed(title) };
+  return link.call('tasks.start', { ...address, ...given, ...named }, false);
 }
 
 /**
  * Makes the parent of the active task active. The model no longer sees the messages of the undone task, but nothing is
  * deleted. During a turn, the undo takes effect when the turn has ended. At the root it fails and writes nothing.
  */
-export function undo({ link, address }: HistoryAddress): Promise<TaskMove> {
-  return link.call('tasks.undo', address, false);
+export async function undo({ link, address }: HistoryAddress, options: TaskOptions): Promise<TaskMove> {
+  return link.call('tasks.undo', { ...address, ...checkTaskOptions('undo', options) }, false);
 }
 
 /**
  * Makes any task but the root (0) active, on any branch; otherwise like `undo`. Any other id fails and writes nothing.
  */
-export function switchTo({ link, address }: HistoryAddress, id: number): Promise<TaskMove> {
+export async function switchTo({ link, address }: HistoryAddress, id: number, options: TaskOptions): Promise<TaskMove> {
+  const named = checkTaskOptions('switchTo', options);
   if (typeof id !== 'number')
-    return Promise.resolve({
-      success: false,
-      message: `Invalid task ID: ${typeof id === 'string' ? id : describeValue(id)}`,
-    });
+    return { success: false, message: `Invalid task ID: ${typeof id === 'string' ? id : describeValue(id)}` };
   // The call is safe to repeat, because the result does not depend on the task that was active before.
-  return link.call('tasks.switch', { ...address, id }, true);
+  return link.call('tasks.switch', { ...address, id, ...named }, true);
 }
 
 /** The ids of the tasks begun below a task, ascending; 0 is the root. */

@@ -48,6 +48,7 @@ import {
   incarnationOf,
   memberOf,
   plain,
+  type TaskOptions,
 } from './history-options.ts';
 import { editHistory, editOnSnapshot, readHistory } from './history-requests.ts';
 import * as tasks from './history-tasks.ts';
@@ -426,18 +427,18 @@ export class History {
   /**
    * Begins a task below the active one; resolves with the new task's id. Each user turn also begins a task by itself.
    */
-  startTask(title?: string): Promise<number> {
-    return tasks.startTask(this.#parts, title);
+  startTask(title?: string, options: TaskOptions = {}): Promise<number> {
+    return tasks.startTask(this.#parts, title, options);
   }
 
   /** Returns to the parent of the active task. */
-  undo(): Promise<TaskMove> {
-    return tasks.undo(this.#parts);
+  undo(options: TaskOptions = {}): Promise<TaskMove> {
+    return tasks.undo(this.#parts, options);
   }
 
   /** Switches to any task but the root (0), even a later task or a task of another branch. */
-  switchTo(id: number): Promise<TaskMove> {
-    return tasks.switchTo(this.#parts, id);
+  switchTo(id: number, options: TaskOptions = {}): Promise<TaskMove> {
+    return tasks.switchTo(this.#parts, id, options);
   }
 
   /** The ids of the tasks begun below a task. */

@@ -10,7 +10,7 @@ import { compactAtOpen } from '../../journal/store/compaction.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
 import { replaceManifest, type StoreManifest } from '../../journal/store/manifest.ts';
 import { findWideRights } from '../../journal/store/rights.ts';
-import { encryptionRecord, fittingKeys } from '../../journal/store/store-key.ts';
+import { encryptionRecord, fittingKeys, newEncryption } from '../../journal/store/store-key.ts';
 import { createLogger } from '../host/default-logger.ts';
 import { type ShardWorker, startWorker } from '../host/shard-threads.ts';
 import { type CheckedOptions, checkOptions, type OpenOptions } from '../protocol/options.ts';
@@ -116,7 +116,7 @@ async function openPlace(directory: string, checked: CheckedOptions): Promise<Pl
   const lock = await acquireStoreLock(root, defined({ takeoverMs }));
   if (sessionThreads === 0) loadShard();
   try {
-    const made = await openManifest(root, shards, encryption && encryptionRecord(encryption));
+    const made = await openManifest(root, shards, encryption && newEncryption(encryption));
     const keys = fittingKeys(root, made.encryption, encryption);
     const manifest = await withShards(root, made, checked);
     const resultStore = join(root, 'results');

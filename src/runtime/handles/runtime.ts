@@ -228,7 +228,7 @@ export class Runtime extends SessionsView {
    * which neither process accepts messages does not include a model call.
    */
   async #handOver({ pid, deadlineMs }: Takeover): Promise<void> {
-    const stood = this.#parts.links.map((link) => link.call('runtime.standStill', { deadlineMs }, true));
+    const stood = this.#parts.links.map((link) => link.call('runtime.standStill', { deadlineMs, pid }, true));
     // Rejections are ignored: a thread that was given up runs nothing, and a `close` meanwhile has its own deadline.
     await Promise.allSettled(stood);
     this.#closing ??= this.#close(0, { reason: 'taken_over', pid });

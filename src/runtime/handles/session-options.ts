@@ -68,6 +68,8 @@ export interface ForkOptions {
    * the same tenant as its parent.
    */
   readonly id?: string;
+  /** The person or program that makes the fork, for the audit log. At most 256 characters. */
+  readonly by?: string;
 }
 
 /** Options of `page`. */
@@ -142,7 +144,7 @@ export function checkDeleteOptions(options: unknown): DeleteOptions {
 export const budgetSchema: z.ZodNumber = z.number().int().min(1).max(BUDGET_TOKENS_MAX);
 const usageSchema = z.strictObject({ tree: z.boolean().optional() });
 
-const forkSchema = z.strictObject({ at: z.number().optional(), id: z.string().optional() });
+const forkSchema = z.strictObject({ at: z.number().optional(), id: z.string().optional(), by: bySchema });
 
 /** The options of `session.messages`, checked. Throws `ConfigError`. */
 export function checkMessagesOptions(options: unknown): { readonly after?: number; readonly limit?: number } {
@@ -228,11 +230,11 @@ function callIdOf(method: string, callId: unknown): string {
 
 /** The options of a session's `fork`, checked. Throws `ConfigError`, `InvalidArgumentError`, `InvalidNameError`. */
 export function checkForkOptions(options: unknown, session: string): ForkOptions {
-  const { at, id } = parseOption(forkSchema, 'fork', options);
+  const { at, id, by } = parseOption(forkSchema, 'fork', options);
   if (at !== undefined && !(Number.isSafeInteger(at) && at > 0)) {
     throw new InvalidArgumentError('invalid_argument', `\`at\` must be the seq of a message, got ${at}`);
   }
-  return { ...defined({ at }), ...(id === undefined ? {} : { id: forkId(session, id) }) };
+  return { ...defined({ at, by }), ...(id === undefined ? {} : { id: forkId(session, id) }) };
 }
 
 /** The id of a child that the caller of its parent means: the tenant may be left out. Throws `InvalidNameError`. */

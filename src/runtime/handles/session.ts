@@ -2,7 +2,9 @@
  * A session as its embedder holds it: only an address. Making one costs nothing and touches no disk; many handles of
  * one id are the same session.
  */
+
 import { z } from 'zod';
+import { defined } from '../../base/defined.ts';
 import type { Draft } from '../../base/draft.ts';
 import { CancelledError, describeValue, InvalidArgumentError, TroupeError } from '../../base/errors.ts';
 import { orAborted } from '../../base/lazy-abort.ts';
@@ -450,18 +452,18 @@ export class Session<Answer = string> {
    * `InvalidNameError` (an id that is taken, or too long), `ConfigError`.
    */
   async fork(options: ForkOptions = {}): Promise<Session<Answer>> {
-    const { id, ...cut } = checkForkOptions(options, this.id);
+    const { id, by, ...cut } = checkForkOptions(options, this.id);
     const { id: session, link, sibling, output } = this.#parts;
     if (id === undefined) {
-      const made = await link.call('session.fork', { session, ...cut }, false);
+      const made = await link.call('session.fork', { session, ...cut, ...defined({ by }) }, false);
       return new Session({ ...sibling(made.id), output });
     }
     const fork = { ...sibling(id), output };
     if (fork.link === link) {
-      await link.call('session.fork', { session, id, ...cut }, false);
+      await link.call('session.fork', { session, id, ...cut, ...defined({ by }) }, false);
     } else {
       const record = await link.call('session.copy', { session, ...cut }, true);
-      await fork.link.call('session.plant', { session: id, record }, false);
+      await fork.link.call('session.plant', { session: id, record, ...defined({ by }) }, false);
     }
     return new Session(fork);
   }

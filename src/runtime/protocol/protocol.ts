@@ -322,20 +322,23 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
   };
   'session.pause': { request: OfSession; answer: undefined };
   'session.resume': { request: OfSession; answer: undefined };
-  'tasks.start': { request: OfSession & { readonly title?: string }; answer: number };
-  'tasks.undo': { request: OfSession; answer: TaskMove };
-  'tasks.switch': { request: OfSession & { readonly id: number }; answer: TaskMove };
+  'tasks.start': { request: OfSession & { readonly title?: string; readonly by?: string }; answer: number };
+  'tasks.undo': { request: OfSession & { readonly by?: string }; answer: TaskMove };
+  'tasks.switch': { request: OfSession & { readonly id: number; readonly by?: string }; answer: TaskMove };
   'tasks.children': { request: OfSession & { readonly id: number }; answer: readonly number[] };
   'tasks.history': { request: OfSession & { readonly limit: number }; answer: readonly TaskSummary[] };
   'tasks.ids': { request: OfSession; answer: { readonly current: number; readonly active: number } };
   'tasks.messages': { request: OfSession; answer: readonly RequestMessage[] };
   'session.fork': {
-    request: OfSession & { readonly id?: string; readonly at?: number };
+    request: OfSession & { readonly id?: string; readonly at?: number; readonly by?: string };
     answer: { readonly id: string };
   };
   /** The first record of a fork that another shard will hold. */
   'session.copy': { request: OfSession & { readonly at?: number }; answer: ForkedRecord };
-  'session.plant': { request: OfSession & { readonly record: ForkedRecord }; answer: { readonly id: string } };
+  'session.plant': {
+    request: OfSession & { readonly record: ForkedRecord; readonly by?: string };
+    answer: { readonly id: string };
+  };
   'session.compress': { request: OfSession & { readonly force: boolean }; answer: CompressionResult };
   /** Archives of the conversation, oldest first. */
   'session.chunks': { request: OfSession; answer: readonly ChunkInfo[] };
@@ -413,7 +416,8 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
   'runtime.resume': { request: Record<never, never>; answer: undefined };
   'runtime.copy': { request: { readonly directory: string; readonly known?: string }; answer: JournalCopy };
   'runtime.learn': { request: Learned; answer: undefined };
-  'runtime.standStill': { request: { readonly deadlineMs: number }; answer: undefined };
+  /** `pid`: the process that takes the store over. */
+  'runtime.standStill': { request: { readonly deadlineMs: number; readonly pid: number }; answer: undefined };
   'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };
 }
 

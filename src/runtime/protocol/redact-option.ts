@@ -41,12 +41,16 @@ export interface RedactionSource {
  * result: a message that is sent again with its key is compared with the first.
  *
  * It sees one string at a time, so a secret that is split over two blocks is seen in two halves. It does not see numbers,
- * names of members, ids, keys, the sender of a message, base64, or a system prompt that is given as a string. An answer
- * of one block is no longer streamed in pieces: its text is one delta, published when the answer is there.
+ * names of members, of tools and of agents, ids, keys, authors, base64, the state of an MCP server's question, or what
+ * the embedder defines: a system prompt that is given as a string, tools, the output of an agent. An answer of one block
+ * is no longer streamed in pieces: its text is one delta, published when the answer is there.
  */
 export type RedactFunction = (text: string, source: RedactionSource) => string;
 
-/** The option `redact`: the URL of a module whose default export is a `RedactFunction`, or the function itself. */
+/**
+ * The option `redact`: the URL of a module whose default export is a `RedactFunction`, or the function itself. A module
+ * is loaded on each session thread, and on the host thread for the lines that are logged there.
+ */
 export type RedactOption = URL | RedactFunction;
 
 /** The schema of the option. */

@@ -5,13 +5,21 @@
  * request brings, or says why there is nothing to redact: the input has no text of a user, or its texts were redacted
  * when they entered the session's thread.
  */
+import { defined } from '../../base/defined.ts';
 import { fingerprint } from '../../base/fingerprint.ts';
 import type { HistoryDraft } from '../../base/history-message.ts';
 import { stableText } from '../../base/json.ts';
 import type { EditRequest } from '../../session/state/edit-request.ts';
 import type { Input } from '../../session/state/inputs.ts';
 import { messageBytes, messageFingerprint } from '../protocol/sent-message.ts';
-import { type RedactKind, type RedactText, redactContent, redactJson, redactMessage } from './redacted-values.ts';
+import {
+  type RedactKind,
+  type RedactText,
+  redactContent,
+  redactForm,
+  redactJson,
+  redactMessage,
+} from './redacted-values.ts';
 
 type InputOf<T extends Input['type']> = Extract<Input, { readonly type: T }>;
 type Row<T extends Input['type']> = ((input: InputOf<T>, redact: RedactKind) => Input) | 'no text' | 'redacted before';
@@ -46,7 +54,7 @@ const ROWS: { readonly [T in Input['type']]: Row<T> } = {
     const content = redact('memory')(input.content);
     return content === input.content ? input : { ...input, content };
   },
-  startTask: (input, redact) => redactJson(input, redact('task'), (_, name) => name === 'type'),
+  startTask: (input, redact) => redactJson(input, redact('task'), (_, name) => name === 'type' || name === 'by'),
   create: 'no text',
   wake: 'no text',
   boundary: 'no text',
@@ -114,18 +122,21 @@ export function redactInput(input: Input, redact: RedactKind): Input {
 
 function redactSend(input: InputOf<'send'>, redact: RedactKind): Input {
   const { entry } = input;
+  const { key } = entry;
   const content = redactContent(entry.content, redact('message'));
-  if (content === entry.content) return input;
-  const { key, output } = entry;
-  const keyed = key === undefined ? {} : { fingerprint: messageFingerprint(content, output) };
-  return { ...input, bytes: messageBytes(content, output), entry: { ...entry, content, ...keyed } };
+  const output = entry.output && redactForm(entry.output, redact('message'));
+  if (content === entry.content && output === entry.output) return input;
+  const keyed = key === undefined ? undefined : messageFingerprint(content, output);
+  const changed = { content, ...defined({ output, fingerprint: keyed }) };
+  return { ...input, bytes: messageBytes(content, output), entry: { ...entry, ...changed } };
 }
 
 function redactSpawn(input: InputOf<'spawn'>, redact: RedactKind): Input {
   const { fingerprint: _given, ...request } = input.request;
   const task = redact('task')(request.task);
-  if (task === request.task) return input;
-  const redacted = { ...request, task };
+  const output = request.output && redactForm(request.output, redact('task'));
+  if (task === request.task && output === request.output) return input;
+  const redacted = { ...request, task, ...defined({ output }) };
   if (request.key === undefined) return { ...input, request: redacted };
   // A request to continue the child of a key asks for the same child, so it has the same fingerprint.
   const { continues: _continues, callId: _callId, ...child } = redacted;

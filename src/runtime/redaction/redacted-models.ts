@@ -8,7 +8,10 @@
  *     the whole redacted text;
  *  M2 the last text of a lost answer may end within a secret, so it is left out, and the draft says that text is missing;
  *  M3 an answer that cannot be redacted is lost: its call fails with `redaction_failed`, and its tokens count;
- *  M4 a paused answer that was changed ends its turn, because the API continues only unchanged answers.
+ *  M4 a paused answer that was changed ends its turn, because the API continues only unchanged answers. A call of the
+ *     provider that then has no result is left out of later requests, as after any answer that was cut off (A8);
+ *  M5 the text of a call is held until its completion, and not longer. A pool reports each call once, cancelled ones
+ *     too, so `cancel` needs to drop nothing: the tokens of a cancelled call and its whole texts come with that report.
  */
 import { defined } from '../../base/defined.ts';
 import { errorShape } from '../../base/errors.ts';
@@ -158,12 +161,14 @@ function answered(
 ): Pick<Extract<ModelCompletion, { response: unknown }>, 'response' | 'changes'> {
   const { content, hasChanged, lacksThoughts, isUnbound } = redactAnswer(response.content, redact);
   const details = redactJson(response.stop_details, redact('answer'), isNameOfDetails);
-  if (!hasChanged && details === response.stop_details) return { response };
+  const transformations = redactJson(response.input_transformations, redact('answer'), isNameOfDetails);
+  const isSame = details === response.stop_details && transformations === response.input_transformations;
+  if (!hasChanged && isSame) return { response };
   const isPaused = hasChanged && response.stop_reason === 'pause_turn';
   const redacted = {
     ...response,
     content: content as ModelResponse['content'],
-    ...(details === undefined ? {} : { stop_details: details }),
+    ...defined({ stop_details: details, input_transformations: transformations }),
     ...(isPaused ? { stop_reason: 'end_turn' } : {}),
   };
   return {
@@ -173,7 +178,7 @@ function answered(
 }
 
 function isNameOfDetails(_holder: unknown, name: string): boolean {
-  return name === 'type' || name === 'category';
+  return name === 'type' || name === 'category' || name === 'path';
 }
 
 /** A failed call: its error, and the texts that were whole (M2). */

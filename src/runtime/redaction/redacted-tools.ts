@@ -7,7 +7,7 @@
  */
 import type { ToolPool, ToolPoolListener, ToolRun } from '../../tools/pool.ts';
 import type { ToolOutcome } from '../../tools/tool.ts';
-import { type RedactKind, redactContent, redactJson } from './redacted-values.ts';
+import { type RedactKind, redactContent, redactForm, redactJson } from './redacted-values.ts';
 import { type Redactor, redactionError } from './redactor.ts';
 
 /** Makes pools with redaction. `makePool`: makes the pool that runs the tools. */
@@ -55,7 +55,9 @@ function redactedOutcome(outcome: ToolOutcome, redactOf: RedactKind): ToolOutcom
       ...outcome,
       content: redact(content),
       ...(blocks === undefined ? {} : { blocks: redactContent(blocks, redact) }),
-      ...(asks === undefined ? {} : { asks: { ...asks, question: redact(asks.question) } }),
+      ...(asks === undefined
+        ? {}
+        : { asks: { ...asks, question: redact(asks.question), form: redactForm(asks.form, redact) } }),
     };
   } catch (thrown) {
     const { code, message } = redactionError(thrown);

@@ -5,6 +5,8 @@
 import type { ErrorShape } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import { type ContentBlock, isServerUse, isThought, type UserContent } from '../../base/messages.ts';
+import type { AnswerForm } from '../../session/state/answer-form.ts';
+import { formOfSchema } from '../../tools/input-schema.ts';
 import type { RedactionKind } from '../protocol/redact-option.ts';
 
 /** Redacts one text. */
@@ -28,6 +30,18 @@ const OPAQUE_MEMBERS: ReadonlySet<string> = new Set([
 const NAMES_OF_MESSAGE: ReadonlySet<string> = new Set([
   ...['role', 'id', 'createdAt', 'key', 'name', 'toolCallId', 'errorType', 'finishReason', 'finishReasonRaw'],
 ]);
+
+/** Keywords of JSON Schema whose value is part of the structure, so that another value would make another schema. */
+const STRUCTURE_OF_SCHEMA: ReadonlySet<string> = new Set([
+  ...['type', 'format', 'pattern', 'required', 'dependentRequired', 'contentEncoding', 'contentMediaType'],
+  ...['$id', '$schema', '$ref', '$anchor', '$dynamicRef', '$dynamicAnchor', '$vocabulary'],
+]);
+/** Keywords of JSON Schema whose value is a map from names to schemas. */
+const MAPS_OF_SCHEMA: ReadonlySet<string> = new Set([
+  ...['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'],
+]);
+/** Keywords of JSON Schema whose value is data. */
+const DATA_OF_SCHEMA: ReadonlySet<string> = new Set(['default', 'examples', 'enum', 'const']);
 
 /** All texts of a plain value, at any depth. `isOpaque`: members that are kept as they are. */
 export function redactJson<T>(
@@ -55,6 +69,25 @@ function redactBlock(block: ContentBlock, redact: RedactText, redactInput: Redac
   return changedMembers(block as unknown as Holder, (name, member) =>
     name === 'input' ? redactJson(member, redactInput) : member,
   ) as unknown as ContentBlock;
+}
+
+/** The form of an answer, with the texts of its schema redacted: titles, descriptions, and values that it names. */
+export function redactForm(form: AnswerForm, redact: RedactText): AnswerForm {
+  const schema = redactSchema(form.schema, redact);
+  return schema === form.schema ? form : formOfSchema(schema as AnswerForm['schema']);
+}
+
+function redactSchema(schema: unknown, redact: RedactText): unknown {
+  if (typeof schema === 'string') return redact(schema);
+  if (Array.isArray(schema)) return changedList(schema, (item: unknown) => redactSchema(item, redact));
+  if (!isRecord(schema)) return schema;
+  return changedMembers(schema, (name, member) => {
+    if (STRUCTURE_OF_SCHEMA.has(name)) return member;
+    if (DATA_OF_SCHEMA.has(name)) return redactJson(member, redact);
+    return MAPS_OF_SCHEMA.has(name) && isRecord(member)
+      ? changedMembers(member, (_, each) => redactSchema(each, redact))
+      : redactSchema(member, redact);
+  });
 }
 
 /** Base64 is under `data`, and so is the text of a document of plain text. */

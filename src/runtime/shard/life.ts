@@ -24,7 +24,7 @@ import { storeRoots } from '../reading/fork-roots.ts';
 import { isHeadBlocked } from '../reading/head.ts';
 import type { Admission } from './admission.ts';
 import type { AnswerDrafts } from './answer-drafts.ts';
-import { type DeletionReason, writeDeletions } from './audit/audit-log.ts';
+import { type DeletionReason, writeDeletions, writeTakeover } from './audit/audit-log.ts';
 import type { CommitQueue } from './commit-queue.ts';
 import type { Compactor } from './compaction/compactor.ts';
 import type { EditQueue } from './edit-queue.ts';
@@ -360,9 +360,11 @@ export class Life {
 
   /**
    * Begins no half-step from now on, until the shard is closed, and waits up to `deadlineMs` for those that run.
-   * Messages are still taken. Another process that opens the store then has little to wait for.
+   * Messages are still taken. The process `pid`, which opens the store then, has little to wait for.
    */
-  async standStill(deadlineMs: number): Promise<void> {
+  async standStill(deadlineMs: number, pid: number): Promise<void> {
+    const { journal, clock, index: shard } = this.#parts;
+    if (!this.#standsStill) writeTakeover(journal, clock.now(), { shard, pid });
     this.#standsStill = true;
     this.#compactor.close();
     await this.#until(() => this.#hasNoCalls, deadlineMs);

@@ -1,10 +1,12 @@
 /** Routes of a session's goals, skills and forks, and of the search over all sessions. */
+
 import { z } from 'zod';
 import { SEARCH_QUERY_CHARACTERS_MAX, SEARCH_RESULTS_DEFAULT, SEARCH_RESULTS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import * as answers from '../answers.ts';
 import { HttpProblem } from '../problem.ts';
 import { noBody, noQuery, token, wholeNumber } from '../query-parts.ts';
+import { authorOf } from '../roles.ts';
 import { json, jsonInTick, type Route, route } from '../route.ts';
 import { known, problemAnswer, whole } from '../session-routes.ts';
 
@@ -124,9 +126,9 @@ const fork = route({
     UNKNOWN,
     problemAnswer(400, 'Not an id, or an id that is taken'),
   ],
-  async handle({ part, body, server: { runtime } }) {
+  async handle({ part, body, caller, server: { runtime } }) {
     const id = await known(runtime, part('id'));
-    const made = await runtime.session(id).fork(defined(body));
+    const made = await runtime.session(id).fork(defined({ ...body, by: authorOf(caller) }));
     return json(await whole(runtime, made.id), 201, { location: `../${encodeURIComponent(made.id)}` });
   },
 });

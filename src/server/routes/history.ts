@@ -82,11 +82,11 @@ async function change(history: History, body: Operation, by: string | undefined)
     case 'discardPendingToolCalls':
       return history.discardPendingToolCalls(options);
     case 'undo':
-      return history.undo();
+      return history.undo(defined({ by }));
     case 'startTask':
-      return history.startTask(body.title);
+      return history.startTask(body.title, defined({ by }));
     case 'switchTo':
-      return history.switchTo(body.task);
+      return history.switchTo(body.task, defined({ by }));
     case 'compress':
       return history.compress(defined({ force: body.force }));
     default:

@@ -1,5 +1,6 @@
 /** Forks: the marker in the shared log, and the first record of the session that continues from it. Pure. */
 import { FORK_DEPTH_MAX, FORKS_SHARED_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { errorShape, InvalidArgumentError, InvalidNameError } from '../../base/errors.ts';
 import { SESSION_ID_CHARACTERS_MAX } from '../../base/ids.ts';
 import { forkSeed } from '../history/fork-seed.ts';
@@ -18,7 +19,7 @@ type Forked = Extract<SessionRecord, { type: 'forked' }>;
  */
 export function decideFork(
   state: SessionState,
-  wish: { readonly id?: string; readonly at?: number },
+  wish: { readonly id?: string; readonly at?: number; readonly by?: string },
   environment: Environment,
 ): Decision {
   const child = wish.id ?? freeId(state, environment);
@@ -38,7 +39,7 @@ export function decideFork(
   return {
     records: [marker],
     effects: [
-      { type: 'forkBorn', child, seed, record },
+      { type: 'forkBorn', child, seed, record, ...defined({ by: wish.by }) },
       { type: 'result', value: { id: child } },
     ],
   };

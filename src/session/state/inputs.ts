@@ -307,11 +307,11 @@ export type Input =
   | ({ readonly type: 'answerLost' } & LostAnswer)
   /** The results of these calls are lost: no pool holds the calls any more, and no result has come. */
   | { readonly type: 'heal'; readonly callIds: readonly string[] }
-  | { readonly type: 'startTask'; readonly title?: string }
-  | { readonly type: 'undo' }
-  | { readonly type: 'switchTask'; readonly id: number }
-  | { readonly type: 'fork'; readonly id?: string; readonly at?: number }
-  | { readonly type: 'forked'; readonly record: Extract<SessionRecord, { type: 'forked' }> }
+  | { readonly type: 'startTask'; readonly title?: string; readonly by?: string }
+  | { readonly type: 'undo'; readonly by?: string }
+  | { readonly type: 'switchTask'; readonly id: number; readonly by?: string }
+  | { readonly type: 'fork'; readonly id?: string; readonly at?: number; readonly by?: string }
+  | { readonly type: 'forked'; readonly record: Extract<SessionRecord, { type: 'forked' }>; readonly by?: string }
   /** Compress now, if it is worth a model call. `force`: apply the lower thresholds of a forced compression. */
   | { readonly type: 'compress'; readonly force: boolean }
   /** A run of Mneme has ended: with a summary, with an error, or with neither if there was nothing to remember. */
@@ -370,6 +370,7 @@ export type Effect =
       readonly child: string;
       readonly seed: ForkSeed;
       readonly record: Extract<SessionRecord, { type: 'forked' }>;
+      readonly by?: string;
     }
   | {
       readonly type: 'sendToParent';

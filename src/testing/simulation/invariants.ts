@@ -62,8 +62,9 @@
  *      tenant (checked by `tenants/tenant-actions.ts`);
  *  I38 a text that `redact` removes is in no row, head, draft or file, in no request and no input of a tool, and in
  *      nothing that a session thread sends: answers, events, notices, log lines (checked in `redaction/`);
- *  I39 each decided call, each dead letter that was sent again or dropped, and each deleted session has exactly one
- *      entry in the audit log; an entry never changes and never leaves (checked by `families/audit.ts`);
+ *  I39 each decided call, each dead letter that was sent again or dropped, each edit by the embedder, each started or
+ *      activated task, each fork, and each deleted session has exactly one entry in the audit log; an entry never
+ *      changes and never leaves (checked by `families/audit.ts`);
  *  I40 a backup of a store at work has everything that left the runtime before it began, and a beginning of each log
  *      (checked by `families/backups.ts`);
  *  I41 after a compaction of an open store, no free page has entries of a session that was deleted and erased before

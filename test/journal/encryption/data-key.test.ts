@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { SEALED_PACKED_BYTES_MIN } from '../../../src/base/bounds.ts';
 import { DataKey, isSealed, Opening } from '../../../src/journal/encryption/data-key.ts';
@@ -60,6 +60,27 @@ test('a wrapped data key opens with its master key, for its session, and not onc
   expect(later.unwrap(7, wrapped)).toEqual(dataKey);
   const other = new MasterKeys({ key: second, previousKeys: [], isRotating: false });
   expect(() => other.unwrap(7, wrapped)).toThrow(/key that was not given/);
+});
+
+test('G44: a wrapped data key opens in its own store alone, and where the id of the store is not known', () => {
+  const keys = { key: randomBytes(32), previousKeys: [], isRotating: false };
+  const [one, two] = [randomUUID(), randomUUID()];
+  const dataKey = randomBytes(32);
+  const masters = new MasterKeys({ ...keys, storeId: one });
+  const wrapped = masters.wrap(7, dataKey);
+  const earlier = new MasterKeys(keys).wrap(7, dataKey);
+  expect(masters.unwrap(7, wrapped)).toEqual(dataKey);
+  expect(masters.unwrap(8, wrapped)).toBeUndefined();
+  expect(masters.unwrap(7, earlier)).toBeUndefined();
+  const other = new MasterKeys({ ...keys, storeId: two });
+  expect(other.unwrap(7, wrapped)).toBeUndefined();
+  // A text that names another store than it was wrapped for.
+  expect(other.unwrap(7, wrapped.replace(one, two))).toBeUndefined();
+  const old = new MasterKeys(keys);
+  expect(old.unwrap(7, earlier)).toEqual(dataKey);
+  expect(old.unwrap(7, wrapped)).toBeUndefined();
+  const reader = new MasterKeys({ ...keys, isAnyStore: true });
+  expect([wrapped, earlier].map((each) => reader.unwrap(7, each))).toEqual([dataKey, dataKey]);
 });
 
 test('a sealed file opens with its key and name alone', () => {

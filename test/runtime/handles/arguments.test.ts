@@ -150,10 +150,10 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
     export: NONE,
     import: [[[]], OPTIONS],
     settleInterrupted: [[{}, (value) => isBoxed(value) && !Array.isArray(value)], OPTIONS],
-    startTask: [TEXT],
-    undo: NONE,
+    startTask: [TEXT, OPTIONS],
+    undo: [OPTIONS],
     // Answers `{ success: false }` to any value that is no task.
-    switchTo: [[99, () => true]],
+    switchTo: [[99, () => true], OPTIONS],
     children: [[99]],
     taskHistory: [[1]],
     activeMessages: NONE,

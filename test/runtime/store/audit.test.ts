@@ -127,6 +127,22 @@ const ACTS: readonly (readonly [string, Act, readonly (readonly [string, string 
     ],
   ],
   [
+    'tasks: one that is started, an undo and a switch; those that begin with a turn, and moves without effect, have none',
+    async (_runtime, session) => {
+      await session.ask(SECRET);
+      const task = await session.history.startTask(SECRET, { by: 'ada' });
+      await session.history.undo({ by: 'bob' });
+      await session.history.switchTo(task, { by: 'eve' });
+      expect(await session.history.switchTo(task, { by: 'eve' })).toMatchObject({ success: true });
+      expect(await session.history.switchTo(99, { by: 'eve' })).toMatchObject({ success: false });
+    },
+    [
+      ['task.started', 'ada', { task: 2 }],
+      ['task.activated', 'bob', { task: 1, cause: 'undo' }],
+      ['task.activated', 'eve', { task: 2, cause: 'switch' }],
+    ],
+  ],
+  [
     'a deletion, repeated',
     async (runtime, session) => {
       await session.ask(SECRET);
@@ -136,6 +152,45 @@ const ACTS: readonly (readonly [string, Act, readonly (readonly [string, string 
     [['session.deleted', 'ada', { incarnation: expect.any(Number) }]],
   ],
 ];
+
+test('G47: a takeover has one entry for each session thread, also in a store without sessions', async () => {
+  const directory = await kit.directory();
+  const opened = options({ directory, threads: { sessions: 2, models: 0, tools: 1 } });
+  const owner = await kit.open(opened);
+  const next = await kit.open({ ...opened, takeover: true });
+  expect((await owner.closed).reason).toBe('taken_over');
+  const pid = process.pid;
+  // The threads write at once, so either entry may be the older one.
+  const entries = (await all(next)).map(({ action, details }) => [action, details]);
+  expect(entries).toHaveLength(2);
+  for (const shard of [0, 1]) expect(entries).toContainEqual(['store.taken_over', { shard, pid }]);
+  await next.close();
+  expect(await all(await kit.open(opened))).toHaveLength(2);
+});
+
+test('G47: each fork has one entry, on the thread of its session or another one, and after a restart', async () => {
+  const directory = await kit.directory();
+  const opened = options({ directory, threads: { sessions: 2, models: 0, tools: 1 } });
+  const runtime = await kit.open(opened);
+  const session = runtime.session('s');
+  await session.ask('one');
+  const [first] = await session.messages();
+  const made = [await session.fork({ by: 'ada' }), await session.fork({ at: first?.seq ?? 0 })];
+  for (const id of ['a', 'b', 'c', 'd', 'e']) made.push(await session.fork({ id, by: 'bob' }));
+  const wanted = made.map(({ id }, index) => [
+    'session.forked',
+    id,
+    index === 0 ? 'ada' : index === 1 ? undefined : 'bob',
+    { from: 's', ...(index === 1 ? { at: first?.seq } : {}) },
+  ]);
+  const entries = async (of: Runtime): Promise<readonly unknown[]> =>
+    (await all(of)).map((each) => [each.action, each.session, each.by, each.details]);
+  expect(await entries(runtime)).toEqual(expect.arrayContaining(wanted));
+  expect(await entries(runtime)).toHaveLength(wanted.length);
+  await runtime.close();
+  const again = await kit.open(opened);
+  expect(await entries(again)).toHaveLength(wanted.length);
+});
 
 test.each(MATRIX)('G47: each act has one entry with its author, and no content: %o', async (threads) => {
   const directory = await kit.directory();

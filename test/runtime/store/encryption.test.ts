@@ -1,12 +1,14 @@
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { defined } from '../../../src/base/defined.ts';
 import { foldedSessions } from '../../../src/cli/doctor/sessions.ts';
 import { agent, compact, open, restore, StoreKeyError } from '../../../src/index.ts';
 import { openSalvage } from '../../../src/journal/check/salvage-store.ts';
+import type { StoreEncryption } from '../../../src/journal/encryption/master-keys.ts';
 import { openJournal } from '../../../src/journal/open-journal.ts';
-import { shardDirectory } from '../../../src/journal/store/manifest.ts';
+import { readManifest, shardDirectory } from '../../../src/journal/store/manifest.ts';
+import { fittingKeys } from '../../../src/journal/store/store-key.ts';
 import type { ModelProvider } from '../../../src/models/provider.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { read_file } from '../../../src/tools/built-in/index.ts';
@@ -19,7 +21,14 @@ const kit = runtimeKit();
 const CANARY = 'canary-7f3a-canary';
 const KEY = '11'.repeat(32);
 const NEW_KEY = '22'.repeat(32);
-const KEYS = { encryption: { key: Buffer.from(KEY, 'hex'), previousKeys: [], isRotating: false } };
+const GIVEN = { key: Buffer.from(KEY, 'hex'), previousKeys: [] };
+
+/** The keys of a store, with its id, for its journals. */
+async function keysOf(directory: string): Promise<{ readonly encryption: StoreEncryption }> {
+  const keys = fittingKeys(directory, (await readManifest(directory))?.encryption, GIVEN);
+  if (keys === undefined) throw new Error('the store is not encrypted');
+  return { encryption: keys };
+}
 
 function options(threads: TestOptions['threads'] = { sessions: 0, models: 0 }): TestOptions {
   return {
@@ -136,8 +145,8 @@ describe('keys', () => {
     await runtime.sessions.delete('one');
     await eventually(() => runtime.metrics().sessionsErasing === 0);
     await runtime.close();
-    const encryption = { key: Buffer.from(KEY, 'hex'), previousKeys: [], isRotating: false };
-    const journal = await openJournal({ directory: shardDirectory(directory, 0), durability: 'flush', encryption });
+    const keyed = await keysOf(directory);
+    const journal = await openJournal({ directory: shardDirectory(directory, 0), durability: 'flush', ...keyed });
     const keys = Array.from({ length: 10 }, (_, key) => journal.resultKey?.(key, false) !== undefined);
     const known = journal.keyOf('other') ?? 0;
     await journal.close();
@@ -184,6 +193,49 @@ describe('keys', () => {
     await expect(open(restored, plain)).rejects.toMatchObject({ code: 'store_key' });
     const again = await kit.open({ directory: restored, ...options() });
     expect(await again.session('one').messages()).toEqual(messages);
+    expect(await readManifest(restored)).toEqual(await readManifest(directory));
+  });
+});
+
+describe('the id of a store', () => {
+  const idOf = async (directory: string): Promise<string | undefined> =>
+    (await readManifest(directory))?.encryption?.storeId;
+
+  test('G44: data of another store with the same key is refused, unless its manifest came with it', async () => {
+    const [one, two] = [await kit.directory(), await kit.directory()];
+    const messages = await fill(one);
+    await fill(two);
+    expect(await idOf(one)).not.toBe(await idOf(two));
+    await cp(join(shardDirectory(one, 0), 'data.mdb'), join(shardDirectory(two, 0), 'data.mdb'));
+    const mixed = await kit.open({ directory: two, ...options() });
+    expect(await failure(mixed.session('one').messages())).toMatchObject({ code: 'store_corrupt' });
+    await mixed.close();
+    await cp(join(one, 'manifest.json'), join(two, 'manifest.json'));
+    const whole = await kit.open({ directory: two, ...options() });
+    expect(await whole.session('one').messages()).toEqual(messages);
+  });
+
+  test('stays when the key is replaced and when another process takes the store over', async () => {
+    const directory = await kit.directory();
+    const messages = await fill(directory);
+    const id = await idOf(directory);
+    expect(id).toMatch(/^[0-9a-f-]{36}$/);
+    const both = { ...options(), encryption: { key: NEW_KEY, previousKeys: [KEY] } };
+    const running = await kit.open({ directory, ...both });
+    const next = await kit.open({ directory, ...options(), encryption: { key: NEW_KEY }, takeover: true });
+    expect((await running.closed).reason).toBe('taken_over');
+    expect(await next.session('one').messages()).toEqual(messages);
+    expect(await idOf(directory)).toBe(id);
+  });
+
+  test('is not needed to read a store whose manifest is lost', async () => {
+    const directory = await kit.directory();
+    await fill(directory);
+    await rm(join(directory, 'manifest.json'));
+    const store = await openSalvage(directory, GIVEN);
+    const damage = [...foldedSessions(store)].map((each) => each.damage);
+    store.close();
+    expect(damage).toEqual([undefined, undefined]);
   });
 });
 
@@ -202,7 +254,11 @@ describe('other features', () => {
     await runtime.session('one').send('Go');
     await eventually(async () => (await runtime.session('one').state()).draft?.text === CANARY);
     await runtime.close({ deadlineMs: 0 });
-    const journal = await openJournal({ directory: shardDirectory(directory, 0), durability: 'flush', ...KEYS });
+    const journal = await openJournal({
+      directory: shardDirectory(directory, 0),
+      durability: 'flush',
+      ...(await keysOf(directory)),
+    });
     const stored = journal.drafts.get(journal.keyOf('one') ?? 0);
     await journal.close();
     expect(stored).toContain(CANARY);
@@ -233,7 +289,7 @@ describe('other features', () => {
     await second.close();
     expect(await filesWith(directory, CANARY)).toEqual([]);
     expect((await compact(directory)).shards).toBe(1);
-    const store = await openSalvage(directory, { key: Buffer.from(KEY, 'hex'), previousKeys: [] });
+    const store = await openSalvage(directory, GIVEN);
     const folded = [...foldedSessions(store)].map(({ id, damage }) => ({ id, damage }));
     const findings = store.shards.flatMap((shard) => shard.findings);
     store.close();

@@ -37,6 +37,10 @@ test.each(MATRIX)(
     const texts = async (id: string): Promise<readonly unknown[]> =>
       (await next.session(id).messages()).map(({ content }) => content);
     expect(await texts('one')).toEqual(['Q1', 'A1']);
+    // Exactly one entry for the one session thread, although the owner had accepted messages before and after it.
+    expect((await next.audit()).items).toMatchObject([
+      { action: 'store.taken_over', details: { shard: 0, pid: process.pid } },
+    ]);
     expect(await texts(`later-${sent}`)).toEqual(['Q2', 'A2']);
   },
 );
@@ -49,6 +53,7 @@ test('a half-step that takes longer than the deadline is begun again by the new 
   await model.next();
   const next = await kit.open({ directory, provider: scripted(() => 'A'), takeover: { deadlineMs: 0 } });
   expect(await owner.closed).toMatchObject({ reason: 'taken_over' });
+  expect((await next.audit({ action: 'store.taken_over' })).items).toHaveLength(1);
   await next.drain();
   expect((await next.session('one').messages()).map(({ content }) => content)).toEqual(['Q', 'A']);
 });

@@ -21,6 +21,18 @@ export function writeActs({ audit }: Journal, at: number, effects: readonly Acto
 }
 
 /**
+ * Writes that another process takes the store over from this one. The entry is durable with the next commit, at the
+ * latest with the close that follows. `pid`: the process that takes it.
+ */
+export function writeTakeover(
+  { audit }: Journal,
+  at: number,
+  details: { readonly shard: number; readonly pid: number },
+): void {
+  audit.add(at, auditText(at, { action: 'store.taken_over', details }));
+}
+
+/**
  * Writes the deletion of a session and its descendants: an entry for each of them. The first one is the session that
  * was named. Call it right after the removal from the journal.
  */

@@ -1,17 +1,17 @@
 /**
  * The audit log of a run (I39 of `invariants.ts`), read between two lives. Each decision about a call, each dead letter
- * that was sent again or dropped and each removal of old history has exactly one entry; so has each deletion. An entry
- * never changes, and never leaves.
+ * that was sent again or dropped, each edit by the embedder, each started or activated task, each fork and each removal
+ * of old history has exactly one entry; so has each deletion. An entry never changes, and never leaves.
  *
  * Owns: the entries that were read so far, and the sessions that were there. Does not own: the stores.
  */
-import { type AuditEntry, auditEntry } from '../../../base/audit/audit-entry.ts';
+import { type AuditDetails, type AuditEntry, auditEntry } from '../../../base/audit/audit-entry.ts';
 import { defined } from '../../../base/defined.ts';
 import type { StoreEncryption } from '../../../journal/encryption/master-keys.ts';
 import type { Journal } from '../../../journal/journal.ts';
 import { openMemoryJournal } from '../../../journal/memory-journal.ts';
 import type { MemoryStore } from '../../../journal/memory-store.ts';
-import { decodeTransition, type SessionRecord } from '../../../session/state/records.ts';
+import { decodeTransition, type RecordOf, type SessionRecord } from '../../../session/state/records.ts';
 import type { Ledger } from '../ledger.ts';
 import type { Reading } from '../store-reading.ts';
 
@@ -120,6 +120,14 @@ function actOf(session: string, record: SessionRecord): string | undefined {
   switch (record.type) {
     case 'decided':
       return `${session}: the decision about ${record.callId}, ${record.allow}, by ${record.by}`;
+    case 'edited':
+      return RUNTIME_EDITS.has(record.operation) ? undefined : `${session}: ${editText(editFacts(record))}`;
+    case 'taskStarted':
+      return `${session}: starting task ${record.id}`;
+    case 'taskActivated':
+      return `${session}: activating task ${record.id}, ${record.cause}`;
+    case 'forked':
+      return `${session}: forking ${record.origin.session}`;
     case 'letterDropped':
       return `${session}: dropping letter ${record.id}`;
     case 'accepted':
@@ -127,6 +135,18 @@ function actOf(session: string, record: SessionRecord): string | undefined {
     default:
       return undefined;
   }
+}
+
+/** Edits that the runtime makes itself: the messages of a failed turn leave, and the list of archives is renewed. */
+const RUNTIME_EDITS: ReadonlySet<string> = new Set(['rollback', 'chunkIndex']);
+
+function editFacts({ operation, added, updated, annotated, removed }: RecordOf<'edited'>): AuditDetails {
+  const changed = [...(updated ?? []), ...(annotated ?? [])].length;
+  return { operation, added: added?.length ?? 0, updated: changed, removed: removed?.length ?? 0 };
+}
+
+function editText({ operation, added, updated, removed }: AuditDetails): string {
+  return `the edit ${operation} with ${added} added, ${updated} updated, ${removed} removed`;
 }
 
 function countsOf(entries: readonly AuditEntry[]): ReadonlyMap<string, number> {
@@ -138,6 +158,18 @@ function countsOf(entries: readonly AuditEntry[]): ReadonlyMap<string, number> {
         break;
       case 'question.answered':
         count(counts, `${session}: the decision about ${details['callId']}, ${details['answered']}, by ${by}`);
+        break;
+      case 'history.edited':
+        count(counts, `${session}: ${editText(details)}`);
+        break;
+      case 'task.started':
+        count(counts, `${session}: starting task ${details['task']}`);
+        break;
+      case 'task.activated':
+        count(counts, `${session}: activating task ${details['task']}, ${details['cause']}`);
+        break;
+      case 'session.forked':
+        count(counts, `${session}: forking ${details['from']}`);
         break;
       case 'dead_letter.dropped':
         count(counts, `${session}: dropping letter ${details['letter']}`);

@@ -23,6 +23,7 @@ export function encryptionOf(seed: number): StoreEncryption | undefined {
   return {
     key: new Uint8Array(KEY_BYTES).fill(seed % 251),
     previousKeys: [],
+    storeId: `00000000-0000-4000-8000-${String(seed).padStart(12, '0').slice(-12)}`,
     isRotating: false,
     dataKeySeed: `${seed}`,
   };

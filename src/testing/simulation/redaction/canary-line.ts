@@ -4,7 +4,9 @@
  * errors, events, notices, log lines, questions to the host.
  */
 import type { ShardThread } from '../../../runtime/host/shard-threads.ts';
+import type { HostMethods } from '../../../runtime/protocol/host-methods.ts';
 import type { ShardMethods } from '../../../runtime/protocol/protocol.ts';
+import type { AnswerForm } from '../../../session/state/answer-form.ts';
 import type { Endpoint } from '../../../threads/endpoint.ts';
 import type { Canaries } from './canaries.ts';
 
@@ -17,10 +19,18 @@ type Marks = {
 
 /** The requests that bring texts. */
 const MARKS: Marks = {
-  'session.send': (request, canaries) => ({ ...request, content: canaries.content(request.content) }),
+  'session.send': (request, canaries) => ({
+    ...request,
+    content: canaries.content(request.content),
+    ...withForm(request, canaries),
+  }),
   'session.spawn': (request, canaries) => ({
     ...request,
-    items: request.items.map((item) => ({ ...item, task: canaries.text(item.task) })),
+    items: request.items.map((item) => ({
+      ...item,
+      task: canaries.text(item.task),
+      ...withForm(item, canaries),
+    })),
   }),
   'session.interrupt': (request, canaries) => withReason(request, canaries),
   'session.approve': (request, canaries) => withReason(request, canaries),
@@ -40,6 +50,12 @@ const MARKS: Marks = {
   'history.edit': (request, canaries) => ({ ...request, edit: edited(request.edit, canaries) }),
 };
 
+/** The form of the answer that is asked for, with a canary in the title of its schema. */
+function withForm({ output }: { readonly output?: AnswerForm }, canaries: Canaries): { readonly output?: AnswerForm } {
+  if (output === undefined) return {};
+  return { output: { ...output, schema: { ...output.schema, title: canaries.text('An answer') } } };
+}
+
 function withReason<T extends { readonly reason?: string }>(request: T, canaries: Canaries): T {
   return request.reason === undefined ? request : { ...request, reason: canaries.text(request.reason) };
 }
@@ -53,6 +69,13 @@ function edited(edit: Edit, canaries: Canaries): Edit {
       return { ...edit, message: { ...edit.message, content: canaries.content(edit.message['content']) } };
     case 'update':
       return { ...edit, attributes: canaries.value(edit.attributes) };
+    case 'set':
+    case 'replaceAll':
+    case 'seed':
+      return {
+        ...edit,
+        messages: edit.messages.map((message) => ({ ...message, content: canaries.content(message['content']) })),
+      };
     case 'replaceSystemPrompt':
       return { ...edit, text: canaries.text(edit.text) };
     default:
@@ -78,10 +101,31 @@ export function canaryLine(thread: ShardThread, canaries: Canaries): ShardThread
   };
 }
 
-/** The answer of the host to a question, with a canary if it is the text of a system function. */
+/** The answer of the host to a question, with canaries in its texts. */
 function answered<T>(method: string, answer: T, canaries: Canaries): T {
-  return method === 'host.evaluateSystem' ? canaries.value(answer) : answer;
+  return ((ANSWER_MARKS[method as keyof HostMethods] as Mark | undefined)?.(answer, canaries) ?? answer) as T;
 }
+
+type Mark = (answer: unknown, canaries: Canaries) => unknown;
+
+const ANSWER_MARKS: {
+  readonly [M in keyof HostMethods]?: (
+    answer: HostMethods[M]['answer'],
+    canaries: Canaries,
+  ) => HostMethods[M]['answer'];
+} = {
+  'host.evaluateSystem': (answer, canaries) => canaries.text(answer),
+  'host.upgrade': (answer, canaries) => answer.map((edit) => edited(edit, canaries)),
+  'host.consult': (answer, canaries) =>
+    'interrupt' in answer && answer.interrupt !== undefined
+      ? { ...answer, interrupt: canaries.value(answer.interrupt) }
+      : answer,
+  // Names of definitions are kept, because a model chooses by them.
+  'host.lookUp': (answer, canaries) =>
+    (answer.about === 'skill' || answer.about === 'workflow') && answer.value !== null
+      ? { ...answer, value: { ...canaries.value(answer.value), name: answer.value.name } }
+      : answer,
+};
 
 function canaryEndpoint(endpoint: Endpoint, canaries: Canaries): Endpoint {
   return {
