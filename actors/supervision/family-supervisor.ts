@@ -23,7 +23,7 @@ export interface FamilyOrder {
   readonly input: Input;
 }
 
-/** The actions of one drive that the sessions must carry out, noted by child. */
+/** The actions that the sessions must carry out after one input. */
 interface Outcome {
   readonly restarted: string[];
   readonly later: { readonly id: string; readonly delayMs: number }[];
@@ -158,7 +158,10 @@ function answerTo(action: SupervisorAction): SupervisorInput | undefined {
   }
 }
 
-/** Notes an action that a session must carry out. A child that only stops restarts later or is part of an escalation. */
+/**
+ * Notes an action that a session must carry out. A `stop` is not noted: its child restarts after the same input, or the
+ * supervisor gives up.
+ */
 function note(outcome: Outcome, action: SupervisorAction, { children }: SupervisorState): void {
   if (action.type === 'restart') outcome.restarted.push(action.id);
   if (action.type === 'scheduleRestart') outcome.later.push({ id: action.id, delayMs: action.delayMs });

@@ -130,7 +130,7 @@ export function openShard(options: ShardOptions): TestShard {
       options.makeToolPool ??
       ((listener) => createToolPool({ threads: 1, clock, hostRunner: services.runner, listener })),
   });
-  serveShard(shard, far);
+  serveShard(shard, far, true);
   shard.subscribers.watch(undefined, true);
   shard.life.resumeInterrupted();
   return {

@@ -12,9 +12,12 @@ import type { Reply } from '../shard/shard-parts.ts';
 /** See the head of the file. */
 export class ShardDoor {
   readonly shard: Shard;
+  readonly #isInPlace: boolean;
 
-  constructor(shard: Shard) {
+  /** `isInPlace`: the shard runs on the thread of its callers. */
+  constructor(shard: Shard, isInPlace: boolean) {
     this.shard = shard;
+    this.#isInPlace = isInPlace;
   }
 
   /** Throws `CancelledError` while the runtime closes. */
@@ -80,11 +83,19 @@ export class ShardDoor {
     return this.shard.residency.find(session) === undefined ? Promise.resolve(absent) : this.submit({ session }, input);
   }
 
+  /**
+   * An answer that shares no objects with the sessions, so that a caller who changes it changes no session. A port
+   * copies every answer; on the thread of the callers it is copied here.
+   */
+  detached<T>(value: T): T {
+    return this.#isInPlace ? structuredClone(value) : value;
+  }
+
   /** Reads a session in its current state, and answers once that state is durable. */
   read<T>(session: string, look: (actor: SessionActor) => T, absent: () => T): Promise<T> {
     return this.readDurable(() => {
       const actor = this.shard.residency.find(session);
-      const value = actor === undefined ? absent() : look(actor);
+      const value = this.detached(actor === undefined ? absent() : look(actor));
       // The read may have loaded an idle session into memory, so another idle session may have to leave.
       this.shard.residency.passivateSome();
       return value;

@@ -30,9 +30,12 @@ import { waitingRequests } from './waiting-requests.ts';
 /** The methods that a closed shard answers too: there is nothing left to close or to wait for. */
 const AFTER_CLOSE: ReadonlySet<string> = new Set(['runtime.close', 'runtime.drain', 'runtime.standStill']);
 
-/** Answers all methods of the protocol on `endpoint`. Runs on the shard's thread. */
-export function serveShard(shard: Shard, endpoint: Endpoint): void {
-  const door = new ShardDoor(shard);
+/**
+ * Answers all methods of the protocol on `endpoint`. Runs on the shard's thread. `isInPlace`: that is the thread of the
+ * callers.
+ */
+export function serveShard(shard: Shard, endpoint: Endpoint, isInPlace: boolean): void {
+  const door = new ShardDoor(shard, isInPlace);
   const handlers: ShardHandlers = {
     ...sessionReads(door),
     ...sessionChanges(door),

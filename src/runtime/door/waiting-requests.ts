@@ -17,7 +17,7 @@ export function waitingRequests(door: ShardDoor): HandlersOf<'waiting'> {
     'waiting.page': async (request) => {
       // Until interrupted sessions have been read, some sessions with waiting calls are unknown.
       await shard.life.resumed();
-      return door.readDurable(() => page(shard, request));
+      return door.readDurable(() => door.detached(page(shard, request)));
     },
   };
 }

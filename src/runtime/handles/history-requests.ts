@@ -1,4 +1,4 @@
-/** Requests about a history to the shard of its session. The answers are copies. */
+/** Requests about a history to the shard of its session. */
 import { HISTORY_ATTEMPTS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { SessionBusyError } from '../../base/errors.ts';
@@ -24,7 +24,7 @@ export async function editHistory(
 
 /** Asks a query. `T`: the answer to a query of this name. */
 export async function readHistory<T>({ link, address }: HistoryAddress, query: HistoryQuery): Promise<T> {
-  return structuredClone(await link.call('history.read', { ...address, query }, true)) as T;
+  return (await link.call('history.read', { ...address, query }, true)) as T;
 }
 
 /**

@@ -77,9 +77,8 @@ export async function taskHistory({ link, address }: HistoryAddress, limit = 10)
 /**
  * The messages of the active branch as a request would have them now, without transient messages and waiting entries.
  */
-export async function activeMessages({ link, address }: HistoryAddress): Promise<readonly RequestMessage[]> {
-  // A copy, because a shard on this thread answers with the content blocks of the session's messages.
-  return structuredClone(await link.call('tasks.messages', address, true));
+export function activeMessages({ link, address }: HistoryAddress): Promise<readonly RequestMessage[]> {
+  return link.call('tasks.messages', address, true);
 }
 
 /** The highest id given to a task; 0 before the first. */

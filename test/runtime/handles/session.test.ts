@@ -213,6 +213,41 @@ describe.each(MATRIX)('a session, sessions: $sessions, models: $models', (thread
   });
 });
 
+test.each(MATRIX)('what a read returns is a copy: sessions: $sessions, models: $models', async (threads) => {
+  const runtime = await kit.open({ threads, provider: scripted(['done']) });
+  const session = runtime.session('s');
+  await session.ask([{ type: 'text', text: 'one' }]);
+  await session.pause();
+  await session.send([{ type: 'text', text: 'two' }]);
+  const reads: Record<string, () => Promise<unknown>> = {
+    messages: () => session.messages(),
+    viewport: () => session.viewport(),
+    request: () => session.request(),
+    pending: () => session.pending(),
+    state: () => session.state(),
+    history: () => session.history.messages(),
+    activeMessages: () => session.history.activeMessages(),
+    toApi: () => session.history.toApi(),
+    page: () => session.page('viewport'),
+  };
+  for (const [name, read] of Object.entries(reads)) {
+    const found = await read();
+    const before = JSON.stringify(found);
+    overwriteTexts(found);
+    expect(JSON.stringify(await read()), name).toBe(before);
+    expect(JSON.stringify(found), name).not.toBe(before);
+  }
+});
+
+/** Changes every text in a value that was read. */
+function overwriteTexts(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return;
+  for (const [key, member] of Object.entries(value)) {
+    if (typeof member === 'string') Object.assign(value, { [key]: 'changed' });
+    else overwriteTexts(member);
+  }
+}
+
 test('messages takes after and limit', async () => {
   const session = (await kit.open({ provider: scripted(['1', '2']) })).session('s');
   await session.ask('a');
