@@ -38,7 +38,7 @@ export const doctorCommand: Command = {
   },
   details: [
     'check looks at the manifest, the lock, every page and entry of every data file, every checksum and back pointer, and folds every session. It prints a line for each fault; exit code 0 if there is none, else 1.',
-    'salvage writes sessions.jsonl, a line for each session, message and waiting entry, and damage.jsonl, a line for each fault. A damaged session is saved up to its first damage. Where a part of a file cannot be reached its pages are searched one by one; what had been deleted may then be found again.',
+    'salvage writes sessions.jsonl, a line for each session, message and waiting entry, audit.jsonl, a line for each entry of the audit log, and damage.jsonl, a line for each fault. A damaged session is saved up to its first damage. Where a part of a file cannot be reached its pages are searched one by one; what had been deleted may then be found again.',
     'The store is only read, and not by LMDB. Refuses while a process has the directory open.',
   ],
   run,
@@ -137,7 +137,7 @@ async function salvage(store: SalvageStore, to: string, { directory, isJson, sur
   if (isJson) stdout.write(`${printableJson({ data: directory, to, ...saved })}\n`);
   else {
     stdout.write(
-      `Saved ${counted(saved.sessions, 'session')} with ${counted(saved.messages, 'message')} and ${counted(saved.pending, 'waiting entry', 'waiting entries')} to ${shownPath(to, surroundings)}.\n`,
+      `Saved ${counted(saved.sessions, 'session')} with ${counted(saved.messages, 'message')}, ${counted(saved.pending, 'waiting entry', 'waiting entries')} and ${counted(saved.audit, 'entry', 'entries')} of the audit log to ${shownPath(to, surroundings)}.\n`,
     );
     if (saved.damage > 0) {
       stdout.write(

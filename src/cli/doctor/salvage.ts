@@ -3,11 +3,13 @@
  *
  * `sessions.jsonl`: `{ type: 'session', id, agent, parent?, name?, state, createdAt, updatedAt, usage, messages,
  * pending, cut? }`, followed by its lines `{ type: 'message', session, message }` and `{ type: 'pending', session,
- * pending }`, oldest first. `cut` is the damage at which the readable part of the session ends. `damage.jsonl`: one
- * finding per line.
+ * pending }`, oldest first. `cut` is the damage at which the readable part of the session ends. `audit.jsonl`: one entry
+ * of the audit log per line, as `runtime.audit()` gives it, ascending within each shard. `damage.jsonl`: one finding per
+ * line.
  */
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
+import { type AuditEntry, auditEntry } from '../../base/audit/audit-entry.ts';
 import { systemCodeOf } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../../base/private-files.ts';
 import type { Finding, SalvageStore } from '../../journal/check/salvage-store.ts';
@@ -21,6 +23,8 @@ export interface Salvaged {
   readonly sessions: number;
   readonly messages: number;
   readonly pending: number;
+  /** Entries of the audit log. */
+  readonly audit: number;
   /** Sessions saved up to their first damage. */
   readonly cut: number;
   /** Findings in `damage.jsonl`. */
@@ -56,8 +60,9 @@ export async function salvageStore(store: SalvageStore, directory: string, to: s
   } finally {
     await sessions.close();
   }
+  const audit = await writeLines(join(to, 'audit.jsonl'), auditEntries(store));
   await writeLines(join(to, 'damage.jsonl'), findings);
-  return { ...saved, damage: findings.length };
+  return { ...saved, audit, damage: findings.length };
 }
 
 async function makeNew(path: string): Promise<void> {
@@ -83,11 +88,21 @@ async function writeSession(file: FileHandle, { id, state, messages, damage }: F
   }
 }
 
-async function writeLines(path: string, values: readonly unknown[]): Promise<void> {
+function* auditEntries({ shards }: SalvageStore): Iterable<AuditEntry> {
+  for (const shard of shards) for (const { number, text } of shard.audit()) yield auditEntry(number, text);
+}
+
+/** Returns the number of lines. */
+async function writeLines(path: string, values: Iterable<unknown>): Promise<number> {
+  let lines = 0;
   const file = await open(path, 'wx', PRIVATE_FILE_MODE);
   try {
-    for (const value of values) await file.write(line(value));
+    for (const value of values) {
+      await file.write(line(value));
+      lines += 1;
+    }
     await file.sync();
+    return lines;
   } finally {
     await file.close();
   }

@@ -34,6 +34,7 @@ const SEARCHED: readonly TableName[] = [
   'media',
   'origins',
   'starts',
+  'audit',
 ];
 
 /** Collects the contents of a file. Throws only the system's errors. */

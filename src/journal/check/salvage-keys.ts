@@ -51,7 +51,24 @@ export function mediumBytes(index: StoreIndex, file: PageFile, address: string, 
   return vault.bytes(stored, bytesAt(file, place));
 }
 
-/** The reasons for which blobs and media of an encrypted shard cannot be decrypted. */
+/** A row of the audit log; undefined when it is missing or damaged. */
+export function auditText(
+  index: StoreIndex,
+  file: PageFile,
+  number: number,
+  vault: Vault | undefined,
+): string | undefined {
+  const stored = index.auditRow(file, number);
+  if (stored === undefined || vault === undefined) return stored;
+  try {
+    return vault.audit(number, stored);
+  } catch (error) {
+    if (error instanceof StoreCorruptError) return undefined;
+    throw error;
+  }
+}
+
+/** The reasons for which blobs, media and rows of the audit log of an encrypted shard cannot be decrypted. */
 export function* sealedDamage(index: StoreIndex, file: PageFile, vault: Vault): Iterable<string> {
   for (const places of [index.blobs, index.media]) {
     for (const [stored, place] of places) {
@@ -61,6 +78,9 @@ export function* sealedDamage(index: StoreIndex, file: PageFile, vault: Vault): 
         yield error instanceof StoreCorruptError ? String(error.data['reason']) : asError(error).message;
       }
     }
+  }
+  for (const number of index.audit.keys()) {
+    if (auditText(index, file, number, vault) === undefined) yield `the row ${number} of the audit log is damaged`;
   }
 }
 

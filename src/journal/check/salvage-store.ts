@@ -24,8 +24,9 @@ import { unpackRow, unpackTable } from '../rows/row-packing.ts';
 import { refuseIfOwned } from '../store/lock.ts';
 import { readSettledManifest, type StoreManifest, shardDirectory } from '../store/manifest.ts';
 import { fittingKeys, type GivenKeys } from '../store/store-key.ts';
+import type { AuditRow } from '../stored-audit.ts';
 import { gatherIndex, type SalvageIndex } from './salvage-index.ts';
-import { blobText, headData, mediumBytes, salvageVault, sealedDamage } from './salvage-keys.ts';
+import { auditText, blobText, headData, mediumBytes, salvageVault, sealedDamage } from './salvage-keys.ts';
 
 /** A fault in the store, with its location if that is known. */
 export interface Finding {
@@ -121,6 +122,15 @@ export class SalvageShard {
   startOf(key: SessionKey): LogStart | undefined {
     const start = this.contents.index.starts.get(key);
     return start === undefined || this.#vault === undefined ? start : this.#vault.start(start);
+  }
+
+  /** Rows of the audit log as JSON texts, with their numbers, ascending. A damaged one is left out; see `findings`. */
+  *audit(): Iterable<AuditRow> {
+    const { index } = this.contents;
+    for (const number of [...index.audit.keys()].sort((a, b) => a - b)) {
+      const text = auditText(index, this.#file, number, this.#vault);
+      if (text !== undefined) yield { number, text };
+    }
   }
 
   close(): void {

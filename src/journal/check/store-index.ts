@@ -57,6 +57,8 @@ export class StoreIndex {
   readonly dataKeys: Map<number, string> = new Map();
   readonly starts: Map<number, LogStart> = new Map();
   readonly origins: Map<number, string> = new Map();
+  /** Rows of the audit log by number. */
+  readonly audit: Map<number, FilePlace> = new Map();
   /** Entries whose seal or form is wrong. */
   readonly damaged: PageDamage[] = [];
   /** The format record, sealed or not; undefined when there was none. */
@@ -87,6 +89,7 @@ export class StoreIndex {
     addMissing(this.dataKeys, other.dataKeys);
     addMissing(this.starts, other.starts);
     addMissing(this.origins, other.origins);
+    addMissing(this.audit, other.audit);
   }
 
   /** A blob's text as it is stored; undefined when the address has none, or the text does not match the address. */
@@ -95,6 +98,12 @@ export class StoreIndex {
     if (place === undefined) return undefined;
     const text = decodeBlob(file.bytes(place.offset, place.length));
     return text !== undefined && isBlobOf(address, text) ? text : undefined;
+  }
+
+  /** A row of the audit log as it is stored; undefined when the number has none. */
+  auditRow(file: PageFile, number: number): string | undefined {
+    const place = this.audit.get(number);
+    return place && unsealText('audit', number, file.bytes(place.offset, place.length).toString('utf8'));
   }
 
   /** Addresses of blobs whose contents do not match them. Encrypted blobs are checked when they are decrypted. */
@@ -191,6 +200,7 @@ export class StoreIndex {
       case 'audit':
         // No other table has anything of a row, so its seal and its number are all there is to check.
         sealed(file, name, rowNumber(node), node);
+        this.audit.set(rowNumber(node), node);
         return;
       case 'origins':
         this.origins.set(keyNumber(node), sealed(file, name, keyNumber(node), node));

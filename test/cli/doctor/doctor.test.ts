@@ -179,7 +179,7 @@ describe('salvage', () => {
       );
     }
     expect(await readFile(join(place, 'saved', 'damage.jsonl'), 'utf8')).toBe('');
-    for (const name of ['sessions.jsonl', 'damage.jsonl']) {
+    for (const name of ['sessions.jsonl', 'audit.jsonl', 'damage.jsonl']) {
       if (process.platform !== 'win32') expect((await stat(join(place, 'saved', name))).mode & 0o077, name).toBe(0);
     }
     expect(await snapshot()).toEqual(before);
@@ -198,6 +198,32 @@ describe('salvage', () => {
     expect(contents.join()).not.toContain('plus drei');
     expect(saved.filter(({ type, cut }) => type === 'session' && cut === undefined)).toHaveLength(3);
     expect((await lines(join(place, 'saved', 'damage.jsonl'))).map(({ session: of }) => of)).toContain('writer-1');
+  });
+
+  test('F08: the audit log is saved, but for a damaged entry, also where its pages must be searched', async () => {
+    const directory = join(place, 'audited');
+    const runtime = await open(directory, {
+      provider: scripted({ rules: [], otherwise: 'Done.' }),
+      threads: { sessions: 0, models: 0, tools: 1 },
+      logger: false,
+    });
+    for (const id of ['first', 'second', 'third']) {
+      await runtime.session(id).ask('Begin');
+      await runtime.sessions.delete(id, { by: `author of ${id}` });
+    }
+    const { items } = await runtime.audit();
+    await runtime.close();
+    const whole = await doctor('salvage', 'audited', '--to', 'saved');
+    expect(whole.stdout).toContain('3 entries of the audit log');
+    expect(await lines(join(place, 'saved', 'audit.jsonl'))).toEqual(items);
+
+    data = join(directory, 'shard-0', 'data.mdb');
+    await damage('author of second', Buffer.from('author of SECOND'));
+    await damage(0, Buffer.alloc(2 * PAGE));
+    const { code, stdout } = await doctor('salvage', 'audited', '--to', 'searched', '--json');
+    expect([code, JSON.parse(stdout)]).toMatchObject([1, { audit: 2 }]);
+    const left = items.filter(({ session }) => session !== 'second');
+    expect(await lines(join(place, 'searched', 'audit.jsonl'))).toEqual(left);
   });
 
   test.each([

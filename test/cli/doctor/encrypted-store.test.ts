@@ -24,6 +24,8 @@ beforeEach(async () => {
     logger: false,
   });
   await runtime.session('one').ask([{ type: 'text', text: 'look' }, imageBlock(png(20_000, { seed: 'one' }))]);
+  await runtime.session('gone').ask('look');
+  await runtime.sessions.delete('gone', { by: 'ada' });
   await runtime.close();
 });
 
@@ -39,6 +41,8 @@ test('G44: doctor asks for the key, and checks, measures and saves an encrypted 
   const text = await readFile(join(place, 'saved', 'sessions.jsonl'), 'utf8');
   expect(text).toContain('the secret answer');
   expect(text).toContain(png(20_000, { seed: 'one' }).slice(0, 60));
+  const audit = await readFile(join(place, 'saved', 'audit.jsonl'), 'utf8');
+  expect(JSON.parse(audit)).toMatchObject({ action: 'session.deleted', session: 'gone', by: 'ada' });
 });
 
 test('commands read an encrypted store with the key of a file, and refuse it without', async () => {
