@@ -109,7 +109,12 @@ class RedactedModels implements ModelPool {
   }
 
   waitOf(id: number): ReturnType<NonNullable<ModelPool['waitOf']>> {
-    return this.#pool.waitOf?.(id);
+    const wait = this.#pool.waitOf?.(id);
+    if (wait === undefined) return undefined;
+    // Both texts may quote the provider's answer to the call of another session.
+    const redact = this.#streams.get(id)?.redact ?? this.#redactor.of(undefined);
+    const { message: detail } = redactedError({ name: 'Error', code: 'internal', message: wait.detail }, redact);
+    return { detail, ...defined({ refusal: wait.refusal && redactedError(wait.refusal, redact) }) };
   }
 
   get stopped(): number {

@@ -338,6 +338,22 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
   });
 });
 
+test('G46: the text with which a provider refuses the credentials, for all sessions that wait because of it', async () => {
+  const scene = await redactedScene(kit, {
+    model: () => ({ error: { status: 401, message: `the key of ${canary()} has ended` } }),
+  });
+  const { session, runtime } = scene;
+  await failure(session.ask('one'));
+  const waiting = runtime.session('two');
+  await waiting.send('two');
+  await eventually(async () => (await waiting.state()).blocked !== undefined);
+  expect((await waiting.state()).blocked?.message).toContain(`the key of ${HIDDEN} has ended`);
+  expect(JSON.stringify([await waiting.explain(), await session.explain()])).not.toContain('canary-');
+  await waiting.interrupt();
+  const { lines } = await scene.end();
+  expect(JSON.stringify(lines)).toContain(`the key of ${HIDDEN}`);
+});
+
 test('G46: a question of an MCP server, its schema, its result, and the text with which a server ends', async () => {
   const recorded = await effects();
   const ending = {

@@ -234,6 +234,25 @@ describe('the function', () => {
     expect(JSON.stringify([await history(session), requests])).not.toContain('hunter2');
   });
 
+  test('G46: a line of the host thread whose redaction fails says only that', async () => {
+    const redact: RedactFunction = (text) => {
+      if (text.includes('hunter2')) throw new Error(text);
+      return text;
+    };
+    const lines: unknown[] = [];
+    const note = (fields: object, message: string): void => void lines.push([fields, message]);
+    const logger = { debug: note, info: note, warn: note, error: note };
+    const runtime = await kit.open(redacting(redact, { provider: scripted(['fine']), logger }));
+    const session = runtime.session('one');
+    session.onMessage(() => {
+      throw new Error('it is hunter2');
+    });
+    expect(await session.ask('hello')).toBe('fine');
+    await eventually(() => lines.length > 0);
+    expect(JSON.stringify(lines)).toContain('the value was not stored');
+    expect(JSON.stringify(lines)).not.toContain('hunter2');
+  });
+
   test('G46: the same key with the same text is the same message, and with another text is refused', async () => {
     const runtime = await kit.open({ redact: REDACT, provider: scripted(['fine']) });
     const session = runtime.session('one');
