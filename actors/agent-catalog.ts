@@ -40,7 +40,7 @@ import { AgentVersions } from './agent-versions.ts';
 import { type AnswerParts, answerParts, toolsWith } from './answer-forms.ts';
 import { answerOptions, headerOf } from './request-headers.ts';
 import { asksOf, NO_SPAWN, runtimeTools } from './runtime-tools.ts';
-import { type SupervisorOptionsInput, supervisorOptions } from './supervision/child-spec.ts';
+import { type SupervisorOptionsInput, supervisorOptions } from './supervision/supervisor-options.ts';
 
 /** Everything that a session's half-steps need to know about its agent. */
 export interface SessionAgent {

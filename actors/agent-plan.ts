@@ -8,7 +8,7 @@ import type { McpGrantData } from '../src/tools/mcp/grants.ts';
 import type { ServerToolEntry } from '../src/tools/server-tool-entry.ts';
 import type { RegisteredTool } from '../src/tools/tool-registry.ts';
 import type { SpawnGrant } from './runtime-tools.ts';
-import type { SupervisorOptionsInput } from './supervision/child-spec.ts';
+import type { SupervisorOptionsInput } from './supervision/supervisor-options.ts';
 
 /** An agent's options as plain data, because they are sent to the session threads. */
 export interface AgentPlan extends ModelOptions {

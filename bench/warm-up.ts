@@ -3,8 +3,8 @@
  * starts new threads. So repetitions use new sessions, not new runtimes.
  */
 import type { RunContext } from './names.ts';
+import { manySessions, type Repetition, type WorkSize } from './shared-work.ts';
 import type { DrainSystem } from './systems/system.ts';
-import { manySessions, type Repetition, type WorkSize } from './workloads.ts';
 
 const WARM_TURNS = 10_000;
 const WARM_MS = 2_000;

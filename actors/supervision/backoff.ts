@@ -1,6 +1,6 @@
 /** Computes how long a supervisor waits before it restarts a child after a transient fault. Pure. */
 import { growingWait } from '../../src/base/growing-wait.ts';
-import type { Backoff } from './child-spec.ts';
+import type { Backoff } from './supervisor-options.ts';
 
 /**
  * Milliseconds to wait before the restart after the `attempt`-th transient fault in a row (from 1). The jitter is

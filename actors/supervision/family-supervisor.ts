@@ -12,10 +12,10 @@
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { Input } from '../../src/session/state/inputs.ts';
 import type { SessionActor } from '../session-actor.ts';
-import { SUPERVISOR_DEFAULTS, type SupervisorOptionsInput, subAgentSpec } from './child-spec.ts';
 import { rowOf, rowsInOrder } from './child-table.ts';
 import type { SupervisorAction, SupervisorInput, SupervisorState } from './state.ts';
 import { decideSupervision, supervisorState } from './supervisor.ts';
+import { SUPERVISOR_DEFAULTS, type SupervisorOptionsInput, subAgentSpec } from './supervisor-options.ts';
 
 /** An input for one session of the family. */
 export interface FamilyOrder {

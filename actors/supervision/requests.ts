@@ -3,9 +3,9 @@
  * are served. While it starts or stops children one by one (a walk), they wait. When it ends, they are refused.
  */
 import { SUPERVISOR_REQUESTS_MAX } from '../../src/base/bounds.ts';
-import { type ChildSpec, type ChildSpecInput, childSpec } from './child-spec.ts';
 import { rowOf, withoutRow } from './child-table.ts';
 import type { Child, Refusal, SupervisorInput } from './state.ts';
+import { type ChildSpec, type ChildSpecInput, childSpec } from './supervisor-options.ts';
 import { type Draft, refuseStopping, report, startChild, stopChild } from './walk.ts';
 
 type Request = Extract<SupervisorInput, { readonly type: 'addChild' | 'removeChild' }>;

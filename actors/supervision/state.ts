@@ -2,8 +2,9 @@
  * The types of a supervisor's decisions: its state, its inputs, its actions. Types only. Everything is plain data and
  * can be cloned, compared and stored. Times are monotonic ms.
  */
-import type { ChildSpec, ChildSpecInput, SupervisorOptions } from './child-spec.ts';
+
 import type { ChildTable, TableRow } from './child-table.ts';
+import type { ChildSpec, ChildSpecInput, SupervisorOptions } from './supervisor-options.ts';
 
 /**
  * Why a child ended. `normal`: it had nothing left to do. `shutdown`: it was asked to end. `transientFault`: a service

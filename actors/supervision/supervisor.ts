@@ -22,10 +22,10 @@
 import { ConfigError } from '../../src/base/errors.ts';
 import { countRestart } from '../../src/base/restart-intensity.ts';
 import { backoffMs } from './backoff.ts';
-import { type ChildSpecInput, childSpec, supervisorOptions } from './child-spec.ts';
 import { EMPTY_TABLE, rowOf, withoutRow, withRow } from './child-table.ts';
 import { downChild, handleRequest } from './requests.ts';
 import type { Child, ExitReason, StopCause, SupervisorAction, SupervisorInput, SupervisorState } from './state.ts';
+import { type ChildSpecInput, childSpec, supervisorOptions } from './supervisor-options.ts';
 import {
   advance,
   beginGroup,

@@ -2,7 +2,7 @@
  * Walks a supervisor's children, with one draft of the next state per decision. A walk starts children in their order,
  * or stops them in reverse. Each step handles one child, and waits for the answer of the child before.
  */
-import type { Shutdown } from './child-spec.ts';
+
 import { type ChildTable, rowOf, rowsInOrder, withoutRow, withRow } from './child-table.ts';
 import type {
   Child,
@@ -14,6 +14,7 @@ import type {
   SupervisorInput,
   SupervisorState,
 } from './state.ts';
+import type { Shutdown } from './supervisor-options.ts';
 
 /** The next state while it is being decided. Lives within one decision; the original state is not touched. */
 export interface Draft {

@@ -6,11 +6,11 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { NO_BACKUP, type RunContext } from '../names.ts';
 import type { Figures, Row } from '../report/figures.ts';
+import { FULL_SIZE, type Measurement, manySessions, QUICK_SIZE, type Repetition } from '../shared-work.ts';
 import { buildStore } from '../systems/build-store.ts';
 import { isolationOf, withDirectory } from '../systems/open-system.ts';
 import { openTroupe, type TroupeSystem } from '../systems/troupe-system.ts';
 import { warmUp } from '../warm-up.ts';
-import { FULL_SIZE, type Measurement, manySessions, QUICK_SIZE, type Repetition } from '../workloads.ts';
 import { repeat } from './repeat.ts';
 
 const SESSIONS: Readonly<Record<RunContext['scale'], number>> = { quick: 1_000, full: 10_000, long: 10_000 };

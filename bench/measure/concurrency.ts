@@ -2,10 +2,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RunContext } from '../names.ts';
 import { latencies, numbers, type Row } from '../report/figures.ts';
+import { expectMessages, type Measurement, type Repetition, timedTurn } from '../shared-work.ts';
 import { withSystem } from '../systems/open-system.ts';
 import { type DrainSystem, HALF_STEPS_A_TURN, MESSAGES_A_TURN } from '../systems/system.ts';
 import { warmUp } from '../warm-up.ts';
-import { expectMessages, type Measurement, type Repetition, timedTurn } from '../workloads.ts';
 import { repeat } from './repeat.ts';
 
 const TURNS_EACH = 3;

@@ -5,10 +5,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { NO_DELETIONS, type RunContext } from '../names.ts';
 import { type Figures, median, numbers, type Row } from '../report/figures.ts';
+import { FULL_SIZE, manySessions, QUICK_SIZE } from '../shared-work.ts';
 import { isolationOf, withTroupe } from '../systems/open-system.ts';
 import type { TroupeSystem } from '../systems/troupe-system.ts';
 import { warmUp } from '../warm-up.ts';
-import { FULL_SIZE, manySessions, QUICK_SIZE } from '../workloads.ts';
 import { measureOnce, repeat } from './repeat.ts';
 
 const REPETITIONS: Readonly<Record<RunContext['scale'], number>> = { quick: 4, full: 8, long: 40 };

@@ -2,9 +2,6 @@
 
 import type { RunContext } from '../names.ts';
 import type { Row } from '../report/figures.ts';
-import { withSystem } from '../systems/open-system.ts';
-import type { DrainSystem } from '../systems/system.ts';
-import { warmUp } from '../warm-up.ts';
 import {
   FULL_SIZE,
   LONG_SIZE,
@@ -15,7 +12,10 @@ import {
   QUICK_SIZE,
   type Repetition,
   type WorkSize,
-} from '../workloads.ts';
+} from '../shared-work.ts';
+import { withSystem } from '../systems/open-system.ts';
+import type { DrainSystem } from '../systems/system.ts';
+import { warmUp } from '../warm-up.ts';
 import { repeatCold, repeatUntilSteady } from './repeat.ts';
 
 const SIZES: Readonly<Record<RunContext['scale'], WorkSize>> = { full: FULL_SIZE, quick: QUICK_SIZE, long: LONG_SIZE };

@@ -1,7 +1,7 @@
 /** Sessions that ask without end, for measurements that count what happens within a span. */
 import { numbers } from '../report/figures.ts';
+import { timedTurn } from '../shared-work.ts';
 import type { TroupeSystem } from '../systems/troupe-system.ts';
-import { timedTurn } from '../workloads.ts';
 
 /** Turns that run until they are stopped. */
 export interface EndlessTurns {

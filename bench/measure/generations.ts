@@ -6,10 +6,10 @@
 
 import type { RunContext } from '../names.ts';
 import { numbers, type Row } from '../report/figures.ts';
+import { measureFamily } from '../shared-work.ts';
 import { isolationOf, withTroupe } from '../systems/open-system.ts';
 import { HALF_STEPS_A_TURN } from '../systems/system.ts';
 import { warmUp } from '../warm-up.ts';
-import { measureFamily } from '../workloads.ts';
 import { repeat } from './repeat.ts';
 
 const TURNS_EACH = 20;

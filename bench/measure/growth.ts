@@ -3,9 +3,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { diskBytes, payloadBytes } from '../disk.ts';
 import type { RunContext } from '../names.ts';
 import { numbers, type Row, sum } from '../report/figures.ts';
+import { timedTurn } from '../shared-work.ts';
 import { isolationOf, withDirectory } from '../systems/open-system.ts';
 import { openTroupe, type TroupeSystem } from '../systems/troupe-system.ts';
-import { timedTurn } from '../workloads.ts';
 
 const SESSIONS = 200;
 /** Turns after which the disk is measured. */

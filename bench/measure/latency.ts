@@ -11,11 +11,11 @@ import { add, stamp } from '../latency/probe-tools.ts';
 import { Probes, type ProbeTimes } from '../latency/probes.ts';
 import type { RunContext } from '../names.ts';
 import { type Figures, latencies, numbers, type Row } from '../report/figures.ts';
+import { timedTurn } from '../shared-work.ts';
 import { isolationOf, withTroupe } from '../systems/open-system.ts';
 import { HALF_STEPS_A_TURN } from '../systems/system.ts';
 import type { TroupeSystem } from '../systems/troupe-system.ts';
 import { warmUp } from '../warm-up.ts';
-import { timedTurn } from '../workloads.ts';
 
 const IN_FLIGHT = 1_000;
 const TURNS_EACH = 3;

@@ -6,11 +6,11 @@
 import { diskBytes, payloadBytes } from '../disk.ts';
 import type { RunContext } from '../names.ts';
 import { type Figures, latencies, numbers, type Row, sum } from '../report/figures.ts';
+import { expectMessages, timedTurn } from '../shared-work.ts';
 import { isolationOf, withDirectory } from '../systems/open-system.ts';
 import { HALF_STEPS_A_TURN, MESSAGES_A_TURN } from '../systems/system.ts';
 import { openTroupe, type TroupeSystem } from '../systems/troupe-system.ts';
 import { warmUp } from '../warm-up.ts';
-import { expectMessages, timedTurn } from '../workloads.ts';
 
 const TOKEN_BUDGET = 4_000;
 /** About 200 tokens a question: the budget is full before message 100. */

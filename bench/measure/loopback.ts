@@ -4,12 +4,12 @@
 import { anthropic } from '../../src/index.ts';
 import type { RunContext } from '../names.ts';
 import type { Row } from '../report/figures.ts';
+import { type Measurement, manySessions, type Repetition } from '../shared-work.ts';
 import { startStage } from '../stage.ts';
 import { isolationOf, withTroupe } from '../systems/open-system.ts';
 import { openSdkLoop } from '../systems/sdk-system.ts';
 import type { DrainSystem } from '../systems/system.ts';
 import { warmUp } from '../warm-up.ts';
-import { type Measurement, manySessions, type Repetition } from '../workloads.ts';
 import { repeat, repeatCold } from './repeat.ts';
 
 const SIZE = { sessions: 300, turnsEach: 3 };

@@ -2,7 +2,7 @@
 import { costOf } from '../cost.ts';
 import type { RunContext } from '../names.ts';
 import type { Figures } from '../report/figures.ts';
-import type { Measurement, Repetition } from '../workloads.ts';
+import type { Measurement, Repetition } from '../shared-work.ts';
 
 const US_A_MS = 1_000;
 

@@ -6,10 +6,10 @@
 import type { RunContext } from '../names.ts';
 import type { Figures, Row } from '../report/figures.ts';
 import { numbers } from '../report/figures.ts';
+import { FULL_SIZE, manySessions } from '../shared-work.ts';
 import { withTroupe } from '../systems/open-system.ts';
 import type { TroupeSystem } from '../systems/troupe-system.ts';
 import { warmUp } from '../warm-up.ts';
-import { FULL_SIZE, manySessions } from '../workloads.ts';
 import { measureOnce } from './repeat.ts';
 
 const REPETITIONS = 5;

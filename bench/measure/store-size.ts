@@ -6,12 +6,12 @@
 import type { RunContext } from '../names.ts';
 import { randomNumbers } from '../random.ts';
 import { latencies, type Row } from '../report/figures.ts';
+import { type Measurement, type Repetition, timedTurn } from '../shared-work.ts';
 import { buildStore, builtSession } from '../systems/build-store.ts';
 import { isolationOf, withDirectory } from '../systems/open-system.ts';
 import { type DrainSystem, HALF_STEPS_A_TURN } from '../systems/system.ts';
 import { openTroupe } from '../systems/troupe-system.ts';
 import { warmUp } from '../warm-up.ts';
-import { type Measurement, type Repetition, timedTurn } from '../workloads.ts';
 import { inLanes } from './concurrency.ts';
 import { repeat } from './repeat.ts';
 

@@ -5,9 +5,9 @@
 import { workerUrl } from '../../src/threads/worker-url.ts';
 import type { RunContext } from '../names.ts';
 import type { Row } from '../report/figures.ts';
+import { oneFamily } from '../shared-work.ts';
 import { isolationOf, withTroupe } from '../systems/open-system.ts';
 import { add } from '../systems/waiting-tool.ts';
-import { oneFamily } from '../workloads.ts';
 import { repeat } from './repeat.ts';
 
 const CHILDREN = [100, 1_000];

@@ -8,8 +8,8 @@ import {
 import type { ViewedEvent } from '../../src/index.ts';
 import { instrument } from '../../src/otel/index.ts';
 import type { Figures } from '../report/figures.ts';
+import type { WorkSize } from '../shared-work.ts';
 import type { TroupeSystem } from '../systems/troupe-system.ts';
-import type { WorkSize } from '../workloads.ts';
 
 /** The watched sessions of one repetition: their names begin with `label`. */
 export interface Watched {

@@ -10,8 +10,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { openLoop } from '../loop/durable-loop.ts';
-import { answerOf, type DrainSystem } from '../systems/system.ts';
-import { openTroupe } from '../systems/troupe-system.ts';
 import {
   FULL_SIZE,
   type Measurement,
@@ -21,7 +19,9 @@ import {
   oneSession,
   QUICK_SIZE,
   type WorkSize,
-} from '../workloads.ts';
+} from '../shared-work.ts';
+import { answerOf, type DrainSystem } from '../systems/system.ts';
+import { openTroupe } from '../systems/troupe-system.ts';
 import type { PeerWorkload } from './catalogue.ts';
 import type { PeerModule, PeerSystem } from './peer.ts';
 

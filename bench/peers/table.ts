@@ -1,5 +1,5 @@
 /** Writes results as Markdown: the systems, their figures, and the distance of troupe from each. */
-import { median } from '../workloads.ts';
+import { median } from '../shared-work.ts';
 import { type Entry, type PeerWorkload, WORKLOADS } from './catalogue.ts';
 import type { PeerResult } from './measure.ts';
 

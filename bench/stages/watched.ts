@@ -7,10 +7,10 @@ import { measureOnce } from '../measure/repeat.ts';
 import { OF_ALL, OF_ONE, type Watched, type Watcher } from '../measure/watchers.ts';
 import { NO_READER } from '../names.ts';
 import { type Figures, median } from '../report/figures.ts';
+import { manySessions } from '../shared-work.ts';
 import { startStage } from '../stage.ts';
 import { withTroupe } from '../systems/open-system.ts';
 import type { TroupeOptions, TroupeSystem } from '../systems/troupe-system.ts';
-import { manySessions } from '../workloads.ts';
 
 /** Repetitions before the code is compiled, and measured repetitions. */
 const REPETITIONS = { W2: { warm: 6, measured: 7 }, W5: { warm: 4, measured: 7 } };

@@ -26,8 +26,15 @@ const CALL_ID = /^[a-zA-Z0-9_-]+$/;
 const NICKNAME = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
 /** The most characters of a sub-agent's nickname. */
 export const NICKNAME_CHARACTERS_MAX = 30;
-/** Nicknames whose delivery name `from_<nickname>` would collide with a reserved name. */
+/** Begins the names of the calls by which the runtime delivers to a model. No tool may have such a name. */
+export const DELIVERY_PREFIX = 'from_';
+/** Nicknames whose delivery name would collide with a reserved name. */
 const RESERVED_NICKNAMES: ReadonlySet<string> = new Set(['mneme', 'melete']);
+
+/** The name of the calls that deliver what a sub-agent with this nickname says to its parent. */
+export function deliveryNameOf(nickname: string): string {
+  return `${DELIVERY_PREFIX}${nickname}`;
+}
 
 /** Returns `id`; throws `InvalidNameError` when it does not have the form of a session id. */
 export function checkSessionId(id: unknown): SessionId {

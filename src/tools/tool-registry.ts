@@ -5,7 +5,9 @@
  *    runtime's own messages to a model (Δ18).
  * G2 Grants narrow and never widen: a registry made from another holds a subset of it.
  */
+
 import { ConfigError } from '../base/errors.ts';
+import { DELIVERY_PREFIX } from '../base/ids.ts';
 import type { ToolPlace } from './pool.ts';
 import { isToolSearch, type ServerToolEntry } from './server-tool-entry.ts';
 import type { ToolDescription } from './tool.ts';
@@ -17,14 +19,12 @@ export interface RegisteredTool {
   readonly place: ToolPlace;
 }
 
-/** The prefix reserved for names of the runtime's own messages to a model. */
-const RESERVED_PREFIX = 'from_';
 /** The tool that comes first whenever it is present (contract §11.1). */
 const THINK = 'think';
 
 /** True for names that no tool and no MCP server may have. */
 export function isReservedToolName(name: string): boolean {
-  return name.toLowerCase().startsWith(RESERVED_PREFIX);
+  return name.toLowerCase().startsWith(DELIVERY_PREFIX);
 }
 
 /** An agent's tools. Immutable. */
@@ -41,7 +41,7 @@ export class ToolRegistry {
       const { name } = tool.description;
       if (isReservedToolName(name)) {
         throw new ConfigError(
-          `agent ${JSON.stringify(agent)}: tool ${JSON.stringify(name)}: names beginning with ${RESERVED_PREFIX} are reserved`,
+          `agent ${JSON.stringify(agent)}: tool ${JSON.stringify(name)}: names beginning with ${DELIVERY_PREFIX} are reserved`,
           { data: { agent, tool: name } },
         );
       }

@@ -131,6 +131,8 @@ export const TOP_SESSIONS_MAX = 1_000;
  * may be a command that only reads, or a program that is about to serve.
  */
 export const PLACE_WAIT_MS = 1_000;
+/** Milliseconds between two looks of a command at the owner of the store. */
+export const PLACE_POLL_MS = 20;
 /** Sessions that `troupe ls` prints by default. */
 export const LIST_SESSIONS_DEFAULT = 50;
 /** Messages that `troupe search` finds by default. */

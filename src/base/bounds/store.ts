@@ -153,6 +153,8 @@ export const STORE_RIGHTS_ENTRIES_MAX = 256;
 export const STORE_LOOK_MS = 500;
 /** Milliseconds that an opener waits for a younger opener to give way. After that it reports the store as locked. */
 export const STORE_LOCK_WAIT_MS = 5_000;
+/** Milliseconds between two attempts of an opener to take the lock, also while the former owner gives the store up. */
+export const STORE_LOCK_POLL_MS = 10;
 /** Milliseconds after which a store's owner looks again for a process that takes the store over. A look takes 50 us. */
 export const TAKEOVER_LOOK_MS = 100;
 /** Milliseconds that a process may give the former owner for its half-steps: as long as the longest model calls. */

@@ -5,7 +5,7 @@
  */
 import { networkInterfaces } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import { PLACE_WAIT_MS } from '../../base/bounds.ts';
+import { PLACE_POLL_MS, PLACE_WAIT_MS } from '../../base/bounds.ts';
 import { StoreLockedError } from '../../base/errors.ts';
 import { type StoreOwner, storeOwner } from '../../journal/store/lock.ts';
 import { readManifest } from '../../journal/store/manifest.ts';
@@ -19,8 +19,6 @@ import { type Server, serverAt } from './server.ts';
 /** The environment variables that name a server and its token. */
 const URL_VARIABLE = 'TROUPE_URL';
 const TOKEN_VARIABLE = 'TROUPE_TOKEN';
-
-const POLL_MS = 20;
 
 /** The options that name the place of the sessions. */
 export const PLACE_OPTIONS: Readonly<Record<'data' | 'key-file' | 'url' | 'token' | 'json', OptionSpec>> = {
@@ -88,7 +86,7 @@ async function settledOwner(directory: string): Promise<StoreOwner | undefined> 
     const owner = await storeOwner(directory);
     const isNew = owner !== undefined && Date.now() - owner.since < PLACE_WAIT_MS;
     if (owner?.server !== undefined || !isNew) return owner;
-    await pause(POLL_MS);
+    await pause(PLACE_POLL_MS);
   }
 }
 

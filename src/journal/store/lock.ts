@@ -28,7 +28,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { STORE_LOCK_WAIT_MS, TAKEOVER_GRACE_MS, TAKEOVER_LOOK_MS } from '../../base/bounds.ts';
+import { STORE_LOCK_POLL_MS, STORE_LOCK_WAIT_MS, TAKEOVER_GRACE_MS, TAKEOVER_LOOK_MS } from '../../base/bounds.ts';
 import { StoreLockedError } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
 import { openError } from '../lmdb/errors.ts';
@@ -36,7 +36,6 @@ import { putFile } from './durable-file.ts';
 import { bootIdentity, processStart } from './process-identity.ts';
 
 const LOCK_FILE = /^owner-\d+-[0-9a-f-]+\.lock$/;
-const POLL_MS = 10;
 
 const claimSchema = z.object({
   pid: z.number().int().positive(),
@@ -254,7 +253,7 @@ async function waitUntilAlone(directory: string, mine: Claimant): Promise<void> 
     if (other === undefined) return;
     if (other.isCopied) throw copied(directory, other);
     if (elder !== undefined || performance.now() >= deadline) throw locked(directory, other);
-    await delay(POLL_MS);
+    await delay(STORE_LOCK_POLL_MS);
   }
 }
 

@@ -2,7 +2,9 @@
  * The facts that a session keeps about its children: their spawning, names, token use and end, and whether its list of
  * children shows them. Changes the given state in place, as `apply` does; otherwise pure.
  */
+
 import { CHILDREN_LISTED_MAX } from '../../base/bounds.ts';
+import { deliveryNameOf } from '../../base/ids.ts';
 import { type ChildLink, isOpenChild } from '../state/child-link.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { Fold } from './fold.ts';
@@ -103,7 +105,7 @@ export function hideChildren(fold: Fold): void {
   for (const child of state.children.values()) {
     const { spawnCallId } = child;
     const isSpawnSeen = spawnCallId !== undefined && state.callIds.has(spawnCallId) && !unseen.has(spawnCallId);
-    const hasTrace = isSpawnSeen || heard.has(`from_${child.name}`);
+    const hasTrace = isSpawnSeen || heard.has(deliveryNameOf(child.name));
     if (hasTrace || state.hiddenChildren.has(child.name)) continue;
     state.hiddenChildren.add(child.name);
     if (fold.counts()) fold.publish({ type: 'subagent.evicted', child: child.id });

@@ -3,10 +3,11 @@
  * ids legal and unique, marks truncated calls. The answer may have any shape, because model output is not checked
  * before. Pure.
  */
+
 import { CALLS_PER_ANSWER_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { describeValue } from '../../base/errors.ts';
-import { isCallId } from '../../base/ids.ts';
+import { DELIVERY_PREFIX, isCallId } from '../../base/ids.ts';
 import { isRecord, type Json, NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
 import {
   type ContentBlock,
@@ -30,11 +31,7 @@ const NO_MEMBERS: Readonly<Record<string, Json>> = Object.freeze({});
 /** Stop reasons that cut the output: a call that the model was writing is incomplete. */
 export const STOPS_THAT_CUT: ReadonlySet<string> = new Set(['max_tokens', 'model_context_window_exceeded']);
 
-/**
- * The prefix reserved for phantom calls, which the runtime adds. A model's own call with such a name is dropped (§5.2).
- */
-const DELIVERY_PREFIX = 'from_';
-
+/** True for a call of the model with a name that is reserved for phantom calls. Such a call is dropped (§5.2). */
 function isPhantomCall(block: unknown): boolean {
   return (
     isRecord(block) &&

@@ -1,7 +1,9 @@
 /** The log messages that a mailbox entry becomes (contract §3.5). Pure. */
+
 import { PHANTOM_CALL_TOKENS } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
 import { type ErrorShape, errorShape } from '../../base/errors.ts';
+import { deliveryNameOf } from '../../base/ids.ts';
 import type { ContentBlock, Source } from '../../base/messages.ts';
 import { textOf } from '../../base/messages.ts';
 import type { FilledEntry, LoggedMessage, MailboxEntry } from '../state/messages.ts';
@@ -35,7 +37,7 @@ export function phantomCallOf(entry: Pick<FilledEntry, 'id' | 'source' | 'conten
   });
   switch (entry.source.type) {
     case 'subagent':
-      return named(`from_${name}`, { from: name }, `[sub-agent ${name}]: ${text}`);
+      return named(deliveryNameOf(name), { from: name }, `[sub-agent ${name}]: ${text}`);
     case 'skill':
       return named('from_melete_skill', { skill: name }, `[recalled skill: ${name}]\n${text}`);
     case 'workflow':

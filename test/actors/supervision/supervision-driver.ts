@@ -2,7 +2,7 @@
  * A host for a supervisor under test: it feeds inputs one at a time and moves the time by hand. The host answers starts
  * and stops as obedient children would, unless the test gives the answers.
  */
-import type { ChildSpecInput } from '../../../actors/supervision/child-spec.ts';
+
 import { rowOf, rowsInOrder } from '../../../actors/supervision/child-table.ts';
 import type {
   Child,
@@ -12,6 +12,7 @@ import type {
   SupervisorState,
 } from '../../../actors/supervision/state.ts';
 import { decideSupervision, supervisorState } from '../../../actors/supervision/supervisor.ts';
+import type { ChildSpecInput } from '../../../actors/supervision/supervisor-options.ts';
 
 export class SupervisionDriver {
   state: SupervisorState;

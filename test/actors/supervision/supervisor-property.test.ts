@@ -5,7 +5,6 @@
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { ChildSpecInput, SupervisorOptionsInput } from '../../../actors/supervision/child-spec.ts';
 import {
   type ChildTable,
   EMPTY_TABLE,
@@ -15,6 +14,7 @@ import {
   withRow,
 } from '../../../actors/supervision/child-table.ts';
 import type { ExitReason, SupervisorAction, SupervisorInput } from '../../../actors/supervision/state.ts';
+import type { ChildSpecInput, SupervisorOptionsInput } from '../../../actors/supervision/supervisor-options.ts';
 import { SupervisionDriver } from './supervision-driver.ts';
 
 const kinds: readonly ExitReason['kind'][] = ['normal', 'shutdown', 'transientFault', 'error', 'killed'];

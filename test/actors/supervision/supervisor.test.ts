@@ -4,10 +4,10 @@
  */
 import { describe, expect, test } from 'vitest';
 import { backoffMs } from '../../../actors/supervision/backoff.ts';
-import type { ChildSpecInput } from '../../../actors/supervision/child-spec.ts';
-import { childSpec, subAgentSpec, supervisorOptions } from '../../../actors/supervision/child-spec.ts';
 import type { ExitReason } from '../../../actors/supervision/state.ts';
 import { supervisorState } from '../../../actors/supervision/supervisor.ts';
+import type { ChildSpecInput } from '../../../actors/supervision/supervisor-options.ts';
+import { childSpec, subAgentSpec, supervisorOptions } from '../../../actors/supervision/supervisor-options.ts';
 import { SUPERVISOR_REQUESTS_MAX } from '../../../src/base/bounds.ts';
 import { ConfigError } from '../../../src/base/errors.ts';
 import { moves, SupervisionDriver, words } from './supervision-driver.ts';

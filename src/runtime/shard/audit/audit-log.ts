@@ -1,7 +1,7 @@
 /**
  * Writes the audit log of a shard. An entry is in the append of the act of which it speaks, so a crash leaves both or
- * neither (A1 of `src/journal/stored-audit.ts`). What is an act, and what an entry has of it, is decided in
- * `src/session/audited.ts`.
+ * neither (A1 of `src/journal/stored-audit.ts`). Which steps of a session are acts, and what an entry has of them, is
+ * decided in `src/session/audited.ts`. Deletions and takeovers are no steps of a session: their entries are made here.
  */
 import type { SessionActor } from '../../../../actors/session-actor.ts';
 import type { ActorEffect } from '../../../../actors/supervision/tree-transition.ts';
