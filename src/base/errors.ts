@@ -9,71 +9,10 @@
  */
 
 import { ERROR_MESSAGE_BYTES_MAX } from './bounds.ts';
+import type { AnswerErrorCode, ErrorCode, ErrorShape, InvalidArgumentCode } from './error-codes.ts';
 import { isRecord, NotPlainError, toPlainJson } from './json.ts';
 
-/** Stable, documented codes. A program may switch on them; a message is for people. */
-export type ErrorCode =
-  | 'config'
-  | 'unknown_agent'
-  | 'agent_mismatch'
-  | 'agent_missing'
-  | 'upgrade_failed'
-  | 'unknown_session'
-  | 'invalid_name'
-  | 'content'
-  | 'session_busy'
-  | 'key_reused'
-  | 'mailbox_full'
-  | 'limit'
-  | 'store_locked'
-  | 'store_corrupt'
-  | 'store_full'
-  | 'store_lost'
-  | 'store_not_writable'
-  | 'store_version'
-  | 'store_key'
-  | 'turn_failed'
-  | AnswerErrorCode
-  | 'cancelled'
-  | 'timeout'
-  | 'model_authentication'
-  | 'model_rate_limited'
-  | 'model_overloaded'
-  | 'model_invalid_request'
-  | 'model_protocol'
-  | 'model_timeout'
-  | 'model_connection'
-  | 'out_of_memory'
-  | 'internal'
-  | InvalidArgumentCode;
-
-/**
- * Codes of a turn that ended without the structured answer that was asked for: the answer did not fit its schema after
- * all corrections, the model refused, or the answer was cut by a token limit.
- */
-export type AnswerErrorCode = 'answer_invalid' | 'answer_refused' | 'answer_cut';
-
-/** Codes of `InvalidArgumentError`: the fault in the arguments of a method. */
-export type InvalidArgumentCode =
-  | 'callback_required'
-  | 'lookup_key_required'
-  | 'lookup_key_ambiguous'
-  | 'message_not_found'
-  | 'letter_not_found'
-  | 'tool_message_not_removable'
-  | 'files_require_prompt'
-  | 'invalid_index'
-  | 'invalid_task'
-  | 'invalid_argument';
-
-/** An error inside an event, a record or a state: plain data, safe to store. */
-export interface ErrorShape {
-  readonly name: string;
-  readonly code: ErrorCode;
-  readonly message: string;
-  readonly retryable?: boolean;
-  readonly data?: Readonly<Record<string, unknown>>;
-}
+export type { AnswerErrorCode, ErrorCode, ErrorShape, InvalidArgumentCode } from './error-codes.ts';
 
 /** Options shared by every error of this library. */
 export interface ErrorDetails {
@@ -202,8 +141,8 @@ export class StoreCorruptError extends TroupeError {
 }
 
 /**
- * The disk or the store's memory map is full, or the device refuses writes. Everything acknowledged is safe; `cause`
- * has the reason.
+ * The disk or the store's memory map is full, the device refuses writes, or the database of the cluster does not answer.
+ * Everything acknowledged is safe; `cause` has the reason.
  */
 export class StoreFullError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -245,6 +184,17 @@ export class StoreVersionError extends TroupeError {
 export class StoreKeyError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('store_key', message, details);
+  }
+}
+
+/**
+ * Another node of the cluster owns the shard of this session, or this node cannot prove any more that it does. Nothing is
+ * written here any more. Whether the request took effect is unknown: repeat it with its key at the new owner.
+ * `data.shard` names the shard.
+ */
+export class ShardMovedError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('shard_moved', message, { retryable: true, ...details });
   }
 }
 
@@ -421,6 +371,7 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
   store_not_writable: (m, d) => new StoreNotWritableError(m, d),
   store_version: (m, d) => new StoreVersionError(m, d),
   store_key: (m, d) => new StoreKeyError(m, d),
+  shard_moved: (m, d) => new ShardMovedError(m, d),
   turn_failed: (m, d) => new TurnFailedError(m, d),
   answer_invalid: (m, d) => new TurnFailedError(m, { ...d, code: 'answer_invalid' }),
   answer_refused: (m, d) => new TurnFailedError(m, { ...d, code: 'answer_refused' }),
