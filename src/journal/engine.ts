@@ -3,11 +3,14 @@
  * pointers, reads of data that is not durable yet, and group commit. So the engines in memory and over LMDB cannot
  * differ in these.
  */
+import type { TableName } from './lmdb/tables.ts';
 import type { Erasure, Head, JournalCopy, LogStart, Position, SessionKey } from './position.ts';
 import type { Row } from './rows/row-codec.ts';
 
 /** The state of the log in an engine. */
 export interface EngineState {
+  /** Number of the newest commit of a batch, 0 before the first. It is stored with the commit (K2 of `stored-batch.ts`). */
+  readonly commit: number;
   /** Number of the last row, 0 when there is none. */
   readonly lastRow: number;
   /** The next session key to give out. It is higher than every key given out before. */
@@ -48,6 +51,28 @@ export interface WriteBatch {
   checkpoint: { readonly upTo: Position; readonly indexedRow: number } | undefined;
   /** UTF-8 bytes of the whole batch, roughly. */
   bytes: number;
+}
+
+/** One entry that a commit puts, or removes. */
+export interface StoredChange {
+  readonly table: TableName;
+  /** The number of a row or the key of a session, or a text: a name, an address, the name of a record. */
+  readonly key: string | number;
+  /**
+   * Missing: the entry is removed. Rows and media are bytes; so are blobs, but an engine in memory packs them as the text
+   * that they hold. All other values are texts without a seal, see `rows/sealed-text.ts`.
+   */
+  readonly value: string | Buffer | undefined;
+}
+
+/** One commit in its packed form. A decorator of an engine may append changes of the table `meta`. */
+export interface StoredBatch {
+  /** The state of the engine after the commit. */
+  readonly state: EngineState;
+  /** In the order in which they are written. New rows ascend. */
+  readonly changes: readonly StoredChange[];
+  /** Bytes of the whole batch, roughly. */
+  readonly bytes: number;
 }
 
 /** Creates an empty batch. */
@@ -156,6 +181,10 @@ export interface Engine {
    * damaged.
    */
   write(batch: WriteBatch): Promise<void>;
+  /** The packed form of the batch that `write` would write next. Never called while a write is in flight. */
+  pack(batch: WriteBatch): Promise<StoredBatch>;
+  /** Writes a packed batch like `write`. Rejects with `TroupeError` (`internal`) for a batch that is not the next. */
+  writeStored(stored: StoredBatch): Promise<void>;
   /**
    * Called after a rejected write. Leaves nothing half done and checks that the device accepts writes again. Rejects
    * like `write`.

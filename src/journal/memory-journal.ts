@@ -5,14 +5,17 @@
 import { defined } from '../base/defined.ts';
 import { StoreFullError, StoreLockedError } from '../base/errors.ts';
 import { lowerBound } from '../base/lower-bound.ts';
+import { parseErasure, parseHead, parseStart } from './check/store-index.ts';
+import { isSealed } from './encryption/data-key.ts';
 import type { StoreEncryption } from './encryption/master-keys.ts';
-import type { Engine, EngineState, WriteBatch } from './engine.ts';
+import type { Engine, EngineState, StoredBatch, StoredChange, WriteBatch } from './engine.ts';
 import { EngineJournal } from './engine-journal.ts';
 import type { Journal } from './journal.ts';
 import type { Erasure, Head, LogStart, SessionKey } from './position.ts';
 import { mediaPrefix, ownerOfMedium } from './rows/media-text.ts';
-import { encodeRows } from './rows/row-codec.ts';
-import { encodeBlob } from './rows/stored-text.ts';
+import { unpackRow } from './rows/row-packing.ts';
+import { decodeBlob, encodeBlob } from './rows/stored-text.ts';
+import { checkNext, packPlain } from './stored-batch.ts';
 
 /**
  * The part of a memory journal that outlives it, as a disk outlives a process. A second journal opened over it finds
@@ -34,7 +37,7 @@ export class MemoryStore {
   readonly erasures: Map<SessionKey, Erasure> = new Map();
   readonly starts: Map<SessionKey, LogStart> = new Map();
   readonly origins: Map<SessionKey, string> = new Map();
-  state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0, rewrites: 0 };
+  state: EngineState = { commit: 0, lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0, rewrites: 0 };
   /** Numbers of the stored rows, ascending. */
   rowNumbers: number[] = [];
   /** Names, ascending; `undefined` when they must be sorted again. */
@@ -130,7 +133,8 @@ class MemoryEngine implements Engine {
   }
 
   row(number: number): Buffer | undefined {
-    return this.#store.rows.get(number);
+    const stored = this.#store.rows.get(number);
+    return stored && unpackRow(stored, number);
   }
 
   rows(from: number, limit: number): readonly { readonly number: number; readonly bytes: Buffer }[] {
@@ -140,7 +144,7 @@ class MemoryEngine implements Engine {
       const number = rowNumbers[index] ?? 0;
       const bytes = rows.get(number);
       if (found.length >= limit || bytes === undefined) break;
-      found.push({ number, bytes });
+      found.push({ number, bytes: unpackRow(bytes, number) });
     }
     return found;
   }
@@ -192,7 +196,8 @@ class MemoryEngine implements Engine {
 
   blob(address: string): string | undefined {
     const blob = this.#store.blobs.get(address);
-    return typeof blob === 'string' ? blob : undefined;
+    if (blob === undefined || typeof blob === 'string') return blob;
+    return isSealed(blob) ? undefined : decodeBlob(blob);
   }
 
   hasBlob(address: string): boolean {
@@ -250,51 +255,90 @@ class MemoryEngine implements Engine {
     return this.#store.starts.get(key);
   }
 
-  async write(batch: WriteBatch): Promise<void> {
+  async pack(batch: WriteBatch): Promise<StoredBatch> {
+    return packPlain(batch, this.#store.state);
+  }
+
+  write(batch: WriteBatch): Promise<void> {
+    return this.writeStored(packPlain(batch, this.#store.state));
+  }
+
+  async writeStored(stored: StoredBatch): Promise<void> {
     this.#check();
+    checkNext(stored, this.#store.state);
     const commit = (): void => {
       this.#checkFence();
-      this.#putRows(batch);
-      this.#commit(batch);
+      this.#putRows(stored);
+      this.#commit(stored);
     };
     if (this.#device === undefined) commit();
-    else await this.#device({ kind: 'write', tear: () => this.#putRows(batch), commit });
+    else await this.#device({ kind: 'write', tear: () => this.#putRows(stored), commit });
   }
 
-  #putRows(batch: WriteBatch): void {
+  #putRows({ changes }: StoredBatch): void {
     const store = this.#store;
     this.#cutTail();
-    encodeRows(batch.rows).forEach((bytes, index) => {
-      const number = batch.rows[index]?.number ?? 0;
-      store.rows.set(number, bytes);
+    for (const { table, key, value } of changes) {
+      const number = Number(key);
+      if (table !== 'log' || number <= store.state.lastRow || value === undefined) continue;
+      store.rows.set(number, bytesOf(value));
       store.rowNumbers.push(number);
-    });
+    }
   }
 
-  #commit(batch: WriteBatch): void {
+  #commit({ changes, state }: StoredBatch): void {
+    for (const change of changes) this.#put(change);
+    this.#store.state = state;
+  }
+
+  #put({ table, key, value }: StoredChange): void {
     const store = this.#store;
-    if (batch.names.size > 0) store.sortedNames = undefined;
-    setAll(store.keys, batch.names);
-    setAll(store.names, batch.keys);
-    setAll(store.heads, batch.heads);
-    setAll(store.lastRows, batch.lastRows);
-    setAll(store.blobs, batch.blobs);
-    setAll(store.dataKeys, batch.dataKeys);
-    setAll(store.drafts, batch.drafts);
-    for (const [address, bytes] of batch.media) setMedium(store.media, address, bytes);
-    setAll(store.erasures, batch.erasures);
-    setAll(store.starts, batch.starts);
-    setAll(store.origins, batch.origins);
-    setAll(store.rows, batch.rewrittenRows);
-    const isRemoved = [...batch.rewrittenRows.values()].includes(undefined);
-    if (isRemoved) store.rowNumbers = store.rowNumbers.filter((number) => store.rows.has(number));
-    store.state = {
-      rewrites: store.state.rewrites + (batch.rewrittenRows.size > 0 ? 1 : 0),
-      lastRow: batch.rows.at(-1)?.number ?? store.state.lastRow,
-      nextKey: batch.nextKey ?? store.state.nextKey,
-      checkpointed: batch.checkpoint?.upTo ?? store.state.checkpointed,
-      indexedRow: batch.checkpoint?.indexedRow ?? store.state.indexedRow,
-    };
+    const parsed = <T>(parse: (text: string) => T): T | undefined =>
+      value === undefined ? undefined : parse(value.toString());
+    switch (table) {
+      case 'log':
+        if (value !== undefined) store.rows.set(Number(key), bytesOf(value));
+        else if (store.rows.delete(Number(key))) store.rowNumbers = store.rowNumbers.filter((row) => row !== key);
+        return;
+      case 'names':
+        store.sortedNames = undefined;
+        set(store.keys, String(key), parsed(Number));
+        return;
+      case 'keys':
+        set(store.names, Number(key), parsed(String));
+        return;
+      case 'heads':
+        set(
+          store.heads,
+          Number(key),
+          parsed((text) => ({ key: Number(key), ...parseHead(text) })),
+        );
+        return;
+      case 'lastRows':
+        set(store.lastRows, Number(key), parsed(Number));
+        return;
+      case 'blobs':
+        set(store.blobs, String(key), value);
+        return;
+      case 'media':
+        setMedium(store.media, String(key), value === undefined ? undefined : bytesOf(value));
+        return;
+      case 'erasures':
+        set(store.erasures, Number(key), parsed(parseErasure));
+        return;
+      case 'starts':
+        set(store.starts, Number(key), parsed(parseStart));
+        return;
+      case 'drafts':
+      case 'dataKeys':
+      case 'origins':
+        set(store[table], Number(key), parsed(String));
+        return;
+      case 'runnable':
+      case 'meta':
+        // The heads and the state have the same.
+        return;
+    }
   }
 
   async reopen(): Promise<void> {
@@ -333,9 +377,11 @@ function setMedium(media: MemoryStore['media'], address: string, bytes: Buffer |
   else media.set(owner, own);
 }
 
-function setAll<Key, Value>(target: Map<Key, Value>, changes: ReadonlyMap<Key, Value | undefined>): void {
-  for (const [key, value] of changes) {
-    if (value === undefined) target.delete(key);
-    else target.set(key, value);
-  }
+function set<Key, Value>(target: Map<Key, Value>, key: Key, value: Value | undefined): void {
+  if (value === undefined) target.delete(key);
+  else target.set(key, value);
+}
+
+function bytesOf(value: string | Buffer): Buffer {
+  return typeof value === 'string' ? Buffer.from(value) : value;
 }

@@ -7,8 +7,7 @@
  * Does not own: the file.
  */
 import { z } from 'zod';
-import { headText } from '../check/store-index.ts';
-import type { WriteBatch } from '../engine.ts';
+import type { StoredChange } from '../engine.ts';
 import { ChangeTally, pagesOfCommit, type TableShape } from './commit-size.ts';
 import type { LmdbEnvironment } from './environment.ts';
 import type { TableName } from './tables.ts';
@@ -16,12 +15,12 @@ import type { TableName } from './tables.ts';
 /** Bytes of a short key, and of a sealed number, name or mark; generous. */
 const KEY_BYTES = 24;
 const SEALED_BYTES = 96;
-/** The most bytes of one earlier part in a note about a removed session or part. */
-const EARLIER_BYTES = 42;
 /** Pages that a table may gain before its shape is read again. They add at most two levels to its tree. */
 const SHAPE_PAGES_MAX = 256;
 /** Most UTF-8 bytes that a UTF-16 unit takes. */
 const UNIT_BYTES = 3;
+/** Tables whose texts may have characters beyond ASCII. */
+const WIDE_TABLES: ReadonlySet<TableName> = new Set(['heads', 'drafts', 'blobs']);
 
 const shapeSchema = z.object({
   treeDepth: z.number(),
@@ -35,14 +34,6 @@ const stateSchema = z.object({
   lastTxnId: z.number(),
   free: shapeSchema,
 });
-
-/** A stored row with new bytes, or without (it is removed). */
-export interface RewrittenRow {
-  readonly number: number;
-  /** Length of the bytes that are stored now. */
-  readonly oldBytes: number;
-  readonly bytes: Buffer | undefined;
-}
 
 type Changes = ReadonlyMap<TableName, ChangeTally>;
 
@@ -66,11 +57,15 @@ export class CommitRoom {
   }
 
   /**
-   * Makes room for a batch whose rows are stored as `rows` and `rewritten`; undefined if there is room already. Rejects like
-   * `DataFile.grow`, and throws `StoreLostError`.
+   * Makes room for changes of a log whose last row is `lastRow`; undefined if there is room already. `bytesOf`: the
+   * stored length of a row. Rejects like `DataFile.grow`, and throws `StoreLostError`.
    */
-  forBatch(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): Promise<void> | undefined {
-    return this.#make(this.#changesOf(batch, rows, rewritten));
+  forChanges(
+    changes: readonly StoredChange[],
+    lastRow: number,
+    bytesOf: (row: number) => number,
+  ): Promise<void> | undefined {
+    return this.#make(this.#talliesOf(changes, lastRow, bytesOf));
   }
 
   /** Makes room for a few small records of the table `meta`. */
@@ -138,78 +133,27 @@ export class CommitRoom {
     return new ChangeTally(this.#pageBytes);
   }
 
-  #changesOf(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): Changes {
-    const changes = new Map<TableName, ChangeTally>();
-    const tally = (name: TableName): ChangeTally => {
-      const known = changes.get(name) ?? this.#tally();
-      changes.set(name, known);
-      return known;
-    };
-    for (const { oldBytes, bytes } of rewritten) tally('log').replace(KEY_BYTES, oldBytes, bytes?.length);
-    for (const start of batch.starts.values()) {
-      if (start === undefined) tally('starts').remove();
-      else tally('starts').put(KEY_BYTES, start.base.length + SEALED_BYTES);
+  #talliesOf(changes: readonly StoredChange[], lastRow: number, bytesOf: (row: number) => number): Changes {
+    const tallies = new Map<TableName, ChangeTally>();
+    for (const { table, key, value } of changes) {
+      const tally = tallies.get(table) ?? this.#tally();
+      tallies.set(table, tally);
+      if (table === 'log') {
+        const row = Number(key);
+        // New rows replace no entries.
+        if (row > lastRow) tally.put(KEY_BYTES, value?.length ?? 0, true);
+        else tally.replace(KEY_BYTES, bytesOf(row), value?.length);
+      } else if (value === undefined) tally.remove();
+      else tally.put((typeof key === 'string' ? key.length : 0) + KEY_BYTES, storedBytesMax(table, value));
     }
-    for (const erasure of batch.erasures.values()) {
-      if (erasure === undefined) tally('erasures').remove();
-      else
-        tally('erasures').put(
-          KEY_BYTES,
-          erasure.name.length +
-            erasure.heirs.length * KEY_BYTES +
-            (erasure.earlier ?? []).length * EARLIER_BYTES +
-            SEALED_BYTES,
-        );
-    }
-    for (const text of batch.drafts.values()) {
-      if (text === undefined) tally('drafts').remove();
-      else tally('drafts').put(KEY_BYTES, text.length * UNIT_BYTES + SEALED_BYTES);
-    }
-    // New rows replace no entries.
-    for (const row of rows) tally('log').put(KEY_BYTES, row.length, true);
-    for (const [name, key] of batch.names) {
-      if (key === undefined) tally('names').remove();
-      else tally('names').put(name.length + KEY_BYTES, SEALED_BYTES);
-    }
-    for (const name of batch.keys.values()) {
-      if (name === undefined) tally('keys').remove();
-      else tally('keys').put(KEY_BYTES, name.length + SEALED_BYTES);
-    }
-    for (const head of batch.heads.values()) {
-      if (head === undefined) tally('heads').remove();
-      else tally('heads').put(KEY_BYTES, headText(head).length * UNIT_BYTES + SEALED_BYTES);
-      tally('runnable').put(KEY_BYTES, SEALED_BYTES);
-    }
-    for (const row of batch.lastRows.values()) {
-      if (row === undefined) tally('lastRows').remove();
-      else tally('lastRows').put(KEY_BYTES, SEALED_BYTES);
-    }
-    for (const [address, text] of batch.blobs) {
-      if (text === undefined) tally('blobs').remove();
-      else tally('blobs').put(address.length + KEY_BYTES, storedBytesMax(text) + SEALED_BYTES);
-    }
-    for (const wrapped of batch.dataKeys.values()) {
-      if (wrapped === undefined) tally('dataKeys').remove();
-      else tally('dataKeys').put(KEY_BYTES, wrapped.length + SEALED_BYTES);
-    }
-    for (const [address, bytes] of batch.media) {
-      if (bytes === undefined) tally('media').remove();
-      else tally('media').put(address.length + KEY_BYTES, bytes.length);
-    }
-    for (const origin of batch.origins.values()) {
-      if (origin === undefined) tally('origins').remove();
-      else tally('origins').put(KEY_BYTES, origin.length + SEALED_BYTES);
-    }
-    if (batch.nextKey !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
-    if (batch.checkpoint !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
-    if (rewritten.length > 0) tally('meta').put(KEY_BYTES, SEALED_BYTES);
-    return changes;
+    return tallies;
   }
 }
 
-/** Bytes that a blob takes at most. */
-function storedBytesMax(blob: string | Buffer): number {
-  return typeof blob === 'string' ? blob.length * UNIT_BYTES : blob.length;
+/** Bytes that a value takes at most. */
+function storedBytesMax(table: TableName, value: string | Buffer): number {
+  const units = typeof value === 'string' && WIDE_TABLES.has(table) ? UNIT_BYTES : 1;
+  return value.length * units + SEALED_BYTES;
 }
 
 function shapeOf(stats: z.infer<typeof shapeSchema>): TableShape {

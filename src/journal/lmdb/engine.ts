@@ -27,34 +27,23 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ROW_CACHE_BYTES_MAX } from '../../base/bounds.ts';
 import { asError, StoreLockedError, TroupeError } from '../../base/errors.ts';
-import {
-  erasureText,
-  headText,
-  parseCheckpoint,
-  parseErasure,
-  parseHead,
-  parseStart,
-  startText,
-} from '../check/store-index.ts';
-import type { Engine, EngineState, WriteBatch } from '../engine.ts';
+import { parseCheckpoint, parseErasure, parseHead, parseStart } from '../check/store-index.ts';
+import type { Engine, EngineState, StoredBatch, StoredChange, WriteBatch } from '../engine.ts';
 import type { Erasure, Head, JournalCopy, LogStart, SessionKey } from '../position.ts';
 import { mediaPrefix } from '../rows/media-text.ts';
 import { RecentValues } from '../rows/recent-values.ts';
-import { encodeRows } from '../rows/row-codec.ts';
 import { packRows, unpackRow, unpackTable } from '../rows/row-packing.ts';
 import { sealText, unsealText } from '../rows/sealed-text.ts';
 import { decodeBlob, encodeBlob, isBlobOf } from '../rows/stored-text.ts';
+import { checkNext, packBatch } from '../stored-batch.ts';
 import { CommitPace } from './commit-pace.ts';
-import { CommitRoom, type RewrittenRow } from './commit-room.ts';
+import { CommitRoom } from './commit-room.ts';
 import { copyCompact } from './compact-copy.ts';
 import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, NO_COMMIT, openEnvironment } from './environment.ts';
 import { corruptError, isMapFull, writeError } from './errors.ts';
 import { guardedWrite, madeRoom, readNumber, takeFence } from './fence.ts';
-import { putTexts } from './put-texts.ts';
+import { putChanges } from './put-changes.ts';
 import { DATA_FILE } from './tables.ts';
-
-/** The option that puts a row after all others. */
-const APPEND = { append: true } as const;
 
 /** Opens or creates a store and takes the next fence, durably. Rejects like `openEnvironment` and `Engine.write`. */
 export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
@@ -244,41 +233,37 @@ class LmdbEngine implements Engine {
     });
   }
 
-  /** The rewritten rows of a batch as they are stored. They are few, see `log-erasure.ts`. */
-  async #rewritten({ rewrittenRows }: WriteBatch): Promise<readonly RewrittenRow[]> {
-    const plain = [...rewrittenRows.values()].filter((bytes) => bytes !== undefined);
-    const packed = (this.#options.encryption === undefined ? await packRows(plain) : plain).values();
-    return Array.from(rewrittenRows, ([number, bytes]) => ({
-      number,
-      oldBytes: this.storedRow(number)?.length ?? 0,
-      bytes: bytes === undefined ? undefined : packed.next().value,
-    }));
-  }
-
-  async write(batch: WriteBatch): Promise<void> {
+  async pack(batch: WriteBatch): Promise<StoredBatch> {
     const first = batch.rows[0]?.number;
     if (first !== undefined && first <= this.#state.lastRow)
       throw new TroupeError('internal', `L4: row ${first} is there`);
-    const encoded = encodeRows(batch.rows);
     // Encrypted data cannot be compressed. Each entry was, before it was encrypted.
-    const rows = this.#options.encryption === undefined ? await packRows(encoded) : encoded;
-    const rewritten = batch.rewrittenRows.size === 0 ? [] : await this.#rewritten(batch);
-    await madeRoom(this.#options.directory, () => this.#room.forBatch(batch, rows, rewritten));
+    const rows = this.#options.encryption === undefined ? packRows : async (plain: readonly Buffer[]) => plain;
+    return packBatch(batch, this.#state, { rows, blob: encodeBlob });
+  }
+
+  async write(batch: WriteBatch): Promise<void> {
+    await this.writeStored(await this.pack(batch));
+  }
+
+  async writeStored(stored: StoredBatch): Promise<void> {
+    checkNext(stored, this.#state);
+    const { changes, bytes, state } = stored;
+    const { lastRow } = this.#state;
+    await madeRoom(this.#options.directory, () =>
+      this.#room.forChanges(changes, lastRow, (row) => this.storedRow(row)?.length ?? 0),
+    );
     const startedAt = performance.now();
-    if (this.#isHere(batch.bytes) && (await this.#writeHere(batch, rows, rewritten))) {
+    if (this.#isHere(bytes) && (await this.#writeHere(changes))) {
       this.#pace.tookHere(performance.now() - startedAt);
     } else {
-      await this.#guarded(() => this.#put(batch, rows, rewritten));
-      this.#pace.tookThere(batch.bytes, performance.now() - startedAt);
+      await this.#guarded(() => putChanges(this.#environment, changes, lastRow));
+      this.#pace.tookThere(bytes, performance.now() - startedAt);
     }
-    for (const { number } of rewritten) this.#unpacked.delete(number);
-    this.#state = {
-      rewrites: this.#state.rewrites + (rewritten.length > 0 ? 1 : 0),
-      lastRow: batch.rows.at(-1)?.number ?? this.#state.lastRow,
-      nextKey: batch.nextKey ?? this.#state.nextKey,
-      checkpointed: batch.checkpoint?.upTo ?? this.#state.checkpointed,
-      indexedRow: batch.checkpoint?.indexedRow ?? this.#state.indexedRow,
-    };
+    if (state.rewrites !== this.#state.rewrites) {
+      for (const { table, key } of changes) if (table === 'log') this.#unpacked.delete(Number(key));
+    }
+    this.#state = state;
   }
 
   async reopen(): Promise<void> {
@@ -337,7 +322,7 @@ class LmdbEngine implements Engine {
    * One durable transaction on this thread (L1, L2, L6). Resolves to false if the transaction must not run here. Then
    * the thread is about to end, or the map is used up: only the writer thread can enlarge it.
    */
-  async #writeHere(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): Promise<boolean> {
+  async #writeHere(changes: readonly StoredChange[]): Promise<boolean> {
     const { root, meta } = this.#environment;
     const { gate } = this.#options;
     if (gate?.enter() === false) return false;
@@ -346,7 +331,7 @@ class LmdbEngine implements Engine {
       root.transactionSync(() => {
         isOurs = meta.getEntry('fence')?.version === this.fence;
         if (!isOurs) return NO_COMMIT;
-        this.#put(batch, rows, rewritten);
+        putChanges(this.#environment, changes, this.#state.lastRow);
         return undefined;
       });
       gate?.leave();
@@ -376,76 +361,17 @@ class LmdbEngine implements Engine {
     });
   }
 
-  /**
-   * Puts a batch. Call it inside `ifVersion` or `transactionSync`, so that all puts are one transaction; the promises
-   * of single puts can be ignored.
-   */
-  #put(batch: WriteBatch, rows: readonly Buffer[], rewritten: readonly RewrittenRow[]): void {
-    const environment = this.#environment;
-    const { log, names, keys, heads, lastRows, runnable, blobs, media, meta } = environment;
-    for (const { number, bytes } of rewritten) {
-      if (bytes === undefined) void log.remove(number);
-      else void log.put(number, bytes);
-    }
-    rows.forEach((bytes, index) => {
-      const row = batch.rows[index];
-      // Numbers rise (E2). With `append` LMDB fills its pages instead of leaving half of each free.
-      // Such a put has a separate promise, which rejects together with the commit's. Only the commit's rejection is
-      // handled.
-      if (row !== undefined) log.put(row.number, bytes, APPEND).catch(() => undefined);
-    });
-    for (const [name, key] of batch.names) {
-      if (key === undefined) void names.remove(name);
-      else void names.put(name, sealText('names', name, String(key)));
-    }
-    for (const [key, name] of batch.keys) {
-      if (name === undefined) void keys.remove(key);
-      else void keys.put(key, sealText('keys', key, name));
-    }
-    for (const [key, head] of batch.heads) {
-      if (head === undefined) void heads.remove(key);
-      else void heads.put(key, sealText('heads', key, headText(head)));
-      if (head?.runnable === true) void runnable.put(key, sealText('runnable', key, '1'));
-      else void runnable.remove(key);
-    }
-    for (const [key, row] of batch.lastRows) {
-      if (row === undefined) void lastRows.remove(key);
-      else void lastRows.put(key, sealText('lastRows', key, String(row)));
-    }
-    for (const [address, text] of batch.blobs) {
-      if (text === undefined) void blobs.remove(address);
-      else void blobs.put(address, typeof text === 'string' ? encodeBlob(text) : text);
-    }
-    for (const [address, bytes] of batch.media) {
-      if (bytes === undefined) void media.remove(address);
-      else void media.put(address, bytes);
-    }
-    putTexts(environment, 'drafts', batch.drafts, (text) => text);
-    putTexts(environment, 'erasures', batch.erasures, erasureText);
-    putTexts(environment, 'dataKeys', batch.dataKeys, (wrapped) => wrapped);
-    putTexts(environment, 'starts', batch.starts, startText);
-    putTexts(environment, 'origins', batch.origins, (origin) => origin);
-    if (rewritten.length > 0) {
-      void meta.put('rewrites', sealText('meta', 'rewrites', String(this.#state.rewrites + 1)), 0);
-    }
-    if (batch.nextKey !== undefined) {
-      void meta.put('nextKey', sealText('meta', 'nextKey', String(batch.nextKey)), 0);
-    }
-    if (batch.checkpoint !== undefined) {
-      const { upTo, indexedRow } = batch.checkpoint;
-      void meta.put('checkpoint', sealText('meta', 'checkpoint', `${upTo} ${indexedRow}`), 0);
-    }
-  }
-
   #readState(): EngineState {
     return this.#reading(() => {
       const { log, meta } = this.#environment;
       const [lastRow] = log.getKeys({ reverse: true, limit: 1 });
-      const hasKeys = meta.doesExist('nextKey');
+      const numberOf = (name: string, otherwise: number): number =>
+        meta.doesExist(name) ? readNumber(this.#environment, name, this.#options.directory) : otherwise;
       return {
+        commit: numberOf('commit', 0),
         lastRow: Number(lastRow ?? 0),
-        nextKey: hasKeys ? readNumber(this.#environment, 'nextKey', this.#options.directory) : 1,
-        rewrites: meta.doesExist('rewrites') ? readNumber(this.#environment, 'rewrites', this.#options.directory) : 0,
+        nextKey: numberOf('nextKey', 1),
+        rewrites: numberOf('rewrites', 0),
         ...this.#readCheckpoint(meta.get('checkpoint')),
       };
     });

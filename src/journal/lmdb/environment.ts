@@ -95,7 +95,7 @@ export interface LmdbEnvironment {
   readonly starts: Database<string, number>;
   /** Key of a session that was moved from another layout -> its origin, see `Journal.originOf`. */
   readonly origins: Database<string, number>;
-  /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`, `rewrites`; sealed, like all text. */
+  /** `format`, `fence` (its version is the fence), `commit`, `nextKey`, `checkpoint`, `rewrites`; sealed, like all text. */
   readonly meta: Database<string, string>;
 }
 

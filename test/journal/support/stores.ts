@@ -104,6 +104,11 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
       check();
       await engine.write(batch);
     },
+    pack: (batch) => engine.pack(batch),
+    async writeStored(stored) {
+      check();
+      await engine.writeStored(stored);
+    },
     async reopen() {
       await engine.reopen();
       check();
