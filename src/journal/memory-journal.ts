@@ -37,6 +37,8 @@ export class MemoryStore {
   readonly erasures: Map<SessionKey, Erasure> = new Map();
   readonly starts: Map<SessionKey, LogStart> = new Map();
   readonly origins: Map<SessionKey, string> = new Map();
+  /** Texts of the table `meta`. */
+  readonly records: Map<string, string> = new Map();
   state: EngineState = { commit: 0, lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0, rewrites: 0 };
   /** Numbers of the stored rows, ascending. */
   rowNumbers: number[] = [];
@@ -255,6 +257,10 @@ class MemoryEngine implements Engine {
     return this.#store.starts.get(key);
   }
 
+  record(name: string): string | undefined {
+    return this.#store.records.get(name);
+  }
+
   async pack(batch: WriteBatch): Promise<StoredBatch> {
     return packPlain(batch, this.#store.state);
   }
@@ -334,9 +340,11 @@ class MemoryEngine implements Engine {
       case 'origins':
         set(store[table], Number(key), parsed(String));
         return;
-      case 'runnable':
       case 'meta':
-        // The heads and the state have the same.
+        set(store.records, String(key), parsed(String));
+        return;
+      case 'runnable':
+        // The heads have the same.
         return;
     }
   }

@@ -17,9 +17,8 @@
 import { crc32 } from 'node:zlib';
 import { LOG_ENTRY_BYTES_MAX } from '../../base/bounds.ts';
 import { LimitError, StoreCorruptError, StoreVersionError } from '../../base/errors.ts';
-import type { EngineState } from '../engine.ts';
+import type { EngineState, StoredBatch, StoredChange } from '../engine.ts';
 import type { TableName } from '../lmdb/tables.ts';
-import type { StoredBatch, StoredChange } from '../stored-batch.ts';
 
 const MAGIC = 0x43;
 /** Version of the form of log entries. */

@@ -100,6 +100,7 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     originOf: (key) => engine.originOf(key),
     erasures: () => engine.erasures(),
     startOf: (key) => engine.startOf(key),
+    record: (name) => engine.record(name),
     async write(batch) {
       check();
       await engine.write(batch);

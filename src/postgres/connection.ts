@@ -1,0 +1,158 @@
+/**
+ * A connection to the database that is made again after a failure. It runs one statement at a time for its caller.
+ *
+ * Owns: one client of `pg`, made at the first statement. Does not own: when a statement is tried again.
+ *
+ * Invariants:
+ *  PC1 a statement ends: it is given up after `STATEMENT_MS`, and its connection is destroyed with it, since a connection
+ *     that was cut may never answer. Whether such a statement takes effect is unknown;
+ *  PC2 after an error that does not come from the statement itself the connection is destroyed, and the next statement
+ *     makes another;
+ *  PC3 no error shows the address of the database, which may have a password.
+ */
+import { Socket } from 'node:net';
+import type { Client, QueryConfig } from 'pg';
+import { STATEMENT_MS } from '../base/bounds.ts';
+import { asError, ConfigError, systemCodeOf, TimeoutError } from '../base/errors.ts';
+import type { PostgresData, PostgresTls } from './options.ts';
+
+/** One row of a result. */
+export type Row = Readonly<Record<string, unknown>>;
+
+/** The result of a statement. */
+export interface Result {
+  readonly rows: readonly Row[];
+  /** Rows that were written, or read. */
+  readonly count: number;
+}
+
+interface Live {
+  readonly client: Client;
+  readonly socket: Socket;
+}
+
+/** See the head of this file. */
+export class Connection {
+  readonly #data: PostgresData;
+  #live: Promise<Live> | undefined;
+  #isClosed = false;
+
+  constructor(data: PostgresData) {
+    this.#data = data;
+  }
+
+  /**
+   * Runs a statement that is prepared once for each connection. `limitMs`: at most `STATEMENT_MS`. Rejects with the
+   * database's error, with `TimeoutError`, and with `ConfigError` if the package `pg` is missing.
+   */
+  async run(name: string, text: string, values: readonly unknown[], limitMs: number = STATEMENT_MS): Promise<Result> {
+    return this.#ask({ name, text, values: [...values] }, limitMs);
+  }
+
+  /** Runs statements without parameters, in one transaction if they say so. */
+  async runAll(text: string, limitMs: number = STATEMENT_MS): Promise<void> {
+    await this.#ask({ text }, limitMs);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const live = this.#live;
+    this.#live = undefined;
+    // A connection that could not be made needs no end.
+    const made = await live?.catch(() => undefined);
+    made?.socket.destroy();
+  }
+
+  async #ask(query: QueryConfig, limitMs: number): Promise<Result> {
+    if (this.#isClosed) throw new TimeoutError('the connection to the database is closed');
+    const opening = (this.#live ??= this.#connect());
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => reject(new TimeoutError(`the database did not answer in ${limitMs} ms`)), limitMs);
+    });
+    try {
+      const { client } = await Promise.race([opening, late]);
+      const { rows, rowCount } = await Promise.race([client.query<Row>(query), late]);
+      return { rows, count: rowCount ?? 0 };
+    } catch (error) {
+      if (!isOfStatement(error)) this.#drop(opening);
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #drop(opening: Promise<Live>): void {
+    if (this.#live === opening) this.#live = undefined;
+    opening.then(
+      ({ socket }) => socket.destroy(),
+      () => undefined,
+    );
+  }
+
+  async #connect(): Promise<Live> {
+    const { Client: PgClient } = await loadPg();
+    const socket = new Socket();
+    const { url, tls } = this.#data;
+    const client = new PgClient({
+      connectionString: url,
+      connectionTimeoutMillis: STATEMENT_MS,
+      keepAlive: true,
+      application_name: 'troupe',
+      stream: () => socket,
+      ...(tls === undefined ? {} : { ssl: tlsOf(tls) }),
+    });
+    // Errors between two statements are found by the next one.
+    client.on('error', () => undefined);
+    try {
+      await client.connect();
+    } catch (error) {
+      socket.destroy();
+      throw error;
+    }
+    if (this.#isClosed) socket.destroy();
+    return { client, socket };
+  }
+}
+
+function tlsOf(tls: PostgresTls): boolean | { readonly rejectUnauthorized: true } {
+  return typeof tls === 'boolean' ? tls && { rejectUnauthorized: true } : { ...tls, rejectUnauthorized: true };
+}
+
+/** True for an error with which the database answered a statement, and after which the connection works. */
+function isOfStatement(error: unknown): boolean {
+  const code = stateOf(error);
+  // Class 57: the server ends the connection; class 08: the connection is broken.
+  return code !== undefined && !code.startsWith('57') && !code.startsWith('08');
+}
+
+/** The SQLSTATE of an error of the database: five characters; undefined for another error. */
+export function stateOf(error: unknown): string | undefined {
+  const code = systemCodeOf(error);
+  const isState = code !== undefined && /^[0-9A-Z]{5}$/u.test(code) && error instanceof Error && 'severity' in error;
+  return isState ? code : undefined;
+}
+
+/** SQLSTATE classes, and single states, of errors that pass by themselves. */
+const PASSING = ['08', '40', '53', '55', '57', '25006'];
+
+/** True if the statement may succeed later, unchanged: no connection, a restart, a fail-over, a full disk. */
+export function isPassing(error: unknown): boolean {
+  if (error instanceof ConfigError) return false;
+  const state = stateOf(error);
+  return state === undefined || PASSING.some((each) => state.startsWith(each));
+}
+
+const PACKAGE = 'pg';
+
+async function loadPg(): Promise<typeof import('pg')> {
+  try {
+    return (await import('pg')).default;
+  } catch (error) {
+    if (systemCodeOf(error) !== 'ERR_MODULE_NOT_FOUND') throw asError(error);
+    throw new ConfigError(`option "cluster": a cluster on PostgreSQL needs the package ${PACKAGE}: npm install ${PACKAGE}`, {
+      cause: error,
+      data: { key: 'cluster', package: PACKAGE },
+    });
+  }
+}
