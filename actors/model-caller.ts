@@ -285,7 +285,7 @@ function inputOf(out: CallOut, completion: ModelCompletion): Input {
   if ('error' in completion) {
     return { type: 'modelFailed', halfStep: out.halfStep, attempt: out.attempt, error: completion.error };
   }
-  const { response } = completion;
+  const { response, changes } = completion;
   try {
     return {
       type: 'answered',
@@ -298,7 +298,8 @@ function inputOf(out: CallOut, completion: ModelCompletion): Input {
         container: readContainer(response.container),
         inputTransformations: response.input_transformations,
       }),
-      ...(out.isUnbound ? { unbound: true } : {}),
+      ...(out.isUnbound || changes?.isUnbound === true ? { unbound: true } : {}),
+      ...defined({ lacksThoughts: changes?.lacksThoughts }),
     };
   } catch (error) {
     return { type: 'modelFailed', halfStep: out.halfStep, attempt: out.attempt, error: errorShape(error) };

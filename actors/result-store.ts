@@ -13,7 +13,9 @@
  *  R3 a file belongs to the session in its name, and no file of a removed session stays. `removeOf` waits for the
  *     writes that are in flight, and a session that does not exist any more gets no file;
  *  R4 in an encrypted store a text is encrypted with a key made of its session's data key and the file's name. The data
- *     key is durable before a log names the file.
+ *     key is durable before a log names the file;
+ *  R5 an unfinished file that a killed process left is removed at the next open of the store. Its session may be one
+ *     whose beginning was never durable, and no deletion would ever remove it.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -163,7 +165,7 @@ export class ResultStore {
     const file = join(this.#directory, name);
     const { text: short, whole } = truncateResult(text, { ...options, reference: file });
     if (whole === undefined) return short;
-    const part = `${file}.${randomUUID()}.part`;
+    const part = `${file}.${randomUUID()}${UNFINISHED}`;
     const contents = key === undefined ? whole : sealedFile(key.forFile(name), name, whole);
     return { session, key, file, part, contents, short, lost: () => truncateResult(text, options).text };
   }
@@ -177,6 +179,19 @@ export class ResultStore {
     if (this.#isSynced) yield { kind: 'syncFile', path: part };
     yield { kind: 'move', path: part, to: file };
     if (this.#isSynced) yield { kind: 'syncDirectory', path: this.#directory };
+  }
+}
+
+/** The end of a temporary name. */
+const UNFINISHED = '.part';
+
+/**
+ * Removes the files that a killed process did not finish (R5). Call it before any result store of the directory is at
+ * work. Rejects with the disk's error.
+ */
+export async function removeUnfinished(directory: string): Promise<void> {
+  for (const name of await MACHINE_DISK.list(directory)) {
+    if (OWNED.test(name) && name.endsWith(UNFINISHED)) await rm(join(directory, name), { force: true });
   }
 }
 

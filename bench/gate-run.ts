@@ -1,9 +1,9 @@
 /**
  * `npm run bench:gate` measures W1, W2 and W3 at smaller sizes on troupe and on the kernel, and compares the ratios
- * with `gate.json`. Exits 1 if a ratio is below half of its baseline, and again in a longer second run. Without a
- * baseline the gate says so and passes. A baseline of other Node flags exits 1.
+ * with those of this kind of processor in `gate.json`. Exits 1 if a ratio is below half of its baseline, and again in a
+ * longer second run. Without a baseline the gate says so and passes. A baseline of other Node flags exits 1.
  *
- *   --write            measures and writes the baseline instead; the machine should be quiet
+ *   --write            measures this machine and writes its baseline instead; the machine should be quiet
  *   --baseline <file>  another file than `gate.json`
  */
 import { writeFileSync } from 'node:fs';
@@ -12,19 +12,19 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { buildBench } from './build.ts';
 import {
+  baselineFor,
   compareRatios,
   failedTwice,
   findingLine,
-  GATE_FORMAT,
   GATED,
-  type GateBaseline,
   type GateFinding,
   type GateRatio,
   gateRatios,
   incomparable,
   isFailure,
   REFERENCE,
-  readBaseline,
+  readBaselines,
+  withBaseline,
 } from './gate.ts';
 import { describeRun, NODE_FLAGS } from './machine.ts';
 import type { SystemName, WorkloadName } from './names.ts';
@@ -67,8 +67,8 @@ async function write(): Promise<number> {
   });
   const ratios = await measure(buildBench(), GATED);
   const head = { date, commit, node, flags, machine, cores, load, syncMs };
-  const baseline: GateBaseline = { format: GATE_FORMAT, head, ratios };
-  writeFileSync(place, `${JSON.stringify(baseline, null, 2)}\n`);
+  const baselines = withBaseline(readBaselines(place), { head, ratios });
+  writeFileSync(place, `${JSON.stringify(baselines, null, 2)}\n`);
   for (const { workload, system, ratio } of ratios) {
     console.log(`${workload} ${system.padEnd(8)}  ${ratio.toFixed(3)} x ${REFERENCE}`);
   }
@@ -76,13 +76,15 @@ async function write(): Promise<number> {
 }
 
 async function check(): Promise<number> {
-  const baseline = readBaseline(place);
-  if (baseline === undefined) {
+  const baselines = readBaselines(place);
+  if (baselines === undefined) {
     console.log(
       'regression gate: passed, because there is no baseline (bench/gate.json); `npm run bench:gate -- --write` measures one',
     );
     return 0;
   }
+  const { machine } = await describeRun({ seed: SEED, command: '', notes: [] });
+  const baseline = baselineFor(baselines, machine);
   const { head, ratios } = baseline;
   console.log(
     `regression gate: compared with ${head.commit} of ${head.date.slice(0, 10)}, ${head.machine}, ${head.cores} cores`,

@@ -7,6 +7,9 @@
  * so a slow or busy disk moves the loop alone. In W1 all of them wait for the disk, but the loop syncs on its own
  * thread. troupe and the kernel are woken by another thread, so other work on the machine delays both alike, and hardly
  * the loop.
+ *
+ * There is a baseline for each kind of processor. The kernel is a small program that stays in the caches, and troupe is
+ * a large one. So the same commit has different ratios on different processors: W2 inline 0.16 on one, 0.09 on another.
  */
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
@@ -16,7 +19,7 @@ import type { HeadResult, WorkloadResult } from './report/results-file.ts';
 import { Measured } from './report/verdict-rules.ts';
 
 /** Version of the baseline's shape; a reader rejects others. */
-export const GATE_FORMAT = 2;
+export const GATE_FORMAT = 3;
 /** The gated workloads, in order. */
 export const GATED: readonly WorkloadName[] = ['W1', 'W2', 'W3'];
 const SYSTEMS = ['inline', 'isolated'] as const;
@@ -40,16 +43,21 @@ export interface GateRatio {
   readonly reference: number;
 }
 
-/** The ratios that a run is compared with. */
+/** The ratios that a run on one kind of processor is compared with. */
 export interface GateBaseline {
-  readonly format: typeof GATE_FORMAT;
   /** The circumstances of the measurement. */
   readonly head: Pick<HeadResult, 'date' | 'commit' | 'node' | 'flags' | 'machine' | 'cores' | 'load' | 'syncMs'>;
   readonly ratios: readonly GateRatio[];
 }
 
+/** The baselines of all kinds of processors, as the file holds them. */
+export interface GateBaselines {
+  readonly format: typeof GATE_FORMAT;
+  /** At least one. The names of their processors differ. */
+  readonly baselines: readonly GateBaseline[];
+}
+
 const baselineSchema: z.ZodType<GateBaseline> = z.object({
-  format: z.literal(GATE_FORMAT),
   head: z.object({
     date: z.string(),
     commit: z.string(),
@@ -69,6 +77,24 @@ const baselineSchema: z.ZodType<GateBaseline> = z.object({
     }),
   ),
 });
+
+const baselinesSchema: z.ZodType<GateBaselines> = z.object({
+  format: z.literal(GATE_FORMAT),
+  baselines: z.array(baselineSchema).min(1),
+});
+
+/** The baseline for a kind of processor; for an unknown kind the one with the lowest sum of ratios. */
+export function baselineFor({ baselines }: GateBaselines, machine: string): GateBaseline {
+  const sumOf = ({ ratios }: GateBaseline): number => ratios.reduce((sum, { ratio }) => sum + ratio, 0);
+  const lowest = baselines.reduce((low, each) => (sumOf(each) < sumOf(low) ? each : low));
+  return baselines.find(({ head }) => head.machine === machine) ?? lowest;
+}
+
+/** The baselines with one that was measured again, or for the first time on its kind of processor. */
+export function withBaseline(known: GateBaselines | undefined, measured: GateBaseline): GateBaselines {
+  const others = (known?.baselines ?? []).filter(({ head }) => head.machine !== measured.head.machine);
+  return { format: GATE_FORMAT, baselines: [...others, measured] };
+}
 
 /** The reason why a run with these flags of Node cannot be compared with the baseline; `undefined` when it can. */
 export function incomparable({ head }: GateBaseline, flags: readonly string[]): string | undefined {
@@ -138,8 +164,8 @@ const WORDS: Readonly<Record<GateFinding['outcome'], string>> = {
   'another-disk': 'not compared, because this disk is more than twice as fast',
 };
 
-/** Reads the baseline of a file; `undefined` if there is no file. Throws for a file with other content. */
-export function readBaseline(path: string | URL): GateBaseline | undefined {
+/** Reads the baselines of a file; `undefined` if there is no file. Throws for a file with other content. */
+export function readBaselines(path: string | URL): GateBaselines | undefined {
   let text: string;
   try {
     text = readFileSync(path, 'utf8');
@@ -147,12 +173,12 @@ export function readBaseline(path: string | URL): GateBaseline | undefined {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
-  return parseBaseline(text);
+  return parseBaselines(text);
 }
 
-/** Parses a baseline. Throws for other text, and for another format. */
-export function parseBaseline(text: string): GateBaseline {
-  return baselineSchema.parse(JSON.parse(text));
+/** Parses baselines. Throws for other text, and for another format. */
+export function parseBaselines(text: string): GateBaselines {
+  return baselinesSchema.parse(JSON.parse(text));
 }
 
 function outcomeOf(wanted: GateRatio, found: GateRatio | undefined): GateFinding['outcome'] {

@@ -48,6 +48,8 @@ async function buildCode() {
   const sharing = sharedChunks();
   const bundle = await rolldown({
     ...common(),
+    // The names of the sources would be eight kilobytes of the package.
+    experimental: { attachDebugInfo: 'none' },
     external: (id) => !BUNDLED.includes(id) && isPackage(id),
     // comlink names its ES module in `module` alone.
     resolve: { mainFields: ['module', 'main'] },

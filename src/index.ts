@@ -1,6 +1,7 @@
 /** The public API of troupe. */
 
 export type { AnswerDraft, LossReason } from './base/answer-draft.ts';
+export type { AuditAct, AuditAction, AuditDetails, AuditEntry } from './base/audit/audit-entry.ts';
 export type { Limits } from './base/bounds.ts';
 export type { Clock, Random } from './base/clock.ts';
 export {
@@ -20,6 +21,7 @@ export {
   ModelAuthenticationError,
   ModelError,
   ModelInvalidRequestError,
+  RedactionError,
   SessionBusyError,
   StoreCorruptError,
   StoreFullError,
@@ -105,8 +107,14 @@ export type {
 } from './models/provider.ts';
 export { retryAfter } from './models/retry-after.ts';
 export type { MessageCallback } from './runtime/events/message-callbacks.ts';
+export type { AuditOptions } from './runtime/handles/audit.ts';
 export { Child, type ChildExit } from './runtime/handles/child.ts';
-export { type DeadLetterOptions, DeadLetters, type ResendOptions } from './runtime/handles/dead-letters.ts';
+export {
+  type DeadLetterOptions,
+  DeadLetters,
+  type DropOptions,
+  type ResendOptions,
+} from './runtime/handles/dead-letters.ts';
 export type { AllEventOptions, EventOptions } from './runtime/handles/event-options.ts';
 export { type ChildResult, type CompletedChild, type FailedChild, Family } from './runtime/handles/family.ts';
 export { Goals } from './runtime/handles/goals.ts';
@@ -119,6 +127,7 @@ export { Session } from './runtime/handles/session.ts';
 export type { ListedSession, ListOptions } from './runtime/handles/session-list.ts';
 export type {
   ApprovalDecision,
+  DeleteOptions,
   ForkOptions,
   PageOptions,
   ReplyOptions,
@@ -173,6 +182,12 @@ export type {
   SessionSnapshot as SessionInfo,
   SessionSummary,
 } from './runtime/protocol/protocol.ts';
+export type {
+  RedactFunction,
+  RedactionKind,
+  RedactionSource,
+  RedactOption,
+} from './runtime/protocol/redact-option.ts';
 export type { SearchOptions, SearchReach, SearchScope, SearchScopeQuestion } from './runtime/protocol/search-scope.ts';
 export type { HistoryEdit, HistoryEdits, UpgradeFunction, UpgradeState } from './runtime/protocol/upgrade.ts';
 export type { BoundaryControl, WaitingListener } from './runtime/protocol/waiting-listeners.ts';

@@ -21,6 +21,8 @@ export interface TreeAccess {
   /** Creates an actor for a session that does not exist yet. */
   create(sessionId: string): SessionActor;
   environment(actor: SessionActor): Environment;
+  /** The inputs that a session must have before any other, such as its recovery; asked once in each batch. */
+  overdue(actor: SessionActor): readonly Input[];
   observer(actor: SessionActor): Observer | undefined;
   /** The inputs for the family after a supervised child's failure, or (`error` undefined) after its back-off. */
   supervise(parent: SessionActor, child: SessionActor, error: ErrorShape | undefined): readonly FamilyOrder[];
@@ -53,11 +55,16 @@ interface Step {
   readonly input: Input;
 }
 
+const NO_STEPS: readonly Step[] = [];
+
 /**
  * Runs inputs of one session and all inputs that follow from them within the tree. Throws only for broken invariants.
  * In that case nothing was journalled, and every actor in `touched` must be dropped and read again from the log.
  * `touched` receives once each session that was reached, because it may have changed. `turn` identifies this batch: no
  * other batch of the same actors has the number.
+ *
+ * Whichever way a session is reached, its overdue inputs come first. Otherwise an interrupted session could begin new
+ * work for a message of its family, and its recovery would take that work for work that was lost.
  */
 export function runTreeTransition(
   access: TreeAccess,
@@ -68,14 +75,18 @@ export function runTreeTransition(
 ): TreeTurnOutcome {
   const writes: ActorWrite[] = [];
   const effects: ActorEffect[] = [];
-  const queue: Step[] = [];
-  for (const input of inputs) queue.push({ actor, input });
+  const reach = (reached: SessionActor): readonly Step[] => {
+    if (reached.touchedIn === turn) return NO_STEPS;
+    reached.touchedIn = turn;
+    touched.push(reached);
+    const overdue = access.overdue(reached);
+    return overdue.length === 0 ? NO_STEPS : overdue.map((input) => ({ actor: reached, input }));
+  };
+  const queue: Step[] = [...reach(actor), ...inputs.map((input) => ({ actor, input }))];
   for (let index = 0; index < queue.length; index += 1) {
+    const overdue = reach((queue[index] as Step).actor);
+    if (overdue.length > 0) queue.splice(index, 0, ...overdue);
     const { actor: current, input } = queue[index] as Step;
-    if (current.touchedIn !== turn) {
-      current.touchedIn = turn;
-      touched.push(current);
-    }
     const { state } = current;
     // A session that joins a shared budget in this step reports all tokens that it has used.
     const used = state.budget?.isShared === true ? usedOf(state) : 0;

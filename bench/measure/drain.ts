@@ -16,9 +16,10 @@ import {
   type Repetition,
   type WorkSize,
 } from '../workloads.ts';
-import { repeat, repeatCold } from './repeat.ts';
+import { repeatCold, repeatUntilSteady } from './repeat.ts';
 
 const SIZES: Readonly<Record<RunContext['scale'], WorkSize>> = { full: FULL_SIZE, quick: QUICK_SIZE, long: LONG_SIZE };
+/** The fewest repetitions after the warm-up. */
 const REPETITIONS: Readonly<Record<RunContext['scale'], number>> = { full: 5, quick: 3, long: 1 };
 const WARM_SESSION_TURNS = 100;
 const WARM_CHILDREN = 500;
@@ -61,7 +62,7 @@ async function measureDrain(
     const once = (repetition: Repetition): Promise<Measurement> => measure(system, size, repetition);
     const cold = await repeatCold(context, once);
     await warmUp(context, system, warm === undefined ? {} : { also: (repetition) => warm(system, repetition) });
-    return [{ variant: '', cold, repetitions: await repeat(REPETITIONS[context.scale], once) }];
+    return [{ variant: '', cold, repetitions: await repeatUntilSteady(REPETITIONS[context.scale], once) }];
   });
 }
 

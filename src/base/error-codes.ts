@@ -12,6 +12,7 @@ export type ErrorCode =
   | 'content'
   | 'session_busy'
   | 'key_reused'
+  | 'redaction_failed'
   | 'mailbox_full'
   | 'limit'
   | 'store_locked'

@@ -8,9 +8,8 @@
  * clone drops class, name and code.
  */
 
-import { ERROR_MESSAGE_BYTES_MAX } from './bounds.ts';
 import type { AnswerErrorCode, ErrorCode, ErrorShape, InvalidArgumentCode } from './error-codes.ts';
-import { isRecord, NotPlainError, toPlainJson } from './json.ts';
+import { boundedText, isRecord, NotPlainError, toPlainJson } from './json.ts';
 
 export type { AnswerErrorCode, ErrorCode, ErrorShape, InvalidArgumentCode } from './error-codes.ts';
 
@@ -99,6 +98,16 @@ export class InvalidArgumentError extends TroupeError {
 export class SessionBusyError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('session_busy', message, { retryable: true, ...details });
+  }
+}
+
+/**
+ * The function of the option `redact` failed, so the value that it was given was not stored. `data.kind`: the kind of the
+ * value. The message quotes neither the value nor the function's own error.
+ */
+export class RedactionError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('redaction_failed', message, details);
   }
 }
 
@@ -325,31 +334,12 @@ export function plainMembers(data: unknown): Readonly<Record<string, unknown>> |
   return Object.keys(members).length === 0 ? undefined : members;
 }
 
-/** The text for an error message, cut if its JSON would exceed `ERROR_MESSAGE_BYTES_MAX`. Never throws. */
-export function boundedText(text: string): string {
-  // JSON's longest escape has six characters.
-  if (text.length * 6 <= ERROR_MESSAGE_BYTES_MAX) return text;
-  let end = Math.min(text.length, ERROR_MESSAGE_BYTES_MAX);
-  if (end === text.length && jsonBytes(text) <= ERROR_MESSAGE_BYTES_MAX) return text;
-  const note = ` … (cut, of ${text.length} characters)`;
-  while (jsonBytes(text.slice(0, end) + note) > ERROR_MESSAGE_BYTES_MAX) end = Math.floor(end * 0.9);
-  // The cut must not leave half of a surrogate pair.
-  const last = text.charCodeAt(end - 1);
-  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? end - 1 : end) + note;
-}
-
 /** The data of an error, its top-level texts bounded like the message. */
 function boundedMembers(data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const isLong = Object.values(data).some((value) => typeof value === 'string' && boundedText(value) !== value);
   if (!isLong) return data;
   const bounded = (value: unknown): unknown => (typeof value === 'string' ? boundedText(value) : value);
   return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, bounded(value)]));
-}
-
-const encoder = new TextEncoder();
-
-function jsonBytes(text: string): number {
-  return encoder.encode(JSON.stringify(text)).byteLength;
 }
 
 const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) => TroupeError>> = {
@@ -362,6 +352,7 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
   content: (m, d) => new ContentError(m, d),
   session_busy: (m, d) => new SessionBusyError(m, d),
   key_reused: (m, d) => new KeyReusedError(m, d),
+  redaction_failed: (m, d) => new RedactionError(m, d),
   mailbox_full: (m, d) => new MailboxFullError(m, { ...d, ...numberField(d, 'retryAfterMs') }),
   limit: (m, d) => new LimitError(m, d),
   store_locked: (m, d) => new StoreLockedError(m, d),

@@ -3,7 +3,7 @@
  * Structured clone and the store would silently change some values: a lone surrogate, a function, `__proto__`, a cycle.
  */
 
-import { PLAIN_VALUES_MAX } from './bounds.ts';
+import { ERROR_MESSAGE_BYTES_MAX, PLAIN_VALUES_MAX } from './bounds.ts';
 
 /** A value that JSON can carry. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
@@ -241,4 +241,23 @@ function stable(value: unknown, ignored: string | undefined, depth: number): str
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([key, member]) => `${JSON.stringify(key)}:${stable(member, ignored, depth + 1)}`);
   return `{${members.join(',')}}`;
+}
+
+/** The text for an error message, cut if its JSON would exceed `ERROR_MESSAGE_BYTES_MAX`. Never throws. */
+export function boundedText(text: string): string {
+  // JSON's longest escape has six characters.
+  if (text.length * 6 <= ERROR_MESSAGE_BYTES_MAX) return text;
+  let end = Math.min(text.length, ERROR_MESSAGE_BYTES_MAX);
+  if (end === text.length && jsonBytes(text) <= ERROR_MESSAGE_BYTES_MAX) return text;
+  const note = ` … (cut, of ${text.length} characters)`;
+  while (jsonBytes(text.slice(0, end) + note) > ERROR_MESSAGE_BYTES_MAX) end = Math.floor(end * 0.9);
+  // The cut must not leave half of a surrogate pair.
+  const last = text.charCodeAt(end - 1);
+  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? end - 1 : end) + note;
+}
+
+const encoder = new TextEncoder();
+
+function jsonBytes(text: string): number {
+  return encoder.encode(JSON.stringify(text)).byteLength;
 }

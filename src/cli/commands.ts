@@ -57,6 +57,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import('./dead-letters/command.ts')).deadLettersCommand,
   },
   {
+    name: 'audit',
+    summary: 'List who decided, deleted and changed what',
+    load: async () => (await import('./audit/command.ts')).auditCommand,
+  },
+  {
     name: 'interrupt',
     summary: 'Cancel what a session is doing',
     load: async () => (await import('./sessions/control-commands.ts')).interruptCommand,

@@ -7,6 +7,8 @@
 import { type ClientOptions, Connection, type RequestOptions } from './connection.ts';
 import { type AgentName, type AnswerFor, RemoteSession } from './session.ts';
 import type {
+  AuditEntry,
+  AuditOptions,
   DeadLetterSummary,
   ListedSession,
   ListOptions,
@@ -79,6 +81,17 @@ export class Client<Agents = unknown> {
   ): Promise<{ readonly letters: readonly DeadLetterSummary[]; readonly next?: string }> {
     const { after, limit, session, signal } = options;
     return this.#connection.get('dead-letters', { after, limit, session }, { signal });
+  }
+
+  /**
+   * A page of the audit log, oldest first, for a token with the role `admin`. It may be empty and have a `next`.
+   * `session`: only entries of this session and its descendants, deleted or not.
+   */
+  audit(
+    options: RequestOptions & AuditOptions = {},
+  ): Promise<{ readonly entries: readonly AuditEntry[]; readonly next?: string }> {
+    const { after, limit, session, action, signal } = options;
+    return this.#connection.get('audit', { after, limit, session, action }, { signal });
   }
 
   /** The messages that fit a query best, best first. `session`: searches only the tree of this session. */

@@ -7,6 +7,8 @@ export type { ShortViewMode, ViewedEvent } from '../events/viewed-event.ts';
 export type {
   Agent,
   ApprovalDecision,
+  AuditEntry,
+  AuditOptions,
   DeadLetter,
   DeadLetterSummary,
   Explanation,

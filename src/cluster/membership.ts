@@ -104,7 +104,8 @@ export class ClusterMembership {
   }
 
   #lostTo(owner: ShardOwner | undefined): void {
-    const by = owner === undefined || owner.node === this.plan.node ? 'another node' : `the node ${JSON.stringify(owner.node)}`;
+    const by =
+      owner === undefined || owner.node === this.plan.node ? 'another node' : `the node ${JSON.stringify(owner.node)}`;
     this.lost(this.#moved(`${by} took its shards over after its lease had run out`, undefined, owner?.node));
   }
 

@@ -25,7 +25,7 @@ import { CancelledError, InvalidNameError, LimitError } from '../base/errors.ts'
 import type { StoreEncryption } from './encryption/master-keys.ts';
 import { vaultOf } from './encryption/stored-keys.ts';
 import type { Vault } from './encryption/vault.ts';
-import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
+import { createBatch, type Engine, isEmptyBatch, lastGivenRow, type WriteBatch } from './engine.ts';
 import type { Journal, JournalStatistics, TailPage } from './journal.ts';
 import { LastRows } from './last-rows.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';
@@ -36,6 +36,7 @@ import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, Tur
 import { listNames, type NameQuery } from './rows/name-list.ts';
 import { heldData, positionOf, type Row, rowOf, rowTurns } from './rows/row-codec.ts';
 import { storedJson } from './rows/stored-text.ts';
+import { StoredAudit } from './stored-audit.ts';
 import { StoredBlobs } from './stored-blobs.ts';
 import { StoredDrafts } from './stored-drafts.ts';
 import { createStoredLog, type StoredLog } from './stored-log.ts';
@@ -52,16 +53,20 @@ export interface EngineJournalOptions {
   readonly schedule: (run: () => void) => void;
   /** Missing: the store is not encrypted. */
   readonly encryption?: StoreEncryption;
+  /** The number of the shard; missing: 0. */
+  readonly shard?: number;
 }
 
 /** See the head of this file. */
 export class EngineJournal implements Journal {
   readonly stored: StoredLog;
   readonly drafts: StoredDrafts;
+  readonly audit: StoredAudit;
   readonly starts: LogStarts;
   readonly originOf: (key: SessionKey) => string | undefined;
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
   readonly resultKey: Journal['resultKey'];
+  readonly compaction: Journal['compaction'];
   readonly #engine: Engine;
   readonly #source: LogSource;
   readonly #gate: CommitGate<WriteBatch>;
@@ -124,6 +129,7 @@ export class EngineJournal implements Journal {
     this.#blobs = new StoredBlobs({ engine, gate: this.#gate, media: this.#media, vault: this.#vault });
     const nameOf = (key: SessionKey): string | undefined => this.nameOf(key);
     this.drafts = new StoredDrafts({ engine, gate: this.#gate, vault: this.#vault, nameOf });
+    this.audit = new StoredAudit({ engine, gate: this.#gate, vault: this.#vault, shard: options.shard ?? 0 });
     this.#erasure = new LogErasure({ engine, gate: this.#gate, isUnwritten: (row) => this.#unwritten.has(row) });
     this.starts = new LogStarts({
       engine,
@@ -133,6 +139,7 @@ export class EngineJournal implements Journal {
       nameOf,
     });
     this.resultKey = this.#vault?.resultKey.bind(this.#vault);
+    this.compaction = engine.compaction;
     const copy = engine.copyTo?.bind(engine);
     this.copyTo = copy && (async (directory, known) => this.flushed().then(() => copy(directory, known)));
     this.#load();
@@ -420,9 +427,7 @@ export class EngineJournal implements Journal {
    */
   #load(): void {
     const state = this.#engine.state();
-    // A checkpoint may name refused rows, and would seem to cover a new row with one of their numbers.
-    const marked = Math.max(state.lastRow, state.indexedRow, rowOf(state.checkpointed));
-    this.#nextRow = Math.max(this.#nextRow, marked + 1);
+    this.#nextRow = Math.max(this.#nextRow, lastGivenRow(state) + 1);
     this.#nextKey = Math.max(this.#nextKey, state.nextKey);
     this.#checkpointed = state.checkpointed;
     this.#lastRows.forget();

@@ -5,11 +5,11 @@
  */
 import type { TableName } from './lmdb/tables.ts';
 import type { Erasure, Head, JournalCopy, LogStart, Position, SessionKey } from './position.ts';
-import type { Row } from './rows/row-codec.ts';
+import { type Row, rowOf } from './rows/row-codec.ts';
 
 /** The state of the log in an engine. */
 export interface EngineState {
-  /** Number of the newest commit of a batch, 0 before the first. It is stored with the commit (K2 of `stored-batch.ts`). */
+  /** Number of the newest commit of a batch, 0 before the first. It is stored with the commit. */
   readonly commit: number;
   /** Number of the last row, 0 when there is none. */
   readonly lastRow: number;
@@ -21,6 +21,18 @@ export interface EngineState {
   readonly indexedRow: number;
   /** The number of writes that changed or removed stored rows. */
   readonly rewrites: number;
+  /** The newest commit that ended the erasure of a deleted session, 0 before the first. */
+  readonly erased: number;
+  /** The newest commit in the snapshot of the newest compact copy, 0 before the first. Only this store's, no commit's. */
+  readonly compacted: number;
+}
+
+/**
+ * The highest row that was ever given out, 0 for none. It may be above the last row: a checkpoint may name rows that were
+ * refused, and would seem to cover a new row with one of their numbers (E2).
+ */
+export function lastGivenRow({ lastRow, indexedRow, checkpointed }: EngineState): number {
+  return Math.max(lastRow, indexedRow, rowOf(checkpointed));
 }
 
 /**
@@ -47,6 +59,10 @@ export interface WriteBatch {
   readonly media: Map<string, Buffer | undefined>;
   /** See `Journal.originOf`. */
   readonly origins: Map<SessionKey, string | undefined>;
+  /** Rows of the audit log by number, see `stored-audit.ts`. */
+  readonly audit: Map<number, string | undefined>;
+  /** True if the rows of a deleted session have none of its entries any more. */
+  isErased: boolean;
   nextKey: SessionKey | undefined;
   checkpoint: { readonly upTo: Position; readonly indexedRow: number } | undefined;
   /** UTF-8 bytes of the whole batch, roughly. */
@@ -91,6 +107,8 @@ export function createBatch(): WriteBatch {
     drafts: new Map(),
     media: new Map(),
     origins: new Map(),
+    audit: new Map(),
+    isErased: false,
     nextKey: undefined,
     checkpoint: undefined,
     bytes: 0,
@@ -112,8 +130,38 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
     batch.drafts.size === 0 &&
     batch.media.size === 0 &&
     batch.origins.size === 0 &&
+    batch.audit.size === 0 &&
     batch.checkpoint === undefined
   );
+}
+
+/** The bytes of a store's file, and how many of them are free. */
+export interface StoreUse {
+  readonly bytes: number;
+  readonly freeBytes: number;
+}
+
+/** The result of a compaction. */
+export interface CompactionResult {
+  /** Bytes of the store's file before and after. */
+  readonly bytesBefore: number;
+  readonly bytes: number;
+  /** Milliseconds of the longest piece of work on the engine's thread. */
+  readonly sliceMs: number;
+}
+
+/** Replaces a store by a compact copy of itself while it is used; see `live-compaction.ts`. */
+export interface StoreCompaction {
+  /** True if bytes of deleted sessions may be left in the store, although their rows are erased. */
+  readonly isOwed: boolean;
+  /** Reads a few pages of the store. */
+  use(): StoreUse;
+  /**
+   * Runs a compaction. Rejects with `LimitError` if more is committed meanwhile than is kept for the copy, with
+   * `CancelledError` when the journal closes, with `StoreFullError` if the device has no room for the copy, and with the
+   * other errors of a write. The store is then as before.
+   */
+  run(): Promise<CompactionResult>;
 }
 
 /**
@@ -164,6 +212,12 @@ export interface Engine {
   draftKeys(): readonly SessionKey[];
   /** See `Journal.originOf`. */
   originOf(key: SessionKey): string | undefined;
+  /** Rows of the audit log above `after`, at most `limit`; ascending, or the newest first. */
+  audit(range: {
+    readonly after: number;
+    readonly limit: number;
+    readonly isNewestFirst?: boolean;
+  }): readonly (readonly [number, string])[];
   /** The removed sessions, and removed parts of logs, of which something may still be stored. */
   erasures(): ReadonlyMap<SessionKey, Erasure>;
   /** The beginning of a session's log; undefined if nothing of it was removed. */
@@ -197,5 +251,7 @@ export interface Engine {
    * `close` and `reopen` wait for it.
    */
   copyTo?(directory: string, known: string | undefined): Promise<JournalCopy>;
+  /** Replaces the store by a compact copy while it is written. `close` and `reopen` end a compaction under way. */
+  readonly compaction: StoreCompaction;
   close(): Promise<void>;
 }

@@ -22,8 +22,10 @@
 import type { StoreLostError } from '../base/errors.ts';
 import type { DataKey } from './encryption/data-key.ts';
 import type { StoreEncryption } from './encryption/master-keys.ts';
+import type { StoreCompaction } from './engine.ts';
 import type { LogStarts } from './log-starts.ts';
 import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
+import type { AuditRows } from './stored-audit.ts';
 import type { Drafts } from './stored-drafts.ts';
 import type { StoredLog } from './stored-log.ts';
 
@@ -168,6 +170,9 @@ export interface Journal {
   /** For each session at most one text beside the log, which is replaced repeatedly. */
   readonly drafts: Drafts;
 
+  /** The audit log. Its rows belong to no session. */
+  readonly audit: AuditRows;
+
   /** The beginnings of the logs of sessions. */
   readonly starts: Pick<LogStarts, 'of' | 'cut' | 'isUnwritten'>;
   /** The durable part of the log, in pieces for another thread. */
@@ -181,6 +186,9 @@ export interface Journal {
    */
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
 
+  /** Replaces the journal's files by a compact copy while the journal is used. `close` ends a compaction under way. */
+  readonly compaction: StoreCompaction;
+
   statistics(): JournalStatistics;
   /** Flushes and closes. Further calls throw. */
   close(): Promise<void>;
@@ -191,6 +199,8 @@ export interface JournalOptions {
   /** Directory of this shard, or undefined for memory. */
   readonly directory?: string;
   readonly durability: Durability;
+  /** The number of the shard; missing: 0. The rows of its audit log are numbered with it. */
+  readonly shard?: number;
   /** The gate of this thread; if missing, the thread is never ended while its script runs. */
   readonly gate?: ThreadGate;
   /**

@@ -92,6 +92,7 @@ export class LogErasure {
       const keeps = this.#notes.get(key)?.keeps === true;
       this.#notes.delete(key);
       batch.erasures.set(key, undefined);
+      if (!keeps) batch.isErased = true;
       // A session that lost only the older part of its log still names its results by its origin.
       if (!keeps && this.#parts.engine.originOf(key) !== undefined) batch.origins.set(key, undefined);
     }
@@ -152,7 +153,11 @@ export class LogErasure {
     this.#notes.set(key, erasure);
     batch.erasures.set(key, erasure);
     const { row } = erasure;
-    if (row === 0) return;
+    if (row === 0) {
+      // The bytes of the entries are left in free pages until the store is compacted.
+      if (erasure.keeps !== true) batch.isErased = true;
+      return;
+    }
     const known = this.#sessions.get(row);
     if (known !== undefined) {
       known.push(key);

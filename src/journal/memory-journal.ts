@@ -3,14 +3,15 @@
  * the journal on disk, over maps instead of a file.
  */
 import { defined } from '../base/defined.ts';
-import { StoreFullError, StoreLockedError } from '../base/errors.ts';
+import { CancelledError, StoreFullError, StoreLockedError } from '../base/errors.ts';
 import { lowerBound } from '../base/lower-bound.ts';
-import { parseErasure, parseHead, parseStart } from './check/store-index.ts';
 import { isSealed } from './encryption/data-key.ts';
 import type { StoreEncryption } from './encryption/master-keys.ts';
-import type { Engine, EngineState, StoredBatch, StoredChange, WriteBatch } from './engine.ts';
+import type { Engine, EngineState, StoredBatch, WriteBatch } from './engine.ts';
 import { EngineJournal } from './engine-journal.ts';
 import type { Journal } from './journal.ts';
+import { type CompactCopy, LiveCompaction } from './live-compaction.ts';
+import { cutTail, MemoryStore, putChange, putRows } from './memory-store.ts';
 import type { Erasure, Head, LogStart, SessionKey } from './position.ts';
 import { mediaPrefix, ownerOfMedium } from './rows/media-text.ts';
 import { unpackRow } from './rows/row-packing.ts';
@@ -18,40 +19,11 @@ import { decodeBlob, encodeBlob } from './rows/stored-text.ts';
 import { checkNext, packPlain } from './stored-batch.ts';
 
 /**
- * The part of a memory journal that outlives it, as a disk outlives a process. A second journal opened over it finds
- * what was flushed, and the first is fenced off (J5). Opaque; made by `createMemoryStore`.
- */
-export class MemoryStore {
-  /** Highest fence given out. Only journals may use it. */
-  fence = 0;
-  readonly rows: Map<number, Buffer> = new Map();
-  readonly keys: Map<string, SessionKey> = new Map();
-  readonly names: Map<SessionKey, string> = new Map();
-  readonly heads: Map<SessionKey, Head> = new Map();
-  readonly lastRows: Map<SessionKey, number> = new Map();
-  readonly blobs: Map<string, string | Buffer> = new Map();
-  readonly dataKeys: Map<SessionKey, string> = new Map();
-  /** Media by address, for each session. */
-  readonly media: Map<SessionKey, Map<string, Buffer>> = new Map();
-  readonly drafts: Map<SessionKey, string> = new Map();
-  readonly erasures: Map<SessionKey, Erasure> = new Map();
-  readonly starts: Map<SessionKey, LogStart> = new Map();
-  readonly origins: Map<SessionKey, string> = new Map();
-  /** Texts of the table `meta`. */
-  readonly records: Map<string, string> = new Map();
-  state: EngineState = { commit: 0, lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0, rewrites: 0 };
-  /** Numbers of the stored rows, ascending. */
-  rowNumbers: number[] = [];
-  /** Names, ascending; `undefined` when they must be sorted again. */
-  sortedNames: readonly string[] | undefined;
-}
-
-/**
  * One operation of a memory journal's device. The operation is done when the device's promise resolves, and refused
  * when the promise rejects.
  */
 export interface DeviceOperation {
-  readonly kind: 'write' | 'reopen';
+  readonly kind: 'write' | 'reopen' | 'copy' | 'replace';
   /**
    * Stores rows where a later open looks for them, without making them valid. A crash in the middle of a write leaves
    * such rows behind.
@@ -83,6 +55,8 @@ export interface MemoryJournalOptions {
   readonly schedule?: (run: () => void) => void;
   /** Missing: the store is not encrypted. */
   readonly encryption?: StoreEncryption;
+  /** The number of the shard; missing: 0. */
+  readonly shard?: number;
 }
 
 /** Creates an empty store. */
@@ -97,7 +71,7 @@ export function createMemoryStore(): MemoryStore {
 export function openMemoryJournal(options: MemoryJournalOptions = {}): Journal {
   return new EngineJournal(openMemoryEngine(options), {
     schedule: options.schedule ?? ((run) => void setImmediate(run)),
-    ...defined({ encryption: options.encryption }),
+    ...defined({ encryption: options.encryption, shard: options.shard }),
   });
 }
 
@@ -108,6 +82,7 @@ export function openMemoryEngine(options: MemoryJournalOptions = {}): Engine {
 
 class MemoryEngine implements Engine {
   readonly fence: number;
+  readonly compaction: LiveCompaction;
   readonly #store: MemoryStore;
   readonly #refuse: (() => Error | undefined) | undefined;
   readonly #device: MemoryJournalOptions['device'];
@@ -118,16 +93,13 @@ class MemoryEngine implements Engine {
     this.#device = device;
     store.fence += 1;
     this.fence = store.fence;
-    this.#cutTail();
-  }
-
-  /** Removes the rows that a torn write left after the last valid row. These rows count as never written. */
-  #cutTail(): void {
-    const { rowNumbers, rows, state } = this.#store;
-    for (let last = rowNumbers.at(-1); last !== undefined && last > state.lastRow; last = rowNumbers.at(-1)) {
-      rowNumbers.pop();
-      rows.delete(last);
-    }
+    cutTail(store);
+    this.compaction = new LiveCompaction({
+      state: () => store.state,
+      keepsRemoved: () => store.freedRows !== undefined,
+      use: () => ({ bytes: 0, freeBytes: 0 }),
+      copy: () => this.#copy(),
+    });
   }
 
   state(): EngineState {
@@ -249,6 +221,11 @@ class MemoryEngine implements Engine {
     return this.#store.origins.get(key);
   }
 
+  audit({ after, limit, isNewestFirst }: Parameters<Engine['audit']>[0]): readonly (readonly [number, string])[] {
+    const found = [...this.#store.audit].filter(([number]) => number > after);
+    return (isNewestFirst === true ? found.reverse() : found).slice(0, limit);
+  }
+
   erasures(): ReadonlyMap<SessionKey, Erasure> {
     return this.#store.erasures;
   }
@@ -270,90 +247,71 @@ class MemoryEngine implements Engine {
   }
 
   async writeStored(stored: StoredBatch): Promise<void> {
+    const { compaction } = this;
+    if (compaction.hold !== undefined) await compaction.hold;
     this.#check();
     checkNext(stored, this.#store.state);
+    compaction.writing();
+    let committed: StoredBatch | undefined;
     const commit = (): void => {
       this.#checkFence();
-      this.#putRows(stored);
-      this.#commit(stored);
+      putRows(this.#store, stored.changes);
+      for (const change of stored.changes) putChange(this.#store, change);
+      this.#store.state = { ...stored.state, compacted: this.#store.state.compacted };
+      committed = stored;
     };
-    if (this.#device === undefined) commit();
-    else await this.#device({ kind: 'write', tear: () => this.#putRows(stored), commit });
-  }
-
-  #putRows({ changes }: StoredBatch): void {
-    const store = this.#store;
-    this.#cutTail();
-    for (const { table, key, value } of changes) {
-      const number = Number(key);
-      if (table !== 'log' || number <= store.state.lastRow || value === undefined) continue;
-      store.rows.set(number, bytesOf(value));
-      store.rowNumbers.push(number);
+    try {
+      const { changes } = stored;
+      await this.#done({ kind: 'write', tear: () => putRows(this.#store, changes), commit });
+    } finally {
+      compaction.wrote(committed);
     }
   }
 
-  #commit({ changes, state }: StoredBatch): void {
-    for (const change of changes) this.#put(change);
-    this.#store.state = state;
+  /** Runs an operation of the device. */
+  async #done(operation: DeviceOperation): Promise<void> {
+    if (this.#device === undefined) operation.commit();
+    else await this.#device(operation);
   }
 
-  #put({ table, key, value }: StoredChange): void {
-    const store = this.#store;
-    const parsed = <T>(parse: (text: string) => T): T | undefined =>
-      value === undefined ? undefined : parse(value.toString());
-    switch (table) {
-      case 'log':
-        if (value !== undefined) store.rows.set(Number(key), bytesOf(value));
-        else if (store.rows.delete(Number(key))) store.rowNumbers = store.rowNumbers.filter((row) => row !== key);
-        return;
-      case 'names':
-        store.sortedNames = undefined;
-        set(store.keys, String(key), parsed(Number));
-        return;
-      case 'keys':
-        set(store.names, Number(key), parsed(String));
-        return;
-      case 'heads':
-        set(
-          store.heads,
-          Number(key),
-          parsed((text) => ({ key: Number(key), ...parseHead(text) })),
-        );
-        return;
-      case 'lastRows':
-        set(store.lastRows, Number(key), parsed(Number));
-        return;
-      case 'blobs':
-        set(store.blobs, String(key), value);
-        return;
-      case 'media':
-        setMedium(store.media, String(key), value === undefined ? undefined : bytesOf(value));
-        return;
-      case 'erasures':
-        set(store.erasures, Number(key), parsed(parseErasure));
-        return;
-      case 'starts':
-        set(store.starts, Number(key), parsed(parseStart));
-        return;
-      case 'drafts':
-      case 'dataKeys':
-      case 'origins':
-        set(store[table], Number(key), parsed(String));
-        return;
-      case 'meta':
-        set(store.records, String(key), parsed(String));
-        return;
-      case 'runnable':
-        // The heads have the same.
-        return;
-    }
+  /** A copy of the store, which takes its place in one operation of the device. */
+  async #copy(): Promise<CompactCopy> {
+    const copy = this.#store.copy();
+    cutTail(copy);
+    const { commit } = copy.state;
+    const written = (): Promise<void> => this.#done({ kind: 'copy', tear: () => undefined, commit: () => undefined });
+    await written();
+    return {
+      commit,
+      apply: async (changes) => {
+        for (const change of changes) {
+          const isNew = change.table === 'log' && Number(change.key) > (copy.rowNumbers.at(-1) ?? 0);
+          if (isNew) copy.rowNumbers.push(Number(change.key));
+          putChange(copy, change);
+        }
+      },
+      sync: written,
+      replace: async () => {
+        this.#check();
+        const replace = (): void => {
+          this.#checkFence();
+          // The state is not in the changes. At the replacement the copy has every commit (M1).
+          copy.state = { ...this.#store.state, compacted: commit };
+          this.#store.replaceBy(copy);
+        };
+        await this.#done({ kind: 'replace', tear: () => undefined, commit: replace });
+        return 0;
+      },
+      discard: async () => undefined,
+    };
   }
 
   async reopen(): Promise<void> {
     this.#check();
+    await this.compaction.end(new CancelledError('the store is opened again'));
     await this.#device?.({ kind: 'reopen', tear: () => undefined, commit: () => undefined });
     this.#checkFence();
-    this.#cutTail();
+    cutTail(this.#store);
   }
 
   #check(): void {
@@ -372,24 +330,7 @@ class MemoryEngine implements Engine {
   }
 
   async close(): Promise<void> {
-    // There is nothing to close: the memory belongs to the holder of the store.
+    // There is nothing else to close: the memory belongs to the holder of the store.
+    await this.compaction.end(new CancelledError('the store is closed'));
   }
-}
-
-function setMedium(media: MemoryStore['media'], address: string, bytes: Buffer | undefined): void {
-  const owner = ownerOfMedium(address) ?? 0;
-  const own = media.get(owner) ?? new Map<string, Buffer>();
-  if (bytes === undefined) own.delete(address);
-  else own.set(address, bytes);
-  if (own.size === 0) media.delete(owner);
-  else media.set(owner, own);
-}
-
-function set<Key, Value>(target: Map<Key, Value>, key: Key, value: Value | undefined): void {
-  if (value === undefined) target.delete(key);
-  else target.set(key, value);
-}
-
-function bytesOf(value: string | Buffer): Buffer {
-  return typeof value === 'string' ? Buffer.from(value) : value;
 }

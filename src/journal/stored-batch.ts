@@ -77,6 +77,7 @@ function assemble(
   for (const [key, wrapped] of batch.dataKeys) put('dataKeys', key, wrapped);
   for (const [key, start] of batch.starts) put('starts', key, start && startText(start));
   for (const [key, origin] of batch.origins) put('origins', key, origin);
+  for (const [number, row] of batch.audit) put('audit', number, row);
   const state: EngineState = {
     commit: before.commit + 1,
     rewrites: before.rewrites + (batch.rewrittenRows.size > 0 ? 1 : 0),
@@ -84,9 +85,12 @@ function assemble(
     nextKey: batch.nextKey ?? before.nextKey,
     checkpointed: batch.checkpoint?.upTo ?? before.checkpointed,
     indexedRow: batch.checkpoint?.indexedRow ?? before.indexedRow,
+    erased: batch.isErased ? before.commit + 1 : before.erased,
+    compacted: before.compacted,
   };
   put('meta', 'commit', String(state.commit));
   if (state.rewrites !== before.rewrites) put('meta', 'rewrites', String(state.rewrites));
+  if (batch.isErased) put('meta', 'erased', String(state.erased));
   if (batch.nextKey !== undefined) put('meta', 'nextKey', String(state.nextKey));
   if (batch.checkpoint !== undefined) put('meta', 'checkpoint', `${state.checkpointed} ${state.indexedRow}`);
   return { state, changes, bytes: batch.bytes };

@@ -6,13 +6,13 @@ import { ERROR_CAUSES_MAX } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
 import {
   asError,
-  boundedText,
   describeValue,
   ModelError,
   ModelInvalidRequestError,
   systemCodeOf,
   TroupeError,
 } from '../base/errors.ts';
+import { boundedText } from '../base/json.ts';
 import { checkOwnResponse, checkResponse } from './anthropic/response-check.ts';
 import { withData } from './model-error.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from './provider.ts';

@@ -55,9 +55,23 @@ export interface CallWait {
   readonly refusal?: ErrorShape;
 }
 
+/** Changes of an answer that were made before its session received it. */
+export interface AnswerChanges {
+  /** True if thoughts of the answer were left out. */
+  readonly lacksThoughts?: true;
+  /** True if a thought of the answer follows a block that was changed. */
+  readonly isUnbound?: true;
+}
+
 /** The outcome of a call. */
 export type ModelCompletion =
-  | { readonly id: number; readonly response: ModelResponse; readonly ms: number }
+  | {
+      readonly id: number;
+      readonly response: ModelResponse;
+      readonly ms: number;
+      /** Missing: the answer is as the model gave it, or no thought depends on what was changed. */
+      readonly changes?: AnswerChanges;
+    }
   | {
       readonly id: number;
       readonly error: ErrorShape;

@@ -65,7 +65,8 @@ export class Connection {
 
   async #ask(query: QueryConfig, limitMs: number): Promise<Result> {
     if (this.#isClosed) throw new TimeoutError('the connection to the database is closed');
-    const opening = (this.#live ??= this.#connect());
+    this.#live ??= this.#connect();
+    const opening = this.#live;
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_resolve, reject) => {
       timer = setTimeout(() => reject(new TimeoutError(`the database did not answer in ${limitMs} ms`)), limitMs);
@@ -145,14 +146,17 @@ export function isPassing(error: unknown): boolean {
 
 const PACKAGE = 'pg';
 
-async function loadPg(): Promise<typeof import('pg')> {
+async function loadPg(): Promise<Pick<typeof import('pg'), 'Client'>> {
   try {
     return (await import('pg')).default;
   } catch (error) {
     if (systemCodeOf(error) !== 'ERR_MODULE_NOT_FOUND') throw asError(error);
-    throw new ConfigError(`option "cluster": a cluster on PostgreSQL needs the package ${PACKAGE}: npm install ${PACKAGE}`, {
-      cause: error,
-      data: { key: 'cluster', package: PACKAGE },
-    });
+    throw new ConfigError(
+      `option "cluster": a cluster on PostgreSQL needs the package ${PACKAGE}: npm install ${PACKAGE}`,
+      {
+        cause: error,
+        data: { key: 'cluster', package: PACKAGE },
+      },
+    );
   }
 }

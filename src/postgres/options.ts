@@ -68,15 +68,17 @@ export interface PostgresData {
   readonly schema: string;
 }
 
-const tlsSchema = z.union([
-  z.boolean(),
-  z.strictObject({
-    ca: z.string().min(1).optional(),
-    cert: z.string().min(1).optional(),
-    key: z.string().min(1).optional(),
-    servername: z.string().min(1).optional(),
-  }),
-]);
+const tlsSchema: z.ZodType<PostgresTls> = z
+  .union([
+    z.boolean(),
+    z.strictObject({
+      ca: z.string().min(1).optional(),
+      cert: z.string().min(1).optional(),
+      key: z.string().min(1).optional(),
+      servername: z.string().min(1).optional(),
+    }),
+  ])
+  .transform((tls): PostgresTls => (typeof tls === 'boolean' ? tls : defined(tls)));
 
 const optionsSchema = z.strictObject({
   url: z
@@ -97,15 +99,20 @@ const optionsSchema = z.strictObject({
 });
 
 /** The data of a connection, as `postgres()` made it. */
-export const dataSchema = z.strictObject({ url: z.string(), tls: tlsSchema.optional(), schema: z.string() });
+export const dataSchema: z.ZodType<PostgresData> = z
+  .strictObject({ url: z.string(), tls: tlsSchema.optional(), schema: z.string() })
+  .transform(({ tls, ...data }): PostgresData => ({ ...data, ...defined({ tls }) }));
 
 /** The plan of a cluster on PostgreSQL. `module`: the URL of its driver. Throws `ConfigError` for a bad option. */
 export function postgresPlan(given: PostgresOptions, module: string): ClusterPlan {
   const options = parseOption(optionsSchema, 'postgres', given);
   if (!URL.canParse(options.url)) {
-    throw new ConfigError('option "postgres.url" is no address that can be parsed; a password in it must be percent-encoded', {
-      data: { key: 'postgres.url' },
-    });
+    throw new ConfigError(
+      'option "postgres.url" is no address that can be parsed; a password in it must be percent-encoded',
+      {
+        data: { key: 'postgres.url' },
+      },
+    );
   }
   const { url, tls, schema = 'troupe', waitMs = OWNER_WAIT_MS_DEFAULT } = options;
   return {

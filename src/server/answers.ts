@@ -5,6 +5,7 @@
 
 import { z } from 'zod';
 import { LOSS_REASONS } from '../base/answer-draft.ts';
+import { AUDIT_ACTIONS } from '../base/audit/audit-entry.ts';
 import { SESSION_STATES, SESSION_STATUSES, TURN_OUTCOMES } from '../events/event.ts';
 
 const stateName = z.enum(SESSION_STATES);
@@ -126,6 +127,22 @@ export const deadLetterList: z.ZodType = z.strictObject({
 export const deadLetter: z.ZodType = z.strictObject({ ...letterShape, content, toolUseId: z.string().optional() });
 /** Whether a dead letter was dropped. */
 export const letterDropped: z.ZodType = z.strictObject({ dropped: z.boolean() });
+
+/** A page of the audit log. */
+export const auditList: z.ZodType = z.strictObject({
+  entries: z.array(
+    z.strictObject({
+      number: z.number().describe('No other entry of the store has it'),
+      at: z.number().describe('Epoch ms'),
+      action: z.enum(AUDIT_ACTIONS),
+      tenant: z.string().optional(),
+      session: z.string().optional().describe('Missing for an act on the whole store'),
+      by: z.string().optional().describe('The author; missing: none was named, or the runtime did it'),
+      details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+    }),
+  ),
+  next: z.string().optional(),
+});
 
 /** The receipt of an accepted message. */
 export const receipt: z.ZodType = z.strictObject({

@@ -21,6 +21,7 @@ import { pageRoutes } from './page-routes.ts';
 import { HttpProblem, problemResponse } from './problem.ts';
 import { type Caller, checkRole, checkWholeRuntime } from './roles.ts';
 import type { Call, Route, ServerParts } from './route.ts';
+import { auditRoutes } from './routes/audit.ts';
 import { deadLetterRoutes } from './routes/dead-letters.ts';
 import { goalRoutes } from './routes/goals.ts';
 import { historyRoutes } from './routes/history.ts';
@@ -35,6 +36,7 @@ const ROUTES: readonly Route[] = [
   ...historyRoutes,
   ...goalRoutes,
   ...deadLetterRoutes,
+  ...auditRoutes,
   ...runtimeRoutes,
   ...pageRoutes,
 ];

@@ -3,7 +3,7 @@
  * this library's errors, which are written for users. Of any other error a client sees only that it happened.
  */
 import { GOVERNOR_FULL_RETRY_MS, PROBLEM_ISSUES_BYTES_MAX, SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
-import { boundedText } from '../base/errors.ts';
+import { boundedText } from '../base/json.ts';
 import { type ErrorCode, TroupeError } from '../index.ts';
 
 /** Codes of failures that only HTTP has. */
@@ -46,6 +46,7 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   invalid_name: [400, 'Not a name'],
   content: [400, 'Not a message'],
   session_busy: [409, 'The session is busy'],
+  redaction_failed: [500, 'A value could not be redacted'],
   key_reused: [409, 'The key was used for another message'],
   out_of_memory: [503, 'The session needs more memory than its thread has'],
   mailbox_full: [429, 'The mailbox is full'],

@@ -15,7 +15,7 @@ export interface HostMetrics {
 type Kind = 'counter' | 'gauge';
 type Family = readonly [name: string, kind: Kind, help: string];
 /** Metrics of the runtime that are numbers. */
-type Figure = Exclude<keyof RuntimeMetrics, 'degraded' | 'providers'>;
+type Figure = Exclude<keyof RuntimeMetrics, 'degraded' | 'providers' | 'compactionSliceMs'>;
 
 /** The media type of the format. */
 export const PROMETHEUS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
@@ -41,6 +41,15 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
     'Times that tool values held the host thread for 250 ms or more.',
   ],
   sessionsErasing: ['troupe_sessions_erasing', 'gauge', 'Deleted sessions of which something is still stored.'],
+  compactions: ['troupe_compactions_total', 'counter', 'Compactions of files of the store that have ended.'],
+  compactionsRunning: ['troupe_compactions_running', 'gauge', 'Compactions that run.'],
+  compactionsFailed: ['troupe_compactions_failed_total', 'counter', 'Compactions that were not made, or discarded.'],
+  compactionBytesBefore: [
+    'troupe_compaction_before_bytes',
+    'gauge',
+    'Bytes of the files of the store before their last compactions.',
+  ],
+  compactionBytes: ['troupe_compaction_bytes', 'gauge', 'Bytes of these files after them.'],
   callsWaitingForPerson: ['troupe_calls_waiting_for_person', 'gauge', 'Tool calls that wait for a person.'],
   flushes: ['troupe_journal_flushes_total', 'counter', 'Group commits flushed.'],
   journalTurns: ['troupe_journal_turns_total', 'counter', 'Transitions written to the journal.'],
@@ -81,6 +90,10 @@ export function prometheusText(metrics: RuntimeMetrics, host: HostMetrics, info:
   }
   families.push(
     sample(['troupe_store_degraded', 'gauge', 'The store refuses writes.'], metrics.degraded === undefined ? 0 : 1),
+    sample(
+      ['troupe_compaction_slice_seconds', 'gauge', 'Longest work of a compaction that held a session thread.'],
+      metrics.compactionSliceMs / 1_000,
+    ),
     sample(['troupe_loop_delay_mean_seconds', 'gauge', 'Delay of the host loop, mean.'], host.loopDelayMs / 1_000),
     sample(['troupe_loop_delay_p99_seconds', 'gauge', 'Delay of the host loop, p99.'], host.loopDelayP99Ms / 1_000),
     sample(['troupe_process_memory_bytes', 'gauge', 'Resident memory of the process.'], host.memoryBytes),

@@ -12,7 +12,7 @@ const ROLES = ['reader', 'writer', 'approver', 'admin'] as const;
 /**
  * The requests that a token allows. `reader`: to read. `writer`: to read, and to send, spawn, interrupt and change
  * sessions. `approver`: to read, and to decide calls and answer questions. `admin`: all requests. Only `admin` may
- * delete sessions, resend and drop dead letters, set budgets, and make backups.
+ * delete sessions, resend and drop dead letters, set budgets, read the audit log, and make backups.
  */
 export type Role = (typeof ROLES)[number];
 

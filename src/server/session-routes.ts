@@ -125,9 +125,9 @@ const remove = route({
   summary: 'Delete a session and its descendants',
   query: noQuery,
   answers: [{ status: 204, description: 'Deleted' }, UNKNOWN],
-  async handle({ part, server }) {
+  async handle({ part, caller, server }) {
     const id = part('id');
-    if (!(await server.runtime.sessions.delete(id))) throw unknownSession(id);
+    if (!(await server.runtime.sessions.delete(id, defined({ by: authorOf(caller) })))) throw unknownSession(id);
     return new Response(null, { status: 204 });
   },
 });

@@ -3,6 +3,7 @@
  */
 import { applyRecord } from './apply/apply.ts';
 import { Fold, type Observer } from './apply/fold.ts';
+import { auditActs } from './audited.ts';
 import { decide } from './decide/decide.ts';
 import { type Decision, NO_EFFECTS, NO_RECORDS } from './state/decision.ts';
 import type { Effect, Environment, Input } from './state/inputs.ts';
@@ -34,9 +35,11 @@ export function runTurn(state: SessionState, input: Input, environment: Environm
   for (let step = 0; next !== undefined; step += 1) {
     if (step === STEPS_MAX) throw new Error(`a transition of ${state.id} took more than ${STEPS_MAX} steps`);
     const decision = decide(state, next, environment);
+    const acts = decision.records.length === 0 ? NO_EFFECTS : auditActs(state, next, decision.records);
     const acceptedSeq = foldStep(fold, state, decision);
     records = joined(records, decision.records);
     next = undefined;
+    if (acts.length > 0) effects = [...(effects ?? []), ...acts.map((act): Effect => ({ type: 'audited', act }))];
     for (const effect of decision.effects) {
       if (effect.type === 'again') {
         if (next === undefined && later.length === 0) next = effect.input;

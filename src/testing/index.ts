@@ -13,8 +13,9 @@ export {
 } from './scripted.ts';
 export { FAULT_KINDS, type FaultKind } from './simulation/faults.ts';
 export type { Violation, ViolationKind } from './simulation/ledger.ts';
-export { type SimulationOptions, type SimulationResult, simulate } from './simulation/simulate.ts';
+export { simulate } from './simulation/simulate.ts';
 export { type ManyOptions, type SimulationTotals, simulateMany } from './simulation/simulate-many.ts';
+export type { SimulationOptions, SimulationResult } from './simulation/simulation-result.ts';
 export { type StrictFake, type StrictFakeOptions, strictFake } from './strict-fake.ts';
 export { fakeGemini } from './wires/gemini.ts';
 export { fakeOpenAi } from './wires/open-ai.ts';

@@ -7,7 +7,8 @@ import { describe, expect, test } from 'vitest';
 import { agUiInput } from '../../src/adapters/ag-ui.ts';
 import { chatInput } from '../../src/adapters/ai-sdk.ts';
 import { mcpServer } from '../../src/adapters/mcp.ts';
-import { boundedText, errorShape, TroupeError } from '../../src/base/errors.ts';
+import { errorShape, TroupeError } from '../../src/base/errors.ts';
+import { boundedText } from '../../src/base/json.ts';
 import { HttpProblem, problemOf } from '../../src/server/problem.ts';
 import { serverKit } from '../server/support.ts';
 

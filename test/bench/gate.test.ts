@@ -1,16 +1,19 @@
 /** The regression gate: the ratios it takes from a run, and when one of them fails. No time is measured. */
 import { describe, expect, test } from 'vitest';
 import {
+  baselineFor,
   compareRatios,
   failedTwice,
   findingLine,
   GATE_FORMAT,
+  type GateBaseline,
   type GateRatio,
   gateRatios,
   incomparable,
   isFailure,
-  parseBaseline,
-  readBaseline,
+  parseBaselines,
+  readBaselines,
+  withBaseline,
 } from '../../bench/gate.ts';
 import type { WorkloadResult } from '../../bench/report/results-file.ts';
 
@@ -88,34 +91,47 @@ describe('a ratio', () => {
   });
 });
 
-describe('the baseline', () => {
-  const baseline = {
-    format: GATE_FORMAT,
+describe('the baselines', () => {
+  const of = (machine: string, value: number): GateBaseline => ({
     head: {
       date: '2026-01-01T00:00:00.000Z',
       commit: 'abc',
       node: 'v20',
       flags: ['--a'],
-      machine: 'one',
+      machine,
       cores: 2,
       load: 0,
     },
-    ratios: [ratio('W2', 'inline', 0.2)],
-  };
+    ratios: [ratio('W2', 'inline', value)],
+  });
+  const both = withBaseline(withBaseline(undefined, of('one', 0.2)), of('two', 0.1));
 
-  test('is read back as written; another format is refused', () => {
-    expect(parseBaseline(JSON.stringify(baseline))).toEqual(baseline);
-    expect(() => parseBaseline(JSON.stringify({ ...baseline, format: GATE_FORMAT + 1 }))).toThrow();
-    expect(() => parseBaseline('{}')).toThrow();
+  test('are read back as written; another format is refused, and a file without any', () => {
+    expect(parseBaselines(JSON.stringify(both))).toEqual(both);
+    expect(() => parseBaselines(JSON.stringify({ ...both, format: GATE_FORMAT + 1 }))).toThrow();
+    expect(() => parseBaselines(JSON.stringify({ ...both, baselines: [] }))).toThrow();
+    expect(() => parseBaselines('{}')).toThrow();
   });
 
-  test('is refused if it was measured with other flags of Node, since they change the result', () => {
-    const parsed = parseBaseline(JSON.stringify(baseline));
+  test('are one for each kind of processor; an unknown kind has the lowest', () => {
+    expect(baselineFor(both, 'one')).toEqual(of('one', 0.2));
+    expect(baselineFor(both, 'two')).toEqual(of('two', 0.1));
+    expect(baselineFor(both, 'three')).toEqual(of('two', 0.1));
+  });
+
+  test('keep those of other processors when one is measured again', () => {
+    const again = withBaseline(both, of('one', 0.05));
+    expect(again.baselines).toEqual([of('two', 0.1), of('one', 0.05)]);
+    expect(baselineFor(again, 'three')).toEqual(of('one', 0.05));
+  });
+
+  test('are refused if they were measured with other flags of Node, since they change the result', () => {
+    const parsed = baselineFor(both, 'one');
     expect(incomparable(parsed, ['--a'])).toBeUndefined();
     expect(incomparable(parsed, [])).toContain('`node --a`');
   });
 
   test('may be missing', () => {
-    expect(readBaseline(new URL('./no-such-baseline.json', import.meta.url))).toBeUndefined();
+    expect(readBaselines(new URL('./no-such-baseline.json', import.meta.url))).toBeUndefined();
   });
 });

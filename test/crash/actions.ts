@@ -3,6 +3,7 @@
  * report is written as soon as its fact is known, and is in the pipe before the victim continues.
  */
 
+import { setTimeout as wait } from 'node:timers/promises';
 import { CancelledError, TroupeError, TurnFailedError } from '../../src/base/errors.ts';
 import type { Child } from '../../src/runtime/handles/child.ts';
 import type { Receipt } from '../../src/runtime/handles/receipt.ts';
@@ -13,13 +14,18 @@ import {
   contentOf,
   digestOf,
   EDITED,
+  familyOf,
   isMortal,
   type Line,
+  messageContent,
   type Outcome,
   type SentMessage,
   type SpawnWish,
 } from './protocol.ts';
 
+/** Looks at the number of sessions that are being erased, and the milliseconds between two of them. */
+const ERASED_LOOKS = 20;
+const ERASED_LOOK_MS = 20;
 /** Refusals that the contract allows. */
 const EXPECTED_CODES: ReadonlySet<string> = new Set(['session_busy', 'mailbox_full', 'cancelled']);
 
@@ -59,7 +65,7 @@ export class Actions {
     const { uid, session, key, deliver } = message;
     say({ type: 'intent', message });
     try {
-      const receipt = await this.#session(session).send(contentOf(uid), {
+      const receipt = await this.#session(session).send(messageContent(message), {
         ...(key === undefined ? {} : { key }),
         ...(deliver === undefined ? {} : { deliver }),
       });
@@ -94,7 +100,7 @@ export class Actions {
     say({ type: 'spawning', wish });
     try {
       const child = await this.#session(session).spawn(
-        { task: contentOf(uid), replies },
+        { task: contentOf(uid, session), replies },
         // A repeated spawn continues the child if a life before cancelled it, or failed it.
         key === undefined ? {} : { key, continue: true },
       );
@@ -144,8 +150,8 @@ export class Actions {
   async delete(session: string): Promise<void> {
     await this.#attempt('delete', session, async () => {
       say({ type: 'deleting', session });
-      await this.#runtime.sessions.delete(session);
-      say({ type: 'deleted', session });
+      const wasThere = await this.#runtime.sessions.delete(session);
+      say({ type: 'deleted', session, wasThere });
     });
   }
 
@@ -183,16 +189,37 @@ export class Actions {
     });
   }
 
-  /** Forks a session; resolves to the fork's id, or undefined when the fork was refused. */
-  async fork(session: string): Promise<string | undefined> {
+  /** Forks a session, under `id` if it is given; resolves to the fork's id, or undefined when it was refused. */
+  async fork(session: string, id?: string): Promise<string | undefined> {
     let made: string | undefined;
     await this.#attempt('fork', session, async () => {
-      const fork = await this.#runtime.session(session).fork();
+      const fork = await this.#runtime.session(session).fork(id === undefined ? {} : { id });
       const digest = digestOf(JSON.stringify(await fork.history.toArray()));
       say({ type: 'forked', session, fork: fork.id, digest });
       made = fork.id;
     });
     return made;
+  }
+
+  /** Searches all sessions, which writes the messages of all of them into the index. */
+  async search(query: string): Promise<void> {
+    await this.#attempt('search', query, async () => {
+      await this.#runtime.search(query);
+    });
+  }
+
+  /** Sessions that are being erased. One whose fork is still there counts until the fork is gone. */
+  get erasing(): number {
+    return this.#runtime.metrics().sessionsErasing;
+  }
+
+  /** Resolves when at most `left` sessions are being erased, or the runtime closes. */
+  async untilErased(left: number): Promise<void> {
+    // A shard reports its number soon after a deletion, so a short look could come too early.
+    for (let looks = 0; looks < ERASED_LOOKS && !this.#isClosing; looks += 1) {
+      if (this.erasing > left) looks = 0;
+      await wait(ERASED_LOOK_MS);
+    }
   }
 
   /** Starts, undoes or switches a task of a session, or compresses the session. */
@@ -210,7 +237,7 @@ export class Actions {
   async watch(session: string, after: number): Promise<void> {
     await this.#attempt('watch', session, async () => {
       for await (const event of this.#session(session).events({ after, deltas: false })) {
-        if (event.type === 'gap') throw new Error(`gap ${event.from} to ${event.to}`);
+        if (event.type === 'gap') say({ type: 'gap', session, from: event.from, to: event.to });
         if (event.seq === undefined) continue;
         const { session: _session, at: _at, seq, ...body } = event;
         say({ type: 'event', session, seq, digest: digestOf(JSON.stringify(body)) });
@@ -241,7 +268,7 @@ export class Actions {
   #session(id: string): Session {
     // A fork has the agent of its parent.
     if (id.startsWith(EDITED)) return this.#runtime.session(id, 'brief');
-    return this.#runtime.session(id, /[13579]$/.test(id) ? 'narrow' : 'wide');
+    return this.#runtime.session(id, /[13579]x?$/.test(familyOf(id) ?? id) ? 'narrow' : 'wide');
   }
 
   /** How the message or child ended; undefined if the runtime was closed before the end. */

@@ -13,6 +13,10 @@ export interface Fate {
   readonly isStopped?: true;
   /** The victim sends to very many sessions. */
   readonly isFlood?: true;
+  /** The victim only compacts the files. */
+  readonly isCompaction?: true;
+  /** The victim makes and deletes sessions with large images. */
+  readonly hasBallast?: true;
 }
 
 /** Timeouts of a life that is stopped. */
@@ -25,8 +29,12 @@ export interface FateOdds {
   readonly random: () => number;
   /** How long lives of this kind take to open, ms. */
   readonly openMs: number;
+  /** How long a compaction takes, ms. */
+  readonly compactMs: number;
   readonly kills: number;
   readonly killsInRecovery: number;
+  /** False before the first life has made the store. */
+  readonly hasStore: boolean;
   /** Sessions that a crash interrupted at work. */
   readonly interrupted: number;
 }
@@ -36,14 +44,22 @@ export function drawFate(odds: FateOdds): Fate {
   const { random } = odds;
   const lags = odds.interrupted > 0 && odds.killsInRecovery < RECOVERY_SHARE * odds.kills;
   if (lags && random() < 0.8) return killInRecovery(odds);
+  const special = random();
+  if (special < 0.08 && odds.hasStore) return inCompaction(odds);
+  if (special < 0.12) return afterBallast(random);
+  if (special < 0.2)
+    return { assault: { after: 'deleted', times: 1 + Math.floor(random() * 4), steps: [kill(random() * 120)] } };
+  // Long enough for a search for old history, and for the erasure of what it finds.
+  if (special < 0.28) return { assault: { after: 'opened', times: 1, steps: [kill(250 + random() * 600)] } };
   const chance = random();
   if (chance < 0.15) return killInRecovery(odds);
   if (chance < 0.3) return { assault: { after: 'recovered', times: 1, steps: [kill(random() * 60)] } };
   if (chance < 0.7) return { assault: killAtWork(random) };
   if (chance < 0.73)
     return { isFlood: true, assault: { ...killAtWork(random), times: 1 + Math.floor(random() * 330) } };
-  // Long enough for a timed checkpoint.
-  if (chance < 0.75) return { assault: { after: 'opened', times: 1, steps: [kill(1_000 + random() * 500)] } };
+  // Long enough for a timed checkpoint, or for a draft.
+  if (chance < 0.74) return { assault: { after: 'opened', times: 1, steps: [kill(1_000 + random() * 500)] } };
+  if (chance < 0.75) return { assault: { after: 'opened', times: 1, steps: [kill(2_100 + random() * 700)] } };
   if (chance < 0.8) {
     const closeAfterMs = random() * 60;
     return { closeAfterMs, assault: { after: 'closing', times: 1, steps: [kill(random() * 30)] } };
@@ -52,6 +68,21 @@ export function drawFate(odds: FateOdds): Fate {
   if (chance < 0.93) return { assault: { ...killAtWork(random), steps: [term(random() * 40)] } };
   if (chance < 0.98) return { assault: { ...killAtWork(random), steps: [term(random() * 40), term(random() * 12)] } };
   return stopped(random);
+}
+
+/** Killed while it copies, or at the end: the copy takes most of the time. */
+function inCompaction({ random, compactMs }: FateOdds): Fate {
+  if (random() < 0.2) return { isCompaction: true };
+  return {
+    isCompaction: true,
+    assault: { after: 'compacting', times: 1, steps: [kill(random() * 1.1 * compactMs)] },
+  };
+}
+
+/** Killed while it erases the ballast, or afterwards: then the next open compacts the files. */
+function afterBallast(random: () => number): Fate {
+  const after = random() < 0.3 ? 'deleted' : 'erased';
+  return { hasBallast: true, assault: { after, times: 1, steps: [kill(random() * 100)] } };
 }
 
 function killInRecovery({ random, openMs }: FateOdds): Fate {

@@ -12,6 +12,7 @@ import { shardDirectory, writeManifest } from '../../src/journal/store/manifest.
 import type { RequestMessage } from '../../src/models/provider.ts';
 import { encodeTransition, type SessionRecord } from '../../src/session/state/records.ts';
 import { timeoutText } from '../../src/tools/tool-execution.ts';
+import { scanCanaries } from './canaries.ts';
 import { Checker } from './checks.ts';
 import provider from './fixtures/model.ts';
 import { Ledger, type ViolationKind } from './ledger.ts';
@@ -90,7 +91,10 @@ function factsOf(turns: readonly (readonly SessionRecord[])[], id = 's'): Sessio
 
 function readingOf(...facts: readonly SessionFacts[]): Reading {
   const sessions = new Map(facts.map((each) => [each.id, each]));
-  return { shards: 1, changed: new Set(sessions.keys()), sessions, torn: [], checkpoints: 0 };
+  const told = [...ledger.sessions.deletions].flatMap(([id, isTold]) => (isTold ? [id] : []));
+  const none = { families: new Set<string>(), deletions: new Map(told.map((id) => [id, 1] as const)) };
+  const nothing = { torn: [], checkpoints: 0, ...none, erasing: 0, removing: 0, removals: 0 };
+  return { shards: 1, changed: new Set(sessions.keys()), sessions, ...nothing };
 }
 
 let ledger: Ledger;
@@ -208,6 +212,14 @@ describe('I2: reports', () => {
   test('I2: a gap in the reported events is found', () => {
     const { events } = WHOLE_FACTS();
     for (const seq of [1, 3]) tell({ type: 'event', session: 's', seq, digest: events[seq - 1] ?? '' });
+    expect(found([WHOLE_FACTS()])).toEqual(['lost']);
+  });
+
+  test('I2: a gap that a reader was told, and that no removal of history explains, is found', () => {
+    tell({ type: 'gap', session: 's', from: 1, to: 2 });
+    expect(found([WHOLE_FACTS()])).toEqual([]);
+    const { events } = WHOLE_FACTS();
+    tell({ type: 'event', session: 's', seq: 3, digest: events[2] ?? '' });
     expect(found([WHOLE_FACTS()])).toEqual(['lost']);
   });
 
@@ -354,9 +366,48 @@ describe('I6: families', () => {
   });
 
   test('I6: a child that outlives the deletion of its parent is an orphan', () => {
-    tell({ type: 'deleting', session: 's' }, { type: 'deleted', session: 's' });
-    expect(found(FAMILY())).toEqual(['orphan', 'orphan']);
+    tell({ type: 'deleting', session: 's' }, { type: 'deleted', session: 's', wasThere: true });
+    expect(found(FAMILY())).toEqual(['resurrected', 'resurrected']);
     expect(found([factsOf(CHILD, 's:1')])).toContain('orphan');
+  });
+
+  test('I6: a deleted session that was gone is found when it is there again', () => {
+    tell({ type: 'deleting', session: 's' });
+    found(FAMILY());
+    found([]);
+    ledger.violations.length = 0;
+    expect(found(FAMILY())).toEqual(['resurrected', 'resurrected']);
+  });
+
+  test('I39: a deletion without an entry in the audit log, and one with two, are found', () => {
+    tell({ type: 'deleting', session: 's' }, { type: 'deleted', session: 's', wasThere: true });
+    const reading = readingOf();
+    for (const [entries, kind] of [
+      [[], 'lost'],
+      [[['s', 2]], 'duplicated'],
+    ] as const) {
+      ledger.violations.length = 0;
+      checker.check({ ...reading, deletions: new Map<string, number>(entries) }, { number: 1, wasKilled: true });
+      expect(kinds()).toContain(kind);
+    }
+    ledger.violations.length = 0;
+    checker.check(reading, { number: 1, wasKilled: true });
+    expect(kinds()).not.toContain('lost');
+    const other = factsOf(WHOLE);
+    const undone = {
+      ...readingOf({ ...other, id: 't' }),
+      deletions: new Map([
+        ['s', 1],
+        ['t', 1],
+      ]),
+    };
+    checker.check(undone, { number: 1, wasKilled: true });
+    expect(kinds()).toContain('resurrected');
+  });
+
+  test('I6: a deletion that took the child and left the parent is found', () => {
+    tell({ type: 'deleting', session: 's' });
+    expect(found([factsOf(PARENT)])).toEqual(['unbalanced']);
   });
 
   test("I6: a child deleted without its parent's knowledge is found", () => {
@@ -413,16 +464,30 @@ describe('F01: the store', () => {
   /** A store with these texts as the transitions of one session. */
   async function storeOf(
     turns: readonly string[],
+    session = 's',
   ): Promise<{ readonly directory: string; readonly facts: StoreFacts }> {
     const directory = await mkdtemp(join(tmpdir(), 'troupe-checker-'));
     await writeManifest(directory, 1);
     const journal = await openJournal({ directory: shardDirectory(directory, 0), durability: 'flush' });
-    const key = journal.intern('s');
+    const key = journal.intern(session);
     for (const data of turns) journal.append([{ key, data }]);
     await journal.flushed();
     await journal.close();
     return { directory, facts: new StoreFacts(directory) };
   }
+
+  test('F6: a deleted session that is named in the store is found, and one that may be named is not', async () => {
+    const { directory } = await storeOf([encodeTransition({ at: 0, records: ASK })], 'mortal-1-2x:1');
+    try {
+      expect(await scanCanaries(directory, new Set(['mortal-1-2x']), true)).toMatchObject({ left: [] });
+      const { left, places } = await scanCanaries(directory, new Set(['mortal-1-3x']), true);
+      expect(left).toContain('mortal-1-2x is gone, and bytes names it');
+      expect(left).toContain('mortal-1-2x is gone, and shard-0/data.mdb names names it');
+      expect([...places].sort()).toEqual(['bytes', 'names']);
+    } finally {
+      await rm(directory, { recursive: true });
+    }
+  });
 
   test.each([
     ['whole', WHOLE.map((records) => encodeTransition({ at: 0, records })), []],

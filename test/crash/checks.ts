@@ -6,14 +6,14 @@ import { callKey } from '../../src/session/decide/tools.ts';
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../src/session/rules/tool-texts.ts';
 import { timeoutText } from '../../src/tools/tool-execution.ts';
 import { checkEnrichers, checkEnrichersFinished } from './enricher-checks.ts';
-import { checkFamily, checkPresence } from './family-checks.ts';
+import { checkAudit, checkFamily, checkPresence } from './family-checks.ts';
 import type { Ledger, MessageStory } from './ledger.ts';
-import { contentOf, type Outcome, resultOf } from './protocol.ts';
+import { messageContent, type Outcome, resultOf } from './protocol.ts';
 import { type PastLife, RunChecker } from './run-checks.ts';
 import type { CallFact, SessionFacts } from './session-facts.ts';
 import type { Reading } from './store-facts.ts';
 
-const TOOLS: readonly string[] = ['pure', 'keyed', 'once', 'probe'];
+const TOOLS: readonly string[] = ['pure', 'keyed', 'once', 'probe', 'long'];
 /** Tools whose calls the runtime answers itself. */
 const RUNTIME_TOOLS: ReadonlySet<string> = new Set(['spawn_subagent', 'mark_goal_completed']);
 type Sessions = ReadonlyMap<string, SessionFacts>;
@@ -23,6 +23,8 @@ export class Checker {
   readonly #ledger: Ledger;
   readonly #runs: RunChecker;
   readonly #seen = new Set<string>();
+  /** Sessions whose deletion was requested, and that a reading did not find any more. */
+  readonly #gone = new Set<string>();
   /** Texts of calls that may have timed out. */
   readonly #timeouts = new Set<string>();
 
@@ -50,10 +52,29 @@ export class Checker {
         this.#ledger.violate('failed', `half-step ${halfStep} of ${id} began while it was paused`);
     }
     checkPresence(sessions, this.#seen, this.#ledger);
+    checkAudit(reading.deletions, sessions, this.#ledger);
+    for (const id of this.#gone)
+      if (sessions.has(id)) this.#ledger.violate('resurrected', `${id} was gone, and is there again`);
     for (const id of sessions.keys()) this.#seen.add(id);
-    for (const id of this.#seen) if (this.#ledger.sessions.mayBeGone(id)) this.#seen.delete(id);
+    for (const id of this.#seen) {
+      if (!this.#ledger.sessions.mayBeGone(id) || sessions.has(id)) continue;
+      this.#seen.delete(id);
+      this.#gone.add(id);
+    }
     this.#checkPublished(sessions);
     this.#runs.check(reading, life);
+  }
+
+  /** The files are compacted and nothing else happened, so no session may differ. */
+  checkCompacted(reading: Reading, before: Reading): void {
+    for (const text of reading.torn) this.#ledger.violate('torn', `after a compaction: ${text}`);
+    for (const id of new Set([...reading.sessions.keys(), ...before.sessions.keys()])) {
+      const [is, was] = [reading.sessions.get(id), before.sessions.get(id)];
+      if (is?.events.length !== was?.events.length)
+        this.#ledger.violate(was === undefined ? 'resurrected' : 'lost', `${id} is another after a compaction`);
+    }
+    if (reading.erasing !== before.erasing || reading.removing !== before.removing)
+      this.#ledger.violate('changed', 'other sessions are being erased after a compaction');
   }
 
   /** I7, after a life without a kill has finished: nothing waits, nothing is open, every message was answered. */
@@ -126,7 +147,7 @@ export class Checker {
       this.#ledger.violate('lost', `${uid}, acknowledged as ${session}/${pendingId}, is not in the store`);
       return;
     }
-    if (entry.content !== contentOf(uid)) {
+    if (JSON.stringify(entry.content) !== JSON.stringify(messageContent(message))) {
       this.#ledger.violate('changed', `${session}/${pendingId} is ${JSON.stringify(entry.content)}, not ${uid}`);
     }
     const fate = facts.fates.get(pendingId)?.[0];
@@ -154,7 +175,7 @@ export class Checker {
     const result = results[0];
     if (result === undefined || RUNTIME_TOOLS.has(tool)) return;
     const isRight = result.success
-      ? result.content === resultOf(tool, key) && (this.#ledger.tools.get(key)?.starts.length ?? 0) > 0
+      ? isResultOf(tool, key, result.content) && (this.#ledger.tools.get(key)?.starts.length ?? 0) > 0
       : result.content.startsWith(INTERRUPT_NOTICE) ||
         this.#timeouts.has(result.content) ||
         (tool === 'once' && result.content === OUTCOME_UNKNOWN);
@@ -162,12 +183,12 @@ export class Checker {
       this.#ledger.violate('failed', `call ${key} of ${tool} was answered ${JSON.stringify(result.content)}`);
   }
 
-  // ---- earlier reports still hold
-  // ---------------------------------------------------------------------------------------
+  // ---- earlier reports still hold -----------------------------------------------------------------------------------
 
   #checkPublished(sessions: Sessions): void {
     for (const story of this.#ledger.messages.values()) this.#checkMessage(story, sessions);
-    for (const what of this.#ledger.histories.contradictions(sessions)) this.#ledger.violate('lost', what);
+    for (const what of this.#ledger.histories.contradictions(sessions, this.#mayBeGone))
+      this.#ledger.violate('lost', what);
     const mayBeGone = this.#mayBeGone;
     for (const { session, pendingId, outcome } of this.#ledger.answers.values()) {
       if (mayBeGone(session)) continue;
@@ -233,13 +254,29 @@ export class Checker {
       first = Math.min(first, seq);
       last = Math.max(last, seq);
     }
-    if (received.size > 0 && last - first + 1 !== received.size) {
+    const gaps = this.#ledger.gaps.get(session) ?? [];
+    const firstEvent = facts?.state.removed?.firstEvent ?? 0;
+    for (const { from, to } of gaps) {
+      if (to >= firstEvent)
+        this.#ledger.violate('lost', `events ${from} to ${to} of ${session} are missing, and no removal says so`);
+    }
+    let missing = 0;
+    for (let seq = first; seq <= last; seq += 1) {
+      if (!received.has(seq) && !gaps.some(({ from, to }) => seq >= from && seq <= to)) missing += 1;
+    }
+    if (missing > 0) {
       this.#ledger.violate(
         'lost',
         `of the events ${first} to ${last} of ${session} only ${received.size} were published`,
       );
     }
   }
+}
+
+/** True for the result of a tool, whole or, if it is long, shortened. */
+function isResultOf(tool: string, key: string, content: string): boolean {
+  const line = resultOf(tool, key);
+  return tool === 'long' ? content.startsWith(`${line}\n${line}\n`) : content === line;
 }
 
 function outcomeOf(receipt: { readonly status: string; readonly text?: string } | undefined): Outcome | undefined {

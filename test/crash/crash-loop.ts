@@ -35,6 +35,12 @@ export interface CrashReport {
   readonly checkpoints: number;
   readonly prepared: number;
   readonly summaries: number;
+  /** Data files that were replaced by a compact copy; sessions that lost old history; scans for canaries. */
+  readonly compactions: number;
+  readonly removals: number;
+  readonly scans: number;
+  /** The tables and folders in which the scans found mortal sessions. */
+  readonly places: readonly string[];
   readonly counts: Counts;
   readonly violations: readonly Violation[];
   /** The stores and the side files; removed if there is no violation. */
@@ -128,6 +134,10 @@ function summaryOf(
     checkpoints: total(({ checkpoints }) => checkpoints),
     prepared: total(({ prepared }) => prepared),
     summaries: total(({ summaries }) => summaries),
+    compactions: total(({ compactions }) => compactions),
+    removals: total(({ removals }) => removals),
+    scans: total(({ scans }) => scans),
+    places: [...new Set(reports.flatMap(({ places }) => [...places]))].sort(),
     violations: reports.flatMap(({ violations }) => violations),
   };
 }

@@ -5,14 +5,15 @@
  */
 import type { Ledger } from './ledger.ts';
 import type { SessionFacts } from './session-facts.ts';
+import { lineageOf } from './session-stories.ts';
 
 type Sessions = ReadonlyMap<string, SessionFacts>;
 
 /** Checks the links of a changed session from both sides. Findings go to the ledger. */
 export function checkFamily(facts: SessionFacts, sessions: Sessions, ledger: Ledger): void {
-  for (const child of facts.spawned.keys()) checkLink(facts, sessions.get(child), child, ledger);
+  for (const child of facts.spawned.keys()) checkLink(facts, child, sessions, ledger);
   const { parent } = facts.state;
-  if (parent !== undefined) checkLink(sessions.get(parent), facts, facts.id, ledger);
+  if (parent !== undefined) checkLink(sessions.get(parent), facts.id, sessions, ledger);
   const keys = [...facts.spawned.values()].map(({ key }) => key).filter((key) => key !== undefined);
   if (new Set(keys).size < keys.length) ledger.violate('duplicated', `a spawn key of ${facts.id} has two children`);
 }
@@ -23,7 +24,10 @@ export function checkFamily(facts: SessionFacts, sessions: Sessions, ledger: Led
  */
 export function checkPresence(sessions: Sessions, seen: ReadonlySet<string>, ledger: Ledger): void {
   for (const { id, state } of sessions.values()) {
-    if (ledger.sessions.isGone(id)) ledger.violate('orphan', `${id} is there, although it was deleted`);
+    if (ledger.sessions.isGone(id)) {
+      const how = ledger.sessions.absent.has(id) ? 'its deletion did not find it' : 'it was deleted';
+      ledger.violate('resurrected', `${id} is there, although ${how}`);
+    }
     if (state.parent !== undefined && !sessions.has(state.parent))
       ledger.violate('orphan', `${id} is there, its parent ${state.parent} is not`);
   }
@@ -32,15 +36,27 @@ export function checkPresence(sessions: Sessions, seen: ReadonlySet<string>, led
   }
 }
 
-function checkLink(
-  parent: SessionFacts | undefined,
-  child: SessionFacts | undefined,
-  id: string,
-  ledger: Ledger,
-): void {
+/** Finds acknowledged deletions without an entry in the audit log, and deletions with several. */
+export function checkAudit(deletions: ReadonlyMap<string, number>, sessions: Sessions, ledger: Ledger): void {
+  for (const [id, count] of deletions) {
+    if (count > 1) ledger.violate('duplicated', `the deletion of ${id} has ${count} entries in the audit log`);
+    // `checkPresence` finds those whose deletion was acknowledged.
+    if (sessions.has(id) && !ledger.sessions.isGone(id))
+      ledger.violate('resurrected', `${id} is there, although the audit log says it was deleted`);
+  }
+  for (const [id, isTold] of ledger.sessions.deletions) {
+    if (isTold && !ledger.sessions.absent.has(id) && !deletions.has(id))
+      ledger.violate('lost', `the deletion of ${id} has no entry in the audit log`);
+  }
+}
+
+function checkLink(parent: SessionFacts | undefined, id: string, sessions: Sessions, ledger: Ledger): void {
+  const child = sessions.get(id);
   const link = parent?.spawned.get(id);
   if (child === undefined) {
-    if (!ledger.sessions.mayBeGone(id)) ledger.violate('unbalanced', `${id} is known to its parent and does not exist`);
+    // A deletion removes a whole subtree, so the deletion of an ancestor that is there is no excuse.
+    const isExcused = lineageOf(id).some((each) => ledger.sessions.isRequested(each) && !sessions.has(each));
+    if (!isExcused) ledger.violate('unbalanced', `${id} is known to its parent and does not exist`);
     else if (parent?.childExits.get(id) !== 1 + (parent?.childRevivals.get(id) ?? 0))
       ledger.violate(
         'unbalanced',

@@ -10,7 +10,8 @@ import { SessionStories } from './session-stories.ts';
 /**
  * Kinds of violation, in the words of the invariants. I1: lost, duplicated, reordered. I2: changed. I3: illegal. I4:
  * repeated. I5: lost, duplicated. I6: orphan, unbalanced. I7: stuck. `torn`: a transition that is stored in part.
- * `redone`: work after an orderly end.
+ * `redone`: work after an orderly end. `resurrected`: a deleted session that is there again. `left`: bytes of a session
+ * that is erased.
  */
 export type ViolationKind =
   | 'lost'
@@ -19,6 +20,8 @@ export type ViolationKind =
   | 'torn'
   | 'illegal'
   | 'orphan'
+  | 'resurrected'
+  | 'left'
   | 'redone'
   | 'changed'
   | 'repeated'
@@ -94,6 +97,8 @@ export class Ledger {
   readonly answers: Map<string, AnswerStory> = new Map();
   readonly replies: Map<string, Outcome> = new Map();
   readonly events: Map<string, Map<number, string>> = new Map();
+  /** Numbers of events that a gap reported to a reader as missing, by session. */
+  readonly gaps: Map<string, { readonly from: number; readonly to: number }[]> = new Map();
   readonly tools: Map<string, ToolStory> = new Map();
   /** Model calls in order, by session. */
   readonly calls: Map<string, CallLine[]> = new Map();
@@ -136,6 +141,11 @@ export class Ledger {
         return this.#replied(line);
       case 'event':
         return this.#event(line);
+      case 'gap': {
+        const gaps = this.gaps.get(line.session) ?? [];
+        this.gaps.set(line.session, [...gaps, { from: line.from, to: line.to }]);
+        return;
+      }
       case 'state':
         if (line.why !== '') this.violate('stuck', `${line.session} is ${line.state}: ${line.why}`);
         return;

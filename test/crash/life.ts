@@ -15,6 +15,9 @@ const CLOSE_MS_MAX = 2 * CLOSE_DEADLINE_MS;
 /** Milliseconds in which a hanging victim must write the stack of each of its threads. */
 const REPORT_MS = 10_000;
 
+/** Share of the time for which history is kept after which a life is killed. */
+const RETAINED_SHARE = 0.8;
+
 /** Processes that still run. None may outlive this process; a stopped one would never end. */
 const living = new Set<ChildProcess>();
 process.on('exit', () => {
@@ -29,7 +32,7 @@ export interface SignalStep {
 
 /** Signals sent to a victim one after another, starting at the `times`-th line of a type. */
 export interface Assault {
-  readonly after: 'opening' | 'opened' | 'recovered' | 'acknowledged' | 'closing';
+  readonly after: 'opening' | 'opened' | 'recovered' | 'acknowledged' | 'closing' | 'compacting' | 'deleted' | 'erased';
   readonly times: number;
   readonly steps: readonly SignalStep[];
 }
@@ -42,6 +45,8 @@ export interface LifeEnd {
   readonly signals: readonly SignalStep['signal'][];
   /** From `opening` to `opened`, ms; undefined if it did not open. */
   readonly openMs: number | undefined;
+  /** From `compacting` to `compacted`, ms; undefined if it compacted nothing. */
+  readonly compactMs: number | undefined;
 }
 
 /** The options of a life, and its listeners. */
@@ -91,6 +96,8 @@ export class Life {
     const times = new Map<Line['type'], number>();
     let heard = 0;
     this.#after(LIFE_MS_MAX, () => this.#giveUp());
+    // Retention removes only what an earlier life wrote, so the checks have read it.
+    if (plan.retentionMs !== undefined) this.#after(RETAINED_SHARE * plan.retentionMs, () => this.#signal('SIGKILL'));
     const take = (line: Line): void => {
       if (!told.has(line.type)) times.set(line.type, performance.now());
       told.add(line.type);
@@ -109,9 +116,12 @@ export class Life {
     this.#process.stdin?.write(`${JSON.stringify(plan)}\n`);
     await this.#closed;
     for (const timer of this.#timers) clearTimeout(timer);
-    const [opening, opened] = [times.get('opening'), times.get('opened')];
-    const openMs = opening === undefined || opened === undefined ? undefined : opened - opening;
-    return { how: this.#how(told), told, signals: this.#signals, openMs };
+    const between = (first: Line['type'], second: Line['type']): number | undefined => {
+      const [from, to] = [times.get(first), times.get(second)];
+      return from === undefined || to === undefined ? undefined : to - from;
+    };
+    const [openMs, compactMs] = [between('opening', 'opened'), between('compacting', 'compacted')];
+    return { how: this.#how(told), told, signals: this.#signals, openMs, compactMs };
   }
 
   /** Ends a life that is no longer needed. */

@@ -3,7 +3,7 @@ import type { CrashReport } from './crash-loop.ts';
 import type { ViolationKind } from './ledger.ts';
 
 const KINDS: readonly ViolationKind[] = [
-  ...(['lost', 'duplicated', 'reordered', 'torn', 'illegal', 'orphan', 'changed'] as const),
+  ...(['lost', 'duplicated', 'reordered', 'torn', 'illegal', 'orphan', 'resurrected', 'left', 'changed'] as const),
   ...(['repeated', 'redone', 'unbalanced', 'stuck', 'failed'] as const),
 ];
 
@@ -15,7 +15,8 @@ export function describeReport(report: CrashReport): readonly string[] {
   return [
     `seed ${report.seed}, Node ${process.version}, ${report.seconds.toFixed(0)} s, ${(ends.kills / report.seconds).toFixed(1)} kills a second`,
     `${report.generations} generations, each over a store of its own (${durabilities.join(', ')})`,
-    `${ends.kills} kills, ${ends.killsInRecovery} of them inside recovery`,
+    `${ends.kills} kills, ${ends.killsInRecovery} of them inside recovery, ${ends.killsInErasure} inside an erasure, ${ends.killsInRemoval} inside a removal of old history, ${ends.killsInCompaction} inside a compaction`,
+    `${report.compactions} compactions, ${report.removals} removals of old history, ${report.scans} scans for bytes of deleted sessions (named in ${report.places.join(', ')})`,
     `${ends.closes} closes, ${ends.terms} ends by SIGTERM, ${ends.cuts} by a second SIGTERM, ${ends.stops} stopped and continued`,
     `${counts.acknowledged} messages and ${counts.spawned} spawns acknowledged, ${counts.recalled} recalled, ${counts.deleted} sessions deleted, ${counts.edits} edits, ${counts.forks} forks`,
     `${counts.answers} answers and ${counts.events} events told`,

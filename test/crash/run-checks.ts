@@ -48,7 +48,7 @@ export class RunChecker {
     if (life.toolTimeoutMs !== undefined) this.#timedOut.add(life.number);
     this.#checkModelCalls(sessions);
     this.#checkToolRuns(sessions, life.number);
-    this.#checkRest(sessions, !life.wasKilled);
+    this.#checkRest(sessions, changed, !life.wasKilled);
     for (const id of changed) this.#noteDone(sessions.get(id), life.number);
   }
 
@@ -107,7 +107,7 @@ export class RunChecker {
       this.#checkToolRun(key, story, life);
       const session = key.slice(0, key.lastIndexOf('#'));
       // Like a claim, the intent of a `pure` call may not be durable yet when the call runs.
-      const mayBeLost = story.tool === 'pure' && this.#mayLoseClaims.has(life);
+      const mayBeLost = (story.tool === 'pure' || story.tool === 'long') && this.#mayLoseClaims.has(life);
       if (sessions.get(session)?.calls.has(key) !== true && !mayBeLost && !this.#ledger.sessions.mayBeGone(session))
         this.#ledger.violate('failed', `${story.tool} ran for ${key}, a call the log does not have`);
     }
@@ -131,7 +131,7 @@ export class RunChecker {
   }
 
   /** F13: an orderly close leaves nothing for the next start to recover. */
-  #checkRest(sessions: Sessions, isOrderly: boolean): void {
+  #checkRest(sessions: Sessions, changed: ReadonlySet<string>, isOrderly: boolean): void {
     for (const [session, recoveries] of this.#recoveriesAtRest ?? []) {
       const now = sessions.get(session)?.recoveries ?? 0;
       if (now > recoveries) this.#ledger.violate('redone', `${session} was recovered after an orderly end`);
@@ -142,7 +142,10 @@ export class RunChecker {
     for (const { id, state, recoveries } of sessions.values()) {
       // A retry that waits until it is due does not count as running work.
       if (state.current?.retryAt !== undefined) continue;
-      if (state.state === 'awaiting' || state.openCalls.size > 0)
+      const isAtWork = state.state === 'awaiting' || state.openCalls.size > 0;
+      // An earlier crash interrupted it, and this life was closed before it resumed (R1 of `interrupted-sessions.ts`).
+      if (isAtWork && !changed.has(id)) continue;
+      if (isAtWork)
         this.#ledger.violate(
           'redone',
           `${id} is ${state.state} with ${state.openCalls.size} calls after an orderly end`,

@@ -9,6 +9,8 @@ export class SessionStories {
   readonly pauses: Map<string, PauseStory> = new Map();
   /** Requested deletions; true: acknowledged. Deleted sessions never come back. */
   readonly deletions: Map<string, boolean> = new Map();
+  /** Sessions that a deletion did not find. */
+  readonly absent: Set<string> = new Set();
   /** Entries that were recalled, or whose recall came too late, by receipt: `<session>/<pending id>`. */
   readonly recalls: Map<string, { readonly session: string; readonly pendingId: number; readonly won: boolean }> =
     new Map();
@@ -31,6 +33,7 @@ export class SessionStories {
         return;
       case 'deleted':
         this.deletions.set(line.session, true);
+        if (!line.wasThere) this.absent.add(line.session);
         return;
       case 'recalled':
         this.recalls.set(`${line.session}/${line.pendingId}`, line);
@@ -43,6 +46,11 @@ export class SessionStories {
   /** Sessions that may be paused. */
   get maybePaused(): readonly string[] {
     return [...this.pauses].filter(([, story]) => story !== 'running').map(([session]) => session);
+  }
+
+  /** True if the deletion of this session itself was requested. */
+  isRequested(session: string): boolean {
+    return this.deletions.has(session);
   }
 
   /** Deletions that were requested and not acknowledged. */

@@ -3,6 +3,7 @@
  * from outside, or closes when its plan says so.
  */
 import { setTimeout as wait } from 'node:timers/promises';
+import { compact } from '../../src/journal/store/compaction.ts';
 import { open } from '../../src/runtime/handles/open.ts';
 import type { Runtime } from '../../src/runtime/handles/runtime.ts';
 import { agent } from '../../src/runtime/protocol/agent.ts';
@@ -26,6 +27,9 @@ const CONVERSATIONS = 6;
 const OUTSTANDING_MAX = 3;
 /** Messages of a flood that wait for their acknowledgement at once. */
 const FLOOD_BATCH = 50;
+/** Bytes of an image of a session that is deleted, and of one of the ballast. */
+const MEDIUM_BYTES = 20_000;
+const BALLAST_BYTES = 1_000_000;
 const FINISH_MS_MAX = 60_000;
 const LIFE_MS = 600_000;
 /** Sessions that exist through all lives, on every session thread. */
@@ -51,6 +55,7 @@ export class Victim {
 
   async run(): Promise<void> {
     const plan = this.#plan;
+    if (plan.mode === 'compact') return this.#compact();
     say({ type: 'opening' });
     this.#opening = this.#open();
     const runtime = await this.#opening;
@@ -73,8 +78,16 @@ export class Victim {
     void this.#makeAndDelete(actions);
     void this.#workOnHistories(actions);
     void this.#flood(actions);
+    void this.#makeBallast(actions);
     await wait(plan.closeAfterMs ?? LIFE_MS);
     await this.close();
+  }
+
+  async #compact(): Promise<void> {
+    say({ type: 'compacting' });
+    await compact(this.#plan.directory);
+    say({ type: 'compacted' });
+    say({ type: 'closed' });
   }
 
   /** Closes the runtime, once; also while it is being opened. */
@@ -93,7 +106,7 @@ export class Victim {
   }
 
   #open(): Promise<Runtime> {
-    const { directory, durability, isInline, isEnriched, threads, timeouts } = this.#plan;
+    const { directory, durability, isInline, isEnriched, threads, timeouts, retentionMs } = this.#plan;
     const shared = {
       tools: isInline ? Object.values(tools) : [new URL(`./fixtures/tools${ENDING}`, import.meta.url)],
       subagents: { spawn: true, maxActive: 4 },
@@ -103,6 +116,7 @@ export class Victim {
       durability,
       provider: isInline ? provider : new URL(`./fixtures/model${ENDING}`, import.meta.url),
       limits: { depth: 2 },
+      ...(retentionMs === undefined ? {} : { retention: { archivedHistoryMs: retentionMs } }),
       ...(timeouts === undefined
         ? {}
         : { settings: { timeouts: { tool: timeouts.toolMs / 1_000, api: timeouts.modelMs / 1_000 } } }),
@@ -182,15 +196,38 @@ export class Victim {
 
   /** Sessions that are deleted at work with their children, or lose one of their children alone. */
   async #makeAndDelete(actions: Actions): Promise<void> {
+    // Other deletions would hide the end of the erasure of the ballast.
+    if (this.#plan.ballast > 0) return;
     for (let number = 1; !this.#isClosing; number += 1) {
-      const session = `${MORTAL}${this.#plan.life}-${number}`;
-      await actions.send(this.#message(session, { hasKey: false }));
+      const session = `${MORTAL}${this.#plan.life}-${number}x`;
+      const mediaBytes = this.#random() < 0.5 ? MEDIUM_BYTES : undefined;
+      await actions.send(
+        this.#message(session, { hasKey: false, ...(mediaBytes === undefined ? {} : { mediaBytes }) }),
+      );
       const step = await actions.spawn(this.#wish(session, false));
+      const fork = this.#random() < 0.4 ? await actions.fork(session, `${session}-fork`) : undefined;
+      if (fork !== undefined) await actions.send(this.#message(fork, { hasKey: false }));
+      if (this.#random() < 0.1) await actions.search('answer');
       await wait(this.#random() * 30);
       if (this.#isClosing) return;
       if (step?.child !== undefined && this.#random() < 0.5) await actions.delete(step.child);
       else if (this.#random() < 0.8) await actions.delete(session);
+      if (fork !== undefined && this.#random() < 0.5) await actions.delete(fork);
     }
+  }
+
+  /** Sessions with large images, all made before all are deleted, so that the files get many free pages. */
+  async #makeBallast(actions: Actions): Promise<void> {
+    const sessions = Array.from({ length: this.#plan.ballast }, (_, index) => `${MORTAL}${this.#plan.life}-9${index}x`);
+    if (sessions.length === 0) return;
+    for (const session of sessions) {
+      if (this.#isClosing) return;
+      await actions.send(this.#message(session, { hasKey: false, mediaBytes: BALLAST_BYTES }));
+    }
+    const { erasing } = actions;
+    for (const session of sessions) await actions.delete(session);
+    await actions.untilErased(erasing);
+    if (!this.#isClosing) say({ type: 'erased' });
   }
 
   /** Sessions whose histories are edited, forked, undone and compressed while they answer. */
@@ -250,10 +287,10 @@ export class Victim {
 
   #message(
     session: string,
-    { hasKey, deliver }: { readonly hasKey: boolean; readonly deliver?: Delivery },
+    { hasKey, ...more }: { readonly hasKey: boolean; readonly deliver?: Delivery; readonly mediaBytes?: number },
   ): SentMessage {
     const uid = `m${this.#nextNumber()}`;
-    return { uid, session, ...(hasKey ? { key: `k-${uid}` } : {}), ...(deliver === undefined ? {} : { deliver }) };
+    return { uid, session, ...(hasKey ? { key: `k-${uid}` } : {}), ...more };
   }
 
   #wish(session: string, hasKey: boolean): SpawnWish {
@@ -270,6 +307,7 @@ export class Victim {
   async #finish(runtime: Runtime, actions: Actions): Promise<void> {
     await Promise.all(this.#plan.resume.map((session) => actions.resume(session)));
     await Promise.race([runtime.drain(), wait(FINISH_MS_MAX)]);
+    await Promise.race([actions.untilErased(0), wait(FINISH_MS_MAX)]);
     say({ type: 'drained' });
     await actions.tellStates();
     await this.close();

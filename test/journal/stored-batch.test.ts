@@ -6,6 +6,8 @@ import type { Engine, StoredBatch } from '../../src/journal/engine.ts';
 import { EngineJournal } from '../../src/journal/engine-journal.ts';
 import { openLmdbEngine } from '../../src/journal/lmdb/engine.ts';
 import { createMemoryStore, openMemoryEngine } from '../../src/journal/memory-journal.ts';
+import { contentsOf } from './support/engine-contents.ts';
+import { removeAndErase } from './support/erase.ts';
 import { temporaryDirectory } from './support/stores.ts';
 import { noiseText } from './support/texts.ts';
 
@@ -54,35 +56,8 @@ async function written(engine: Engine): Promise<readonly StoredBatch[]> {
   journal.checkpoint([{ key: kept, position: end, data: '{}', runnable: true }], end, [outdated]);
   await journal.flushed();
   expect(journal.blob(address)).toBe('a'.repeat(5_000));
-  journal.remove([removed, cut]);
-  await journal.flushed();
-  while (journal.eraseSome()) await journal.flushed();
-  journal.erased(journal.erasable());
-  await journal.flushed();
+  await removeAndErase(journal, [removed, cut]);
   return batches;
-}
-
-/** Everything that an engine can be asked, but for the forms of stored bytes. */
-function contentsOf(engine: Engine): unknown {
-  const names = engine.names('', false, 1_000);
-  const keys = [1, 2, 3, 4];
-  return {
-    state: engine.state(),
-    rows: engine.rows(0, 1_000).map(({ number, bytes }) => [number, bytes.toString('hex')]),
-    names,
-    sessions: keys.map((key) => ({
-      name: engine.nameOf(key),
-      lastRow: engine.lastRowOf(key),
-      head: engine.head(key),
-      draft: engine.draft(key),
-      start: engine.startOf(key),
-      media: engine.mediaOf(key).map((address) => [address, engine.medium(address)?.toString('hex')]),
-      blobs: engine.blobsOf(key).map((address) => [address, engine.blob(address)]),
-    })),
-    runnable: engine.runnable(),
-    draftKeys: engine.draftKeys(),
-    erasures: [...engine.erasures()],
-  };
 }
 
 test('K1: what one engine packed, each engine can write, and then reads the same', async () => {

@@ -3,6 +3,8 @@
  * `register.mjs` puts one of them in place while its file is loaded.
  */
 import { answerBugs } from './answer-bugs.ts';
+import { auditBugs } from './audit-bugs.ts';
+import { backupBugs } from './backup-bugs.ts';
 import { draftBugs } from './draft-bugs.ts';
 import { encryptionBugs } from './encryption-bugs.ts';
 import { enricherBugs } from './enricher-bugs.ts';
@@ -13,6 +15,7 @@ import { layoutBugs } from './layout-bugs.ts';
 import { modelBugs } from './model-bugs.ts';
 import type { PlantedBug } from './planted-bug.ts';
 import { questionBugs } from './question-bugs.ts';
+import { redactionBugs } from './redaction-bugs.ts';
 import { requestBugs } from './request-bugs.ts';
 import { sessionBugs } from './session-bugs.ts';
 import { storeBugs } from './store-bugs.ts';
@@ -24,7 +27,10 @@ import { webhookBugs } from './webhook-bugs.ts';
 export const plantedBugs: readonly PlantedBug[] = [
   ...storeBugs,
   ...encryptionBugs,
+  ...redactionBugs,
   ...erasureBugs,
+  ...auditBugs,
+  ...backupBugs,
   ...draftBugs,
   ...layoutBugs,
   ...sessionBugs,

@@ -71,4 +71,25 @@ export const erasureBugs: readonly PlantedBug[] = [
     find: 'departed: firstDeparture(actor.state) }',
     replace: 'departed: undefined }',
   },
+  {
+    name: 'compaction-loses-last-commits',
+    what: 'the copy takes the place of the store without the commits that came last',
+    file: 'src/journal/live-compaction.ts',
+    find: 'await this.#catchUp(run, copy, 0);',
+    replace: '',
+  },
+  {
+    name: 'compaction-not-owed',
+    what: 'a store does not note that the rows of a deleted session are erased, so that it is never compacted',
+    file: 'src/journal/stored-batch.ts',
+    find: 'erased: batch.isErased ? before.commit + 1 : before.erased,',
+    replace: 'erased: before.erased,',
+  },
+  {
+    name: 'compaction-keeps-its-turn',
+    what: 'a shard that was compacted does not end its turn, so that no other shard is compacted',
+    file: 'src/runtime/shard/compaction/compactor.ts',
+    find: 'await host.endCompaction();',
+    replace: '',
+  },
 ];

@@ -223,7 +223,7 @@ export const storeBugs: readonly PlantedBug[] = [
     what: 'a write in flight when another process opened the store still succeeds',
     file: 'src/journal/memory-journal.ts',
     find: `      this.#checkFence();
-      this.#putRows(batch);`,
-    replace: '      this.#putRows(batch);',
+      putRows(this.#store, stored.changes);`,
+    replace: '      putRows(this.#store, stored.changes);',
   },
 ];

@@ -5,7 +5,7 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { agent, tool } from '../../src/index.ts';
-import { MemoryStore } from '../../src/journal/memory-journal.ts';
+import { MemoryStore } from '../../src/journal/memory-store.ts';
 import type { ModelProvider, ModelRequest } from '../../src/models/provider.ts';
 import type { Reply } from '../../src/models/script/script.ts';
 import { OUTCOME_UNKNOWN } from '../../src/session/rules/tool-texts.ts';

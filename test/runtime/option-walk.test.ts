@@ -412,6 +412,10 @@ const openRows: Readonly<Record<string, Row>> = {
     'runtime/store/encryption.test.ts',
     'G44: a new key takes the place of the earlier one, which then opens nothing',
   ),
+  redact: shown(
+    'runtime/redaction/redact.test.ts',
+    'G46: a word that the function hides is in no file, event, request, message and log line',
+  ),
   'retention.archivedHistoryMs': shown(
     'runtime/store/retention.test.ts',
     'archived history that is older than the time is removed from the log, and the session continues as before',
@@ -423,6 +427,14 @@ const openRows: Readonly<Record<string, Row>> = {
   'retention.finishedChildrenMs': shown(
     'runtime/store/retention.test.ts',
     'children that ended long ago are deleted, and others stay',
+  ),
+  'store.eraseWithinMs': shown(
+    'runtime/store/live-compaction.test.ts',
+    'F6: after a deletion no file of the open store has a byte of it, and all else is as before: %o',
+  ),
+  'retention.auditMs': shown(
+    'runtime/store/audit.test.ts',
+    'entries older than retention.auditMs are removed, and no other data',
   ),
   webhooks: shown(
     'runtime/webhooks/webhooks.test.ts',

@@ -180,6 +180,33 @@ test('settings.recovery.resumeAwaiting: false fails the lost call instead of mak
   expect(second.metrics().modelCalls).toBe(0);
 });
 
+test('a half-step that a message of the family begins during a restart is not taken for a lost one', async () => {
+  const directory = await kit.directory();
+  const before = gatedModel();
+  const first = await kit.open({ directory, provider: before.provider });
+  await first.session('p').spawn({ task: 'Look', name: 'scout' });
+  await before.next();
+  await first.close({ deadlineMs: 0 });
+  const between = gatedModel();
+  const second = await kit.open({ directory, provider: between.provider });
+  const childCall = await between.next();
+  const receipt = await second.session('p').send('Hi');
+  (await between.next()).answer('Hello.');
+  await receipt.answer();
+  const copy = await kit.crashed(directory);
+  childCall.answer('Seen.');
+
+  // The child resumes before its parent, and fails at once. The parent's half-step for that message begins in the same
+  // transition, before the parent has resumed. In strict mode its call is not out before the flush.
+  const settings = { recovery: { resumeAwaiting: false } };
+  const third = await kit.open({ directory: copy, provider: scripted(['I see.']), settings, durability: 'strict' });
+  await third.drain();
+  const parent = third.session('p');
+  expect((await log(parent)).at(-1)).toBe('agent_message:I see.');
+  expect(types(await history(parent))).not.toContain('session.recovered');
+  expect(third.metrics().modelCalls).toBe(1);
+});
+
 test('many interrupted sessions resume by themselves, each once, also those sent a message at once', async () => {
   const directory = await kit.directory();
   const model = gatedModel();

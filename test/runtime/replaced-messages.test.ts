@@ -4,7 +4,7 @@
  */
 import { expect, test } from 'vitest';
 import { agent, type Session } from '../../src/index.ts';
-import { MemoryStore } from '../../src/journal/memory-journal.ts';
+import { MemoryStore } from '../../src/journal/memory-store.ts';
 import type { ModelProvider } from '../../src/models/provider.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { failure, gatedModel, history, MATRIX, runtimeKit } from '../support/runtime-kit.ts';

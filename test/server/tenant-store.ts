@@ -48,6 +48,7 @@ export async function openTenants(kit: RuntimeKit, options: TestOptions = {}): P
     await chat.ask(`hello ${word}`, { key: `${word}-1` });
     await (await chat.spawn({ task: `look for the ${word}`, name: `${word}-child` })).reply();
     await chat.goals.create({ description: `find the ${word}` });
+    await chat.history.add({ role: 'user', content: `note ${word}` }, { by: `${word}-author` });
     await first.session(`${prefix}till`).send(`pay {"to":"${word}"}`);
   }
   await first.drain();

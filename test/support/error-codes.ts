@@ -13,6 +13,7 @@ export const ERROR_CODES: Readonly<Record<ErrorCode, true>> = {
   content: true,
   session_busy: true,
   key_reused: true,
+  redaction_failed: true,
   mailbox_full: true,
   out_of_memory: true,
   limit: true,

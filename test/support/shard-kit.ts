@@ -6,12 +6,13 @@
 import { tmpdir } from 'node:os';
 import { AgentCatalog } from '../../actors/agent-catalog.ts';
 import { ResultStore } from '../../actors/result-store.ts';
-import { LIMIT_DEFAULTS, type Limits, SHARD_BOUNDS } from '../../src/base/bounds.ts';
+import { ERASE_WITHIN_MS_DEFAULT, LIMIT_DEFAULTS, type Limits, SHARD_BOUNDS } from '../../src/base/bounds.ts';
 import { type Clock, type Random, soon } from '../../src/base/clock.ts';
 import type { TroupeError } from '../../src/base/errors.ts';
 import { parseSettings, type SettingsInput } from '../../src/base/settings.ts';
 import type { SessionEvent } from '../../src/events/event.ts';
-import { type MemoryJournalOptions, MemoryStore, openMemoryJournal } from '../../src/journal/memory-journal.ts';
+import { type MemoryJournalOptions, openMemoryJournal } from '../../src/journal/memory-journal.ts';
+import { MemoryStore } from '../../src/journal/memory-store.ts';
 import type { SessionKey } from '../../src/journal/position.ts';
 import { createInPlacePool } from '../../src/models/pools/in-place-pool.ts';
 import type { ModelProvider } from '../../src/models/provider.ts';
@@ -105,6 +106,7 @@ export function openShard(options: ShardOptions): TestShard {
     catalog: new AgentCatalog(definitions, settings, limits, options.enrichers),
     settings,
     limits,
+    eraseWithinMs: ERASE_WITHIN_MS_DEFAULT,
     providers: [''],
     durability: 'flush',
     clock,

@@ -22,6 +22,27 @@ export async function storedTexts(
   return found;
 }
 
+/** True for a text of the audit log, which keeps the ids of deleted sessions. */
+export function isAudited({ at }: { readonly at: string }): boolean {
+  return at.endsWith(' audit');
+}
+
+/**
+ * How often a pattern stands in the data files of a closed store beyond its audit log, free pages included. The pattern
+ * must have the flag `g`. A page may be free and have an earlier row of the audit log; a compacted file has no such page.
+ */
+export async function countInFiles(directory: string, pattern: RegExp): Promise<ReadonlyMap<string, number>> {
+  const counts = new Map<string, number>();
+  const count = (text: string, by: number): void => {
+    for (const [word] of text.matchAll(pattern)) counts.set(word, (counts.get(word) ?? 0) + by);
+  };
+  for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
+    if (entry.name === DATA_FILE) count(await readFile(join(entry.parentPath, entry.name), 'latin1'), 1);
+  }
+  for (const each of await storedTexts(directory)) if (isAudited(each)) count(each.text, -1);
+  return counts;
+}
+
 async function tableTexts(
   directory: string,
   at: string,

@@ -29,8 +29,11 @@ export interface PlannedFault {
   readonly at: number;
 }
 
-/** The operations of a disk: a journal is opened, a batch is written, a refused journal is tried again. */
-export type OperationKind = 'open' | 'write' | 'reopen';
+/**
+ * The operations of a disk: a journal is opened, a batch is written, a refused journal is tried again, a compact copy
+ * is made, and takes the place of the store.
+ */
+export type OperationKind = 'open' | 'write' | 'reopen' | 'copy' | 'replace';
 
 interface Operation {
   readonly kind: OperationKind;
@@ -88,8 +91,9 @@ export class SweepDisk implements SimulatedDisk {
           inDoubt = undefined;
           commit();
         },
+        // Only a write may be found done later. A copy that did not take the place of its store is removed.
         doubt: () => {
-          inDoubt = commit;
+          if (kind !== 'replace') inDoubt = commit;
         },
       });
   }
@@ -135,6 +139,7 @@ export class SweepDisk implements SimulatedDisk {
       throw fault === 'EIO' ? refused('EIO', 'i/o error') : refused('ENOSPC', 'no space left on device');
     }
     operation.commit();
+    if (operation.kind === 'reopen') surroundings.reopened();
     return fault === 'after' ? die() : undefined;
   }
 }

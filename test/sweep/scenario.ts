@@ -9,6 +9,7 @@ import type { Durability } from '../../src/journal/journal.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
 import type { Reply } from '../../src/models/script/script.ts';
 import type { Agent } from '../../src/runtime/protocol/agent.ts';
+import type { Retention } from '../../src/runtime/protocol/retention.ts';
 import type { AnyTool } from '../../src/tools/tool.ts';
 import type { Stage } from './stage.ts';
 
@@ -57,6 +58,10 @@ export interface Part {
   readonly closeMs?: number;
   /** If false, the runtime is closed while work runs. Default true. */
   readonly drains?: boolean;
+  /** Another process takes the store over at the end of the part, within `closeMs`. Default: the runtime is closed. */
+  readonly isTakenOver?: boolean;
+  /** Virtual ms that pass before the part. Default 0. */
+  readonly afterMs?: number;
 }
 
 /** See the head of the file. */
@@ -76,6 +81,10 @@ export interface Scenario {
   readonly limits?: Partial<Limits>;
   readonly settings?: SettingsInput;
   readonly bounds?: Partial<ShardBounds>;
+  /** How long old data is kept. */
+  readonly retention?: Retention;
+  /** Everything that was deleted or removed is erased before the last part ends. */
+  readonly erases?: boolean;
   /** Sweep every pair of crashes as well. */
   readonly pairs?: boolean;
 }

@@ -338,6 +338,8 @@ export class Stage {
     try {
       for await (const event of this.session(session, agent).events({ after })) {
         if (!process.isAlive || ledger.deleted.has(session)) return;
+        // `end` checks that the removal of old history explains each gap.
+        if (event.type === 'gap') place.last = event.to;
         if (event.seq === undefined) continue;
         const { session: _session, at: _at, seq, ...body } = event;
         if (seq !== place.last + 1) ledger.violate('lost', `event ${seq} of ${session} came behind ${place.last} (I2)`);
@@ -405,10 +407,16 @@ export class Stage {
   /** Reads all events of a session, and waits until its follower has received as many. */
   async #readAll(session: string): Promise<void> {
     const { ledger } = this.#parts;
-    const { seq: last } = await this.insist(() => this.session(session).state());
+    const { seq: last, removed } = await this.insist(() => this.session(session).state());
     if (last === 0) return;
     let expected = 1;
     for await (const event of this.session(session).events({ until: last, deltas: false })) {
+      if (event.type === 'gap') {
+        const isRemoved = event.from === expected && event.to + 1 === removed?.firstEvent;
+        if (!isRemoved) ledger.violate('lost', `events ${event.from} to ${event.to} of ${session} are missing (I2)`);
+        expected = event.to + 1;
+        continue;
+      }
       const { session: _session, at: _at, seq = 0, ...body } = event;
       if (seq !== expected) ledger.violate('lost', `event ${seq} of ${session} came in the place of ${expected} (I2)`);
       expected = seq + 1;

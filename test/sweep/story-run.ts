@@ -4,9 +4,15 @@
  */
 import { SHARD_BOUNDS } from '../../src/base/bounds.ts';
 import { StoreFullError, TroupeError } from '../../src/base/errors.ts';
-import type { MemoryStore } from '../../src/journal/memory-journal.ts';
-import type { Runtime } from '../../src/runtime/handles/runtime.ts';
+import type { MemoryStore } from '../../src/journal/memory-store.ts';
+import { handOver, type Runtime } from '../../src/runtime/handles/runtime.ts';
 import { snapshotState } from '../../src/session/state/snapshot.ts';
+import {
+  checkErased,
+  checkErasures,
+  type ErasureParts,
+  untilErased,
+} from '../../src/testing/simulation/families/erasures.ts';
 import { Faults } from '../../src/testing/simulation/faults.ts';
 import { Invariants } from '../../src/testing/simulation/invariants.ts';
 import { Ledger, type ToolStart, type Violation } from '../../src/testing/simulation/ledger.ts';
@@ -65,6 +71,8 @@ class StoryRun {
   readonly #model: StoryModel;
   readonly #threadTools: SimulatedTools;
   readonly #invariants: Invariants;
+  /** Only removed history has to be remembered from one reading to the next. */
+  readonly #keptReader: StoreReader | undefined;
   readonly #harness = new SimulatedProcess('harness');
   readonly #outside = new Set<string>();
   readonly #running = new Set<string>();
@@ -105,6 +113,7 @@ class StoryRun {
         process.kill();
       },
     });
+    this.#keptReader = scenario.retention && new StoreReader(this.#machine.stores, { removesHistory: true });
     this.#invariants = new Invariants(this.#ledger, shared.incarnationOf);
   }
 
@@ -125,6 +134,7 @@ class StoryRun {
   async #drive(): Promise<number> {
     const { parts } = this.#scenario;
     for (const [index, part] of parts.entries()) {
+      if (part.afterMs !== undefined) await this.#world.sleep(this.#harness, part.afterMs);
       if (!(await this.#playToTheEnd(part, index === parts.length - 1))) return this.#disk.operations.length;
     }
     const operations = this.#disk.operations.length;
@@ -132,6 +142,7 @@ class StoryRun {
     const reading = await this.#check();
     this.#invariants.checkFinished(reading.stories);
     this.#checkReaders(reading.stories);
+    if (this.#scenario.erases === true) checkErased(this.#erasures());
     if (this.#end !== undefined) this.#checkEnding(this.#end);
     if (this.#ledger.violations.length === 0) await this.#reopen(reading);
     return operations;
@@ -191,18 +202,19 @@ class StoryRun {
     try {
       await part.act(stage);
       if (part.drains !== false) await stage.drain();
+      if (isLast && this.#scenario.erases === true) await untilErased(this.#erasures(), undefined);
       if (isLast) this.#end = await stage.end();
     } catch (error) {
       if (process.isAlive) this.#watch.uncaught(process, error);
     }
     stage.leave();
-    return this.#close(runtime, part.closeMs ?? CLOSE_MS);
+    return this.#close(runtime, part);
   }
 
-  async #close(runtime: Runtime, deadlineMs: number): Promise<boolean> {
-    this.#note('close');
+  async #close(runtime: Runtime, { closeMs: deadlineMs = CLOSE_MS, isTakenOver = false }: Part): Promise<boolean> {
+    this.#note(isTakenOver ? 'taken over' : 'close');
     try {
-      await runtime.close({ deadlineMs });
+      await (isTakenOver ? handOver(runtime, { pid: 1, deadlineMs }) : runtime.close({ deadlineMs }));
       return true;
     } catch (error) {
       this.#note(`close failed: ${String(error)}`);
@@ -224,6 +236,7 @@ class StoryRun {
           threads: { sessions: sessionThreads === true ? shards : 0, models, tools: 2 },
           logger: this.#watch.logger(),
           ...(scenario.durability === undefined ? {} : { durability: scenario.durability }),
+          ...(scenario.retention === undefined ? {} : { retention: scenario.retention }),
           ...(scenario.limits === undefined ? {} : { limits: scenario.limits }),
           settings: { ...scenario.settings, llm: { model: thinkerOf(scenario.name), ...scenario.settings?.llm } },
         });
@@ -279,9 +292,15 @@ class StoryRun {
   // ---- checks -------------------------------------------------------------------------------------------------------
 
   async #check(): Promise<Reading> {
-    const reading = await new StoreReader(this.#machine.stores).read();
+    const reading = await (this.#keptReader ?? new StoreReader(this.#machine.stores)).read();
     this.#invariants.check(reading);
+    checkErasures(this.#erasures());
     return reading;
+  }
+
+  #erasures(): ErasureParts {
+    const { stores, results } = this.#machine;
+    return { stores, results, ledger: this.#ledger, world: this.#world, harness: this.#harness };
   }
 
   /** I2 up to the last event: every reader read all events. */

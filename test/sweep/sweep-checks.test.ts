@@ -3,8 +3,8 @@
  * that acknowledges false writes. Each must be reported, with a plan that repeats it.
  */
 import { expect, test } from 'vitest';
-import type { MemoryStore } from '../../src/journal/memory-journal.ts';
 import { openMemoryJournal } from '../../src/journal/memory-journal.ts';
+import type { MemoryStore } from '../../src/journal/memory-store.ts';
 import { decodeTransition, encodeTransition } from '../../src/session/state/records.ts';
 import { SimulatedProcess } from '../../src/testing/simulation/world.ts';
 import { FAULT_KINDS } from './faults.ts';
@@ -119,8 +119,9 @@ test('T2: a tool that takes effect without an entry in its log is reported', asy
 });
 
 test('T2: a planned fault that was never reached is reported', async () => {
-  const { failures } = await sweep({ ...scenario('simple-turn'), pairs: false }, (story, { plan }) =>
-    runStory(story, { plan: plan.map(({ kind, at }) => ({ kind, at: at + 100 })) }),
+  const { failures } = await sweep(
+    { ...scenario('simple-turn'), pairs: false },
+    { run: (story, { plan }) => runStory(story, { plan: plan.map(({ kind, at }) => ({ kind, at: at + 100 })) }) },
   );
   expect(failures.map(({ result }) => result.violations[0]?.what)).toContain('a planned fault was never reached');
 });

@@ -1,6 +1,7 @@
 /**
  * Fails the n-th operation of the store, for all n. One run counts a scenario's operations; then there is one run for
  * every operation and every way it can fail. Pairs: a second crash at each operation of the recovery from the first.
+ * A sample takes every n-th of these runs.
  */
 import { canFail, FAULT_KINDS, type FaultKind, type PlannedFault } from './faults.ts';
 import type { Scenario } from './scenario.ts';
@@ -13,11 +14,19 @@ export interface SweepFailure {
   readonly result: RunResult;
 }
 
+/** The options of a sweep. */
+export interface SweepOptions {
+  /** Runs each planned run whose number, divided by this, leaves no rest. 1 or nothing: all. */
+  readonly every?: number;
+  /** Runs a story. A parameter, so that a test of the sweep can break it. */
+  readonly run?: typeof runStory;
+}
+
 /** The result of a sweep. */
 export interface SweepReport {
   /** Operations of the run without faults. */
   readonly operations: number;
-  /** Runs with one fault, and with two. */
+  /** Runs with one fault, and with two, that were made. */
   readonly points: number;
   readonly pairs: number;
   readonly failures: readonly SweepFailure[];
@@ -28,8 +37,9 @@ const FAILURES_MAX = 3;
 /** Ways to crash. Each pair takes two of them in turn. */
 const CRASHES: readonly FaultKind[] = ['before', 'torn', 'after'];
 
-/** Sweeps one scenario; `runStory` is a parameter so that a test of the sweep can break it. */
-export async function sweep(scenario: Scenario, run: typeof runStory = runStory): Promise<SweepReport> {
+/** Sweeps one scenario. */
+export async function sweep(scenario: Scenario, options: SweepOptions = {}): Promise<SweepReport> {
+  const { every = 1, run = runStory } = options;
   const failures: SweepFailure[] = [];
   const attempt = async (plan: readonly PlannedFault[]): Promise<RunResult> => {
     const result = await run(scenario, { plan });
@@ -42,10 +52,12 @@ export async function sweep(scenario: Scenario, run: typeof runStory = runStory)
   const operations = whole.operations.length;
   let points = 0;
   let pairs = 0;
+  let planned = 0;
+  const isChosen = (): boolean => planned++ % every === 0;
   for (let at = 1; at <= operations && failures.length < FAILURES_MAX; at += 1) {
     const operation = whole.operations[at - 1] ?? 'write';
     for (const kind of FAULT_KINDS) {
-      if (!canFail(operation, kind)) continue;
+      if (!canFail(operation, kind) || !isChosen()) continue;
       points += 1;
       await attempt([{ kind, at }]);
     }
@@ -55,6 +67,7 @@ export async function sweep(scenario: Scenario, run: typeof runStory = runStory)
       const first = { kind: crashOf(whole.operations[at - 1] ?? 'write', at), at };
       const recovery = (await run(scenario, { plan: [first] })).operations;
       for (let next = at + 1; next <= recovery.length && failures.length < FAILURES_MAX; next += 1) {
+        if (!isChosen()) continue;
         pairs += 1;
         await attempt([first, { kind: crashOf(recovery[next - 1] ?? 'write', at + next), at: next }]);
       }

@@ -114,6 +114,8 @@ export const TREE_LINES_MAX = 16;
 export const INSPECT_SESSIONS_DEFAULT = 60;
 /** Dead letters that `troupe dead-letters` prints by default. */
 export const DEAD_LETTERS_LISTED = 100;
+/** Entries of the audit log that `troupe audit` prints by default: some screens of them. */
+export const AUDIT_ENTRIES_LISTED = 200;
 /** Calls that `troupe waiting` prints by default. */
 export const WAITING_CALLS_DEFAULT = 100;
 /** Events that `troupe tail` prints by default. */

@@ -192,3 +192,13 @@ export const SUMMARY_ATTEMPTS_MAX = 3;
 export const SUPERVISED_CHILDREN_MAX = 100_000;
 /** Requests to add or remove a child that wait while a supervisor restarts a group. A restart takes seconds. */
 export const SUPERVISOR_REQUESTS_MAX = 1_024;
+
+// ---- redaction ----------------------------------------------------------------------------------------------------
+
+/**
+ * UTF-16 units that `redact` may always return for one text. A short text may have a longer replacement, such as a
+ * token.
+ */
+export const REDACTED_CHARACTERS_MIN = 1_024;
+/** How many times as long as its text a redacted text may be. The limits of messages and results are checked before. */
+export const REDACTED_GROWTH_MAX = 2;

@@ -110,6 +110,17 @@ export const PREVIOUS_KEYS_MAX = 16;
 /** Data keys that one write wraps again when the master key is replaced: 20 ms of the session thread. */
 export const REWRAPPED_KEYS_MAX = 1_000;
 
+/**
+ * Characters of a text in an entry of the audit log, such as the id of a call: a longer one is cut. An entry then takes
+ * at most a few KiB. The number of entries has no bound but the option `retention.auditMs`: an audit log that forgot
+ * entries by itself would prove nothing.
+ */
+export const AUDIT_TEXT_CHARACTERS_MAX = 256;
+/** Rows of the audit log that one page looks at, on each session thread: 50 ms, in slices. */
+export const AUDIT_SCAN_MAX = 10_000;
+/** Rows of the audit log that are read, or removed because of their age, in one tick: 1 to 2 ms. */
+export const AUDIT_SLICE_ROWS = 256;
+
 // ---- the store and its files --------------------------------------------------------------------------------------
 
 /** Bytes of address space for the map of one shard's file. `src/journal/lmdb/environment.ts` gives the reason. */
@@ -260,3 +271,39 @@ export const SEARCH_SNIPPET_CHARACTERS = 300;
  * Session trees that a search scope may open to one session. The list is posted to the search thread with every search.
  */
 export const SEARCH_SCOPE_TREES_MAX = 10_000;
+/** Milliseconds within which bytes of a deleted session leave a store's files, unless `eraseWithinMs` says otherwise. */
+export const ERASE_WITHIN_MS_DEFAULT = 60_000;
+/** The shortest such time: less than the erasure of a small session and a small copy take. */
+export const ERASE_WITHIN_MS_MIN = 100;
+/** The longest such time: thirty days. Half of it fits a timer. */
+export const ERASE_WITHIN_MS_MAX: number = 30 * 24 * 60 * 60 * 1000;
+/** Share of that time after which a compaction begins. The rest is left for the erasure of rows and for the copy. */
+export const COMPACT_START_SHARE = 0.5;
+/** Share of the time that compactions of one shard take at most. */
+export const COMPACT_TIME_SHARE_MAX = 0.1;
+/**
+ * Milliseconds between two compactions that only make the file smaller. Some stores free and use the same pages again,
+ * and would otherwise be copied all the time.
+ */
+export const COMPACT_FREE_PAUSE_MS: number = 10 * 60 * 1000;
+/** Flushes between two looks at the free pages of a file: a look takes a tenth of a millisecond. */
+export const COMPACT_LOOK_FLUSHES = 1_024;
+/** Milliseconds after which a compaction is tried again that failed once. */
+export const COMPACT_RETRY_MS_MIN = 5_000;
+/** Milliseconds between two attempts after many failures. */
+export const COMPACT_RETRY_MS_MAX: number = 10 * 60 * 1000;
+/** Bytes of batches kept in memory for a copy that a running shard is compacted to. Beyond it the compaction ends. */
+export const COMPACT_KEPT_BYTES_MAX: number = 64 * 1024 * 1024;
+/** Bytes of changes in one transaction of the copy: about a millisecond of the session thread. */
+export const COMPACT_SLICE_BYTES_MAX: number = 256 * 1024;
+/** Changes in one such transaction: each takes about a microsecond of the session thread. */
+export const COMPACT_SLICE_CHANGES_MAX = 512;
+/** Bytes of changes that the copy may lack when commits begin to wait for it: one transaction. */
+export const COMPACT_HELD_BYTES_MAX: number = 256 * 1024;
+/** Milliseconds of one slice in which the pages of a copy are checked. */
+export const COMPACT_CHECK_SLICE_MS = 1;
+/**
+ * Bytes of the device that must stay free beside a compact copy of a running shard: for its commits, and for those of
+ * the copy.
+ */
+export const COMPACT_SPARE_BYTES_MIN: number = 128 * 1024 * 1024;

@@ -4,6 +4,7 @@ import { DEAD_LETTERS_LISTED, INSPECT_LIMIT_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import type { DeadLetter, DeadLetterSummary } from '../../session/state/letters.ts';
 import { type Arguments, type Command, EXIT, NotFoundError, UsageError } from '../command.ts';
+import { AUTHOR_OPTION, authorAt } from '../places/author.ts';
 import { findPlace, PLACE_OPTIONS, type Place } from '../places/place.ts';
 import { readPlace } from '../places/read-place.ts';
 import { pathOf } from '../places/served-reader.ts';
@@ -36,6 +37,7 @@ export const deadLettersCommand: Command = {
       max: INSPECT_LIMIT_MAX,
       help: `ls: letters at most (default: ${DEAD_LETTERS_LISTED})`,
     },
+    ...AUTHOR_OPTION,
     ...PLACE_OPTIONS,
   },
   details: [
@@ -53,6 +55,9 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const as = given.text('as');
   if (as !== undefined && (action !== 'resend' || as !== 'user')) throw new UsageError('--as user is for resend');
   if (given.count('limit') !== undefined && action !== 'ls') throw new UsageError('--limit is for ls');
+  if (given.text('by') !== undefined && action !== 'resend' && action !== 'drop') {
+    throw new UsageError('--by is for resend and drop');
+  }
   if (action === 'ls') {
     if (number !== undefined) throw new UsageError('ls takes no <letter>');
     return list(await findPlace(given, surroundings), session, given, surroundings);
@@ -134,10 +139,11 @@ async function resend(
   given: Arguments,
   surroundings: Surroundings,
 ): Promise<number> {
+  const by = authorAt(place, given);
   const sent = await changeSession(place, session, surroundings, {
     served: (server) =>
       server.ask(`${pathOf(session)}/dead-letters/${id}/resend`, receiptSchema, { body: defined({ as }) }),
-    stored: (runtime) => runtime.session(session).deadLetters.resend(id, defined({ as })),
+    stored: (runtime) => runtime.session(session).deadLetters.resend(id, { by, ...defined({ as }) }),
   });
   const { id: receipt, pendingId, duplicate } = sent;
   const name = `${id} of ${printable(session)}`;
@@ -155,10 +161,11 @@ async function drop(
   given: Arguments,
   surroundings: Surroundings,
 ): Promise<number> {
+  const by = authorAt(place, given);
   const dropped = await changeSession(place, session, surroundings, {
     served: async (server) =>
       (await server.ask(`${pathOf(session)}/dead-letters/${id}`, droppedSchema, { method: 'DELETE' })).dropped,
-    stored: (runtime) => runtime.session(session).deadLetters.drop(id),
+    stored: (runtime) => runtime.session(session).deadLetters.drop(id, { by }),
   });
   if (!dropped) throw new NotFoundError(`${JSON.stringify(session)} has no dead letter ${id}`);
   surroundings.stdout.write(

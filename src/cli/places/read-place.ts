@@ -1,5 +1,7 @@
 /** Reads the sessions of a place: from the logs of a directory, or from a running server. Changes nothing. */
-import { EXPORT_PAGE_MESSAGES } from '../../base/bounds.ts';
+import type { AuditEntry } from '../../base/audit/audit-entry.ts';
+import { EXPORT_PAGE_MESSAGES, SERVER_PAGE_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import type { Message } from '../../base/messages.ts';
 import { byOrder, passes } from '../../runtime/protocol/list-order.ts';
 import { NotFoundError } from '../command.ts';
@@ -47,6 +49,16 @@ function storedReader(stored: StoredSessions, shown: string): SessionReader {
     deadLetters: async (session, limit) => {
       const found = stored.deadLetters(session === undefined ? undefined : known(session).id);
       return { letters: found.slice(0, limit), isCut: found.length > limit };
+    },
+    audit: async (wanted, limit) => {
+      const entries: AuditEntry[] = [];
+      for (let { after } = wanted; ; ) {
+        const size = Math.min(SERVER_PAGE_MAX, limit - entries.length);
+        const page = await stored.audit({ ...wanted, ...defined({ after }), limit: size });
+        entries.push(...page.items);
+        after = page.next;
+        if (after === undefined || entries.length >= limit) return { entries, ...defined({ next: after }) };
+      }
     },
     deadLetter: async (session, id) => {
       const letter = stored.deadLetter(known(session).id, id);

@@ -1,5 +1,6 @@
 /** The sessions of a running server, read page by page. */
 import { z } from 'zod';
+import type { AuditEntry } from '../../base/audit/audit-entry.ts';
 import { SERVER_PAGE_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import type { ErrorShape } from '../../base/errors.ts';
@@ -58,6 +59,12 @@ const letterShape = {
 };
 const lettersSchema = z.looseObject({ letters: z.array(z.looseObject(letterShape)), next });
 const letterSchema = z.looseObject({ ...letterShape, content: z.union([z.string(), z.array(z.looseObject({}))]) });
+const auditSchema = z.looseObject({
+  entries: z.array(
+    z.looseObject({ number: z.number(), at: z.number(), action: z.string(), details: z.looseObject({}) }),
+  ),
+  next: z.string().optional(),
+});
 const waitingSchema = z.looseObject({ waiting: z.array(waitingCallSchema), next });
 
 /** The path of a session on a server. */
@@ -156,6 +163,17 @@ export function servedReader(server: Server): SessionReader {
         limit,
       );
       return { letters: found.slice(0, limit), isCut: found.length > limit };
+    },
+    audit: async (wanted, limit) => {
+      const entries: AuditEntry[] = [];
+      for (let { after } = wanted; ; ) {
+        const size = Math.min(SERVER_PAGE_MAX, limit - entries.length);
+        const query = new URLSearchParams(defined({ ...wanted, after, limit: String(size) }));
+        const page = await server.ask(`audit?${query}`, auditSchema);
+        entries.push(...(page.entries as unknown as readonly AuditEntry[]));
+        after = page.next;
+        if (after === undefined || entries.length >= limit) return { entries, ...defined({ next: after }) };
+      }
     },
     deadLetter: async (session, id) =>
       (await server.ask(`${pathOf(session)}/dead-letters/${id}`, letterSchema)) as unknown as DeadLetter,

@@ -1,7 +1,9 @@
 /** Reads the sessions of a place. Changes nothing. */
+import type { AuditEntry } from '../../base/audit/audit-entry.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import type { Message, Usage } from '../../base/messages.ts';
 import type { SessionEvent } from '../../events/event.ts';
+import type { AuditOptions } from '../../runtime/handles/audit.ts';
 import type { ListFilter } from '../../runtime/protocol/list-order.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import type { DeadLetter, DeadLetterSummary } from '../../session/state/letters.ts';
@@ -24,6 +26,12 @@ export interface WaitingList {
 export interface DeadLetterList {
   readonly letters: readonly DeadLetterSummary[];
   readonly isCut: boolean;
+}
+
+/** The entries of an audit log; `next`: there may be more, behind this position. */
+export interface AuditList {
+  readonly entries: readonly AuditEntry[];
+  readonly next?: string;
 }
 
 /** See the head of the file. */
@@ -50,4 +58,6 @@ export interface SessionReader {
   deadLetters(session: string | undefined, limit: number): Promise<DeadLetterList>;
   /** A dead letter with its content. Rejects with `NotFoundError`. */
   deadLetter(session: string, id: number): Promise<DeadLetter>;
+  /** Entries of the audit log, oldest first, at most `limit`. */
+  audit(wanted: Omit<AuditOptions, 'limit'>, limit: number): Promise<AuditList>;
 }

@@ -3,6 +3,7 @@
  * store's lock is held so that the store does not change during the read. Rejects with `StoreLockedError` when the
  * directory is in use.
  */
+import type { AuditEntry } from '../../base/audit/audit-entry.ts';
 import { defined } from '../../base/defined.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
@@ -15,9 +16,13 @@ import type { SessionKey } from '../../journal/position.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
 import { readSettledManifest, shardDirectory } from '../../journal/store/manifest.ts';
 import { fittingKeys, type GivenKeys } from '../../journal/store/store-key.ts';
+import { type AuditOptions, auditPage } from '../../runtime/handles/audit.ts';
+import type { AuditRequest } from '../../runtime/protocol/audit.ts';
 import { byLetter } from '../../runtime/protocol/letters.ts';
+import type { Page } from '../../runtime/protocol/pages.ts';
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import { olderFirst } from '../../runtime/protocol/waiting-order.ts';
+import { auditPart } from '../../runtime/reading/audit-reader.ts';
 import { contentReader } from '../../runtime/reading/content-reader.ts';
 import { EventReplays } from '../../runtime/reading/event-replay.ts';
 import { decodeHead, summaryOf } from '../../runtime/reading/head.ts';
@@ -61,6 +66,8 @@ export interface StoredSessions {
   deadLetters(session: string | undefined): readonly DeadLetterSummary[];
   /** A dead letter with its content; undefined when there is none. */
   deadLetter(session: string, id: number): DeadLetter | undefined;
+  /** A page of the audit log. Rejects like `runtime.audit`. */
+  audit(options: AuditOptions): Promise<Page<AuditEntry>>;
   /** Reads one session; undefined when there is none. Throws `StoreCorruptError` for a log that cannot be read. */
   session(id: string): StoredSession | undefined;
   /** The tokens of a session and all its descendants; none for an unknown session. */
@@ -91,6 +98,7 @@ export async function readStore<T>(
       const options = {
         directory: shardDirectory(directory, shard),
         durability: 'flush',
+        shard,
         ...defined({ encryption }),
       } as const;
       journals.push(await openJournal(options));
@@ -134,6 +142,15 @@ function storedSessions(journals: readonly Journal[]): StoredSessions {
       const letter = state.deadLetters.find(({ entry }) => entry.id === id);
       const read = contentReader(found.journal, found.key);
       return letter && publicLetter(session, letter, withContent(letter.entry, read));
+    },
+    audit: (options) => {
+      const now = (): Promise<void> => Promise.resolve();
+      const shards = journals.map(
+        ({ audit }) =>
+          (request: AuditRequest) =>
+            auditPart(async (after, limit) => audit.read(after, limit), request, now),
+      );
+      return auditPage(shards, options);
     },
     session: (id) => {
       const found = find(id);

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { defined } from '../../base/defined.ts';
 import { type Command, EXIT, NotFoundError, type OptionSpec } from '../command.ts';
+import { AUTHOR_OPTION, authorAt } from '../places/author.ts';
 import { findPlace, PLACE_OPTIONS } from '../places/place.ts';
 import { pathOf } from '../places/served-reader.ts';
 import { type ChangeWays, changeSession } from '../places/session-change.ts';
@@ -21,7 +22,8 @@ interface Control {
   readonly help: string;
   readonly options?: Readonly<Record<string, OptionSpec>>;
   readonly detail: string;
-  readonly ways: (id: string, reason: string | undefined) => ChangeWays<Change>;
+  /** `by`: the author of a change in a directory. */
+  readonly ways: (id: string, reason: string | undefined, by: string) => ChangeWays<Change>;
 }
 
 const NO_WORK = 'In a directory that no process has open only the log changes: no work starts, no model is called.';
@@ -34,7 +36,12 @@ function control({ help, options = {}, detail, ways }: Control): Command {
     run: async (given, surroundings: Surroundings) => {
       const id = given.positional('session') ?? '';
       const place = await findPlace(given, surroundings);
-      const { json, text } = await changeSession(place, id, surroundings, ways(id, given.text('reason')));
+      const { json, text } = await changeSession(
+        place,
+        id,
+        surroundings,
+        ways(id, given.text('reason'), authorAt(place, given)),
+      );
       surroundings.stdout.write(given.flag('json') ? `${printableJson({ session: id, ...json })}\n` : `${text}\n`);
       return EXIT.ok;
     },
@@ -104,8 +111,10 @@ export const resumeCommand: Command = control({
 /** `troupe delete`. */
 export const deleteCommand: Command = control({
   help: 'Session to delete, with its descendants',
-  detail: 'Deletes the session and its descendants, without asking. `troupe export` keeps a copy.',
-  ways: (id) => {
+  options: AUTHOR_OPTION,
+  detail:
+    'Deletes the session and its descendants, without asking. `troupe export` keeps a copy. The audit log keeps their ids.',
+  ways: (id, _reason, by) => {
     const change = { json: { deleted: true }, text: `Deleted: ${printable(id)}` };
     return {
       served: async (server) => {
@@ -113,7 +122,8 @@ export const deleteCommand: Command = control({
         return change;
       },
       stored: async (runtime) => {
-        if (!(await runtime.sessions.delete(id))) throw new NotFoundError(`there is no session ${JSON.stringify(id)}`);
+        if (!(await runtime.sessions.delete(id, { by })))
+          throw new NotFoundError(`there is no session ${JSON.stringify(id)}`);
         return change;
       },
     };

@@ -14,6 +14,7 @@ import { readManifest } from '../../journal/store/manifest.ts';
 import { readHistoryLines } from '../../runtime/handles/history-lines.ts';
 import { type Arguments, type Command, EXIT, NotFoundError, UsageError } from '../command.ts';
 import { commandLogger } from '../command-logger.ts';
+import { AUTHOR_OPTION, authorAt } from '../places/author.ts';
 import { prepareDataDirectory } from '../places/data-directory.ts';
 import { NO_MODEL } from '../places/opened-store.ts';
 import { findPlace, PLACE_OPTIONS, type Place } from '../places/place.ts';
@@ -41,6 +42,7 @@ export const importCommand: Command = {
       help: `Agent of a new session (default: ${DEFAULT_AGENT}; on a server, its only agent)`,
     },
     replace: { kind: 'flag', help: 'Replace the messages of an existing session' },
+    ...AUTHOR_OPTION,
     ...PLACE_OPTIONS,
   },
   details: [
@@ -58,7 +60,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   // All lines are read before anything is written, so that invalid lines change nothing.
   const drafts = await readHistoryLines(textLines(pieces(given, surroundings), IMPORT_CHARACTERS_MAX));
   const place = await findPlace(given, surroundings, { mayCreate: true });
-  const wanted: Wanted = { id, agent: name, replace: given.flag('replace'), drafts };
+  const wanted: Wanted = { id, agent: name, replace: given.flag('replace'), drafts, by: authorAt(place, given) };
   const { agent: owner, messages } =
     place.kind === 'server'
       ? await importServed(place, wanted)
@@ -80,6 +82,8 @@ interface Wanted {
   readonly agent: string | undefined;
   readonly replace: boolean;
   readonly drafts: readonly HistoryDraft[];
+  /** The author of a change in a directory. */
+  readonly by: string;
 }
 
 /** `messages`: the number of messages in the session's history afterwards. */
@@ -125,7 +129,7 @@ async function importStored(place: StoredPlace, wanted: Wanted, logger: Logger):
   const runtime = await open(directory, { agents: [definition], provider: NO_MODEL, threads, logger, ...encryption });
   try {
     const { history } = runtime.session(id, definition.name);
-    await history.seed(drafts);
+    await history.seed(drafts, { by: wanted.by });
     return { agent: definition.name, messages: (await history.toArray()).length };
   } finally {
     await runtime.close({ deadlineMs: STOP_DEADLINE_MS });

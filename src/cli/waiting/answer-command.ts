@@ -64,10 +64,10 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
       const body = value === undefined ? { callId, decline: true, ...defined({ reason }) } : { callId, value };
       return (await server.ask(`${pathOf(session)}/answer`, answerSchema, { body })).answered;
     },
-    stored: async (runtime) => {
+    stored: async (runtime, by) => {
       const handle = runtime.session(session);
-      if (text === undefined) return handle.decline(callId, reason);
-      return handle.answer(callId, answerIn(text, await queuedIn(runtime, session, isCall)));
+      if (text === undefined) return handle.decline(callId, reason, { by });
+      return handle.answer(callId, answerIn(text, await queuedIn(runtime, session, isCall)), { by });
     },
   });
   if (typeof answered === 'number') return answered;

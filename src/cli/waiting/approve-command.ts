@@ -37,7 +37,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
       const path = `${pathOf(session)}/approve`;
       return (await server.ask(path, answerSchema, { body: { callId, ...decision } })).decided;
     },
-    stored: async (runtime) => runtime.session(session).approve(callId, decision),
+    stored: async (runtime, by) => runtime.session(session).approve(callId, { ...decision, by }),
   });
   if (typeof decided === 'number') return decided;
   if (given.flag('json')) stdout.write(`${printableJson({ session, callId, allow, decided })}\n`);

@@ -6,6 +6,7 @@ import { open, type Runtime } from '../../index.ts';
 import { agentsModule } from '../agents-module.ts';
 import { type Arguments, EXIT, type OptionSpec, type PositionalSpec, UsageError } from '../command.ts';
 import { commandLogger } from '../command-logger.ts';
+import { AUTHOR_OPTION, authorAt } from '../places/author.ts';
 import { findPlace, PLACE_OPTIONS, type Place } from '../places/place.ts';
 import { readPlace } from '../places/read-place.ts';
 import type { Server } from '../places/server.ts';
@@ -24,13 +25,15 @@ export const DECISION_OPTIONS: Readonly<Record<string, OptionSpec>> = {
     value: 'MODULE',
     help: 'For a directory that no process has open: module whose default export is the agents, or the options of open()',
   },
+  ...AUTHOR_OPTION,
   ...PLACE_OPTIONS,
 };
 
 /** The two ways to decide. Each resolves to whether the decision holds. */
 export interface Ways {
   readonly served: (server: Server) => Promise<boolean>;
-  readonly stored: (runtime: Runtime) => Promise<boolean>;
+  /** `by`: the author of the decision. */
+  readonly stored: (runtime: Runtime, by: string) => Promise<boolean>;
 }
 
 /**
@@ -47,9 +50,10 @@ export async function decide(
   if (given.text('url') !== undefined && module !== undefined)
     throw new UsageError('--url and --agents exclude each other');
   const place = await findPlace(given, surroundings);
+  const by = authorAt(place, given);
   if (place.kind === 'server') return ways.served(place.server);
   await readPlace(place, (sessions) => sessions.session(session));
-  if (module !== undefined) return decideStored(place, module, surroundings, ways.stored);
+  if (module !== undefined) return decideStored(place, module, surroundings, (runtime) => ways.stored(runtime, by));
   throw new UsageError(
     `no process has ${place.shown} open, so the session would continue in this one: --agents MODULE is needed; or --url`,
   );
@@ -59,7 +63,7 @@ async function decideStored(
   { directory, keys }: Extract<Place, { readonly kind: 'directory' }>,
   module: string,
   surroundings: Surroundings,
-  decideIn: Ways['stored'],
+  decideIn: (runtime: Runtime) => Promise<boolean>,
 ): Promise<boolean | number> {
   const options = await agentsModule(module, surroundings.directory);
   const logger = options.logger ?? commandLogger(surroundings);

@@ -188,6 +188,10 @@ export class StoreIndex {
       case 'starts':
         this.starts.set(keyNumber(node), parseStart(sealed(file, name, keyNumber(node), node)));
         return;
+      case 'audit':
+        // No other table has anything of a row, so its seal and its number are all there is to check.
+        sealed(file, name, rowNumber(node), node);
+        return;
       case 'origins':
         this.origins.set(keyNumber(node), sealed(file, name, keyNumber(node), node));
         return;

@@ -1,10 +1,12 @@
 /** The wrapped data keys of a journal: in the batches of its gate, or in its engine. */
+import { type AuditAct, auditText } from '../../base/audit/audit-entry.ts';
 import { REWRAPPED_KEYS_MAX } from '../../base/bounds.ts';
 import { createBatch, type Engine, type WriteBatch } from '../engine.ts';
 import type { CommitGate } from '../lmdb/commit-gate.ts';
 import type { SessionKey } from '../position.ts';
+import { auditNumber, newestAudit } from '../stored-audit.ts';
 import { MasterKeys, type StoreEncryption } from './master-keys.ts';
-import { unreadable, Vault } from './vault.ts';
+import { type KeyRecords, unreadable, Vault } from './vault.ts';
 
 /** The parts of its journal that a vault needs. */
 export interface VaultParts {
@@ -33,22 +35,41 @@ export function vaultOf(
 
 /**
  * Wraps all data keys by the present master key. A crash leaves some done, and the next open with both keys continues.
- * Rejects like `Engine.write`.
+ * The write of the last keys also has the entry of the audit log, so the shard has one entry for each replacement.
+ * `at`: epoch ms of the entry. Rejects like `Engine.write`.
  */
-export async function rewrapKeys(engine: Engine, encryption: StoreEncryption): Promise<void> {
+export async function rewrapKeys(
+  engine: Engine,
+  encryption: StoreEncryption,
+  { at, shard }: { readonly at: number; readonly shard: number },
+): Promise<void> {
   const masters = new MasterKeys(encryption);
+  /** The newest keys that are wrapped again. They are written when it is known whether others follow. */
+  let batch = createBatch();
   for (let after = -1; ; ) {
     const found = engine.dataKeys(after, REWRAPPED_KEYS_MAX);
     const last = found.at(-1);
-    if (last === undefined) return;
-    const batch = createBatch();
+    if (last === undefined) break;
     for (const [key, wrapped] of found) {
       if (masters.isCurrent(wrapped)) continue;
       const bytes = masters.unwrap(key, wrapped);
       if (bytes === undefined) throw unreadable(`the data key of session key ${key}`);
+      if (batch.dataKeys.size >= REWRAPPED_KEYS_MAX) {
+        await engine.write(batch);
+        batch = createBatch();
+      }
       batch.dataKeys.set(key, masters.wrap(key, bytes));
     }
-    if (batch.dataKeys.size > 0) await engine.write(batch);
     [after] = last;
   }
+  if (batch.dataKeys.size === 0) return;
+  const act: AuditAct = { action: 'keys.rotated', details: { shard } };
+  const number = auditNumber(newestAudit(engine), at, shard);
+  const records: KeyRecords = {
+    find: (key) => batch.dataKeys.get(key) ?? engine.dataKey(key),
+    isRemoved: () => false,
+    put: (key, wrapped) => void batch.dataKeys.set(key, wrapped),
+  };
+  batch.audit.set(number, new Vault(encryption, records).sealAudit(number, auditText(at, act)));
+  await engine.write(batch);
 }

@@ -3,7 +3,7 @@
  *
  * Each session has a separate data key, wrapped by the master key and stored in the table `dataKeys`. Entries, heads,
  * blobs, media and shortened results are sealed with it. The address of a blob or medium is a hash of its contents, so
- * it is stored as a keyed hash: otherwise a reader of the disk could check a guess. Drafts are sealed like heads.
+ * it is stored as a keyed hash: otherwise a reader of the disk could check a guess. Drafts and rows of the audit log are sealed like heads.
  *
  * Owns: unwrapped data keys, up to a bound, and the count of values sealed by this opening. Does not own: the wrapped
  * keys. Those that are not durable yet are in the batches, the others in the engine.
@@ -28,7 +28,7 @@ import { placeAddress, placeOf } from '../rows/stored-text.ts';
 import { DataKey, Opening } from './data-key.ts';
 import { KEY_BYTES, MasterKeys, type StoreEncryption } from './master-keys.ts';
 
-/** The owner of blobs that belong to no session. Keys of sessions begin at 1. */
+/** The owner of blobs and rows of the audit log, which belong to no session. Keys of sessions begin at 1. */
 const NO_OWNER = 0;
 
 /** The wrapped data keys of a store. */
@@ -90,6 +90,18 @@ export class Vault {
   draft(key: SessionKey, stored: string): string {
     const text = this.#find(key)?.open(draftPlace(key), Buffer.from(stored, 'base64'));
     if (text === undefined) throw unreadable(`the draft of session key ${key}`);
+    return text.toString('utf8');
+  }
+
+  /** A row of the audit log as it is stored, as base64. It belongs to no session, and outlives all of them. */
+  sealAudit(number: number, text: string): string {
+    return this.#keyFor(NO_OWNER).seal(this.#opening, auditPlace(number), text, true).toString('base64');
+  }
+
+  /** A stored row of the audit log, decrypted. Throws `StoreCorruptError`. */
+  audit(number: number, stored: string): string {
+    const text = this.#find(NO_OWNER)?.open(auditPlace(number), Buffer.from(stored, 'base64'));
+    if (text === undefined) throw unreadable(`the row ${number} of the audit log`);
     return text.toString('utf8');
   }
 
@@ -185,6 +197,10 @@ export class Vault {
 
 function draftPlace(key: SessionKey): string {
   return `draft ${key}`;
+}
+
+function auditPlace(number: number): string {
+  return `audit ${number}`;
 }
 
 function headPlace({ key, position }: Pick<Head, 'key' | 'position'>): string {

@@ -16,18 +16,19 @@
  *     shard of a session that still needs the removed session's results;
  *  Y2 each session gets a new key, higher than every key that an old shard gave out. The shard and the key that it
  *     had first are kept (`Journal.originOf`). So a name made of a shard and a key never stands for two sessions;
- *  Y3 the checkpoint of each new shard names the highest row number of all old shards, and numbering continues there.
- *     So every later transition has a higher position than every earlier one, in any shard. A cursor with a position
- *     for each old shard stays valid;
+ *  Y3 the checkpoint of each new shard names the highest row number that an old shard gave out, and numbering continues
+ *     there. So every later transition has a higher position than every earlier one, in any shard. A cursor with a
+ *     position for each old shard stays valid;
  *  Y4 a session may have entries after the checkpoint of its old shard. If it has a head, it is marked as runnable,
  *     so that the next open reads those entries. If it has no head, the checkpoint of its new shard ends before the
  *     first of them;
  *  Y5 memory is bounded: `SCAN_ROWS` rows for each old shard, batches of `LAYOUT_BATCH_BYTES`, and about 200 bytes
- *     for each session.
+ *     for each session;
+ *  Y6 each row of the audit log is in the shard of its session, even if that was removed (`moved-audit.ts`).
  */
 import { LAYOUT_BATCH_BYTES, SCAN_NAMES, SCAN_ROWS } from '../../base/bounds.ts';
 import { rootOf, shardOf } from '../../base/ids.ts';
-import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from '../engine.ts';
+import { createBatch, type Engine, isEmptyBatch, lastGivenRow, type WriteBatch } from '../engine.ts';
 import { EngineJournal } from '../engine-journal.ts';
 import type { Journal } from '../journal.ts';
 import { located } from '../log-reader.ts';
@@ -35,6 +36,7 @@ import type { Erasure, Head, LogStart, Position, SessionKey } from '../position.
 import { movedAddress, withMovedMedia, withoutMedia } from '../rows/media-text.ts';
 import { decodeRow, type HeldEntry, positionOf, type Row, rowTurns } from '../rows/row-codec.ts';
 import { blobAddress } from '../rows/stored-text.ts';
+import { movedAudit } from './moved-audit.ts';
 
 /** Bytes that a session takes in a batch besides its name: its keys, and the entries of maps. */
 const NAME_BYTES = 200;
@@ -80,7 +82,7 @@ export interface MovedSession {
 export interface MovedSessions {
   /** The new place of a session by its old shard and key; undefined if there is no such session. */
   find(shard: number, key: SessionKey): MovedSession | undefined;
-  /** For each old shard, the last position in its last row. */
+  /** For each old shard, the last position in the last row that it gave out. */
   readonly ends: readonly Position[];
   readonly sessions: number;
   /** Bytes of everything that was copied, roughly. */
@@ -136,8 +138,8 @@ class Move implements MovedSessions {
     this.#parts = parts;
     const { from, to } = parts;
     const states = from.map((engine) => engine.state());
-    this.ends = states.map(({ lastRow }) => positionOf(lastRow + 1, 0) - 1);
-    this.#lastRow = Math.max(0, ...states.map(({ lastRow }) => lastRow));
+    this.ends = states.map((state) => positionOf(lastGivenRow(state) + 1, 0) - 1);
+    this.#lastRow = Math.max(0, ...states.map(lastGivenRow));
     const firstKey = Math.max(1, ...states.map(({ nextKey }) => nextKey));
     this.#nextKeys = to.map(() => firstKey);
     this.#checkpoints = to.map(() => positionOf(this.#lastRow + 1, 0) - 1);
@@ -160,6 +162,7 @@ class Move implements MovedSessions {
     for (const sessions of this.#sessions) {
       for (const session of sessions.values()) await this.#copySession(session);
     }
+    await this.#copyAudit();
     for (const [shard, batch] of this.#batches.entries()) {
       batch.nextKey = this.#nextKeys[shard];
       batch.checkpoint = { upTo: this.#checkpoints[shard] ?? 0, indexedRow: this.#lastRow };
@@ -409,6 +412,15 @@ class Move implements MovedSessions {
     batch.blobs.set(moved, text);
     this.#grow(batch, text.length);
     return moved;
+  }
+
+  async #copyAudit(): Promise<void> {
+    for (const { shard, number, text } of movedAudit(this.#parts.from, this.#parts.to.length)) {
+      const batch = this.#batchOf(shard);
+      batch.audit.set(number, text);
+      this.#grow(batch, text.length);
+      await this.#writeIfLarge();
+    }
   }
 
   // ---- batches ------------------------------------------------------------------------------------------------------

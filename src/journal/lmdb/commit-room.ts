@@ -7,10 +7,10 @@
  * Does not own: the file.
  */
 import { z } from 'zod';
-import type { StoredChange } from '../engine.ts';
+import type { StoredChange, StoreUse } from '../engine.ts';
 import { ChangeTally, pagesOfCommit, type TableShape } from './commit-size.ts';
 import type { LmdbEnvironment } from './environment.ts';
-import type { TableName } from './tables.ts';
+import { TABLE_FLAGS, type TableName } from './tables.ts';
 
 /** Bytes of a short key, and of a sealed number, name or mark; generous. */
 const KEY_BYTES = 24;
@@ -33,7 +33,11 @@ const stateSchema = z.object({
   lastPageNumber: z.number(),
   lastTxnId: z.number(),
   free: shapeSchema,
+  root: shapeSchema,
 });
+
+/** Pages that are in no tree: the two meta pages. */
+const META_PAGES = 2;
 
 type Changes = ReadonlyMap<TableName, ChangeTally>;
 
@@ -80,6 +84,14 @@ export class CommitRoom {
     return this.#readState().lastTxnId;
   }
 
+  /** The bytes up to the last page, and those of pages in no tree, as of the newest commit. */
+  use(): StoreUse {
+    const { pageSize, lastPageNumber, free, root } = this.#readState();
+    let used = META_PAGES + pagesOf(shapeOf(free)) + pagesOf(shapeOf(root));
+    for (const name of Object.keys(TABLE_FLAGS) as TableName[]) used += pagesOf(this.#readShape(name));
+    return { bytes: (lastPageNumber + 1) * pageSize, freeBytes: (lastPageNumber + 1 - used) * pageSize };
+  }
+
   #make(changes: Changes): Promise<void> | undefined {
     const { file } = this.#environment;
     file.checkPresence();
@@ -124,9 +136,13 @@ export class CommitRoom {
   #shape(name: TableName): TableShape {
     const known = this.#shapes.get(name);
     if (known !== undefined) return known;
-    const shape = shapeOf(shapeSchema.parse(this.#environment[name].getStats()));
+    const shape = this.#readShape(name);
     this.#shapes.set(name, shape);
     return shape;
+  }
+
+  #readShape(name: TableName): TableShape {
+    return shapeOf(shapeSchema.parse(this.#environment[name].getStats()));
   }
 
   #tally(): ChangeTally {
@@ -135,14 +151,16 @@ export class CommitRoom {
 
   #talliesOf(changes: readonly StoredChange[], lastRow: number, bytesOf: (row: number) => number): Changes {
     const tallies = new Map<TableName, ChangeTally>();
+    let last = lastRow;
     for (const { table, key, value } of changes) {
       const tally = tallies.get(table) ?? this.#tally();
       tallies.set(table, tally);
       if (table === 'log') {
         const row = Number(key);
         // New rows replace no entries.
-        if (row > lastRow) tally.put(KEY_BYTES, value?.length ?? 0, true);
+        if (row > last) tally.put(KEY_BYTES, value?.length ?? 0, true);
         else tally.replace(KEY_BYTES, bytesOf(row), value?.length);
+        last = Math.max(last, row);
       } else if (value === undefined) tally.remove();
       else tally.put((typeof key === 'string' ? key.length : 0) + KEY_BYTES, storedBytesMax(table, value));
     }
@@ -154,6 +172,10 @@ export class CommitRoom {
 function storedBytesMax(table: TableName, value: string | Buffer): number {
   const units = typeof value === 'string' && WIDE_TABLES.has(table) ? UNIT_BYTES : 1;
   return value.length * units + SEALED_BYTES;
+}
+
+function pagesOf({ branchPages, leafPages, overflowPages }: TableShape): number {
+  return branchPages + leafPages + overflowPages;
 }
 
 function shapeOf(stats: z.infer<typeof shapeSchema>): TableShape {

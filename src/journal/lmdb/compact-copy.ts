@@ -6,11 +6,13 @@
  *
  * LMDB copies only the used parts of its tree pages, so the gaps in them have bytes of other pages. It copies overflow
  * pages, which hold the large values, whole. Behind its value, such a page may have bytes of a page that lay there
- * before. So every page of the copy is visited here once more.
+ * before. The branch pages have keys of removed entries (`separators.ts`). So every page of the copy is visited here
+ * once more.
  *
  * Invariants:
  *  C1 the copy is one commit: the newest one when the copy began, or a later one;
- *  C2 the copy has no byte that its commit does not have: gaps in pages and the ends of overflow pages are zeros;
+ *  C2 the copy has no byte that its commit does not have: gaps in pages and the ends of overflow pages are zeros, and
+ *     the keys of branch pages are beginnings of keys that the copy has;
  *  C3 the copy passes the checks of `file.ts`, as a file that LMDB alone wrote does: page headers name their commits, and
  *     the two meta pages are one commit apart;
  *  C4 when the copy resolves, the file is synced. If the copy rejects, it may have left a part of a file.
@@ -21,22 +23,24 @@ import type { Key, RootDatabase } from 'lmdb';
 import { COPY_PIECE_BYTES } from '../../base/bounds.ts';
 import { asError } from '../../base/errors.ts';
 import { PRIVATE_FILE_MODE } from '../../base/private-files.ts';
+import { SliceWatch } from '../live-compaction.ts';
 import {
+  FLAGS_AT,
   LEAF_FLAG,
+  LOWER_AT,
   META_TRANSACTION_AT,
   NODE_BIG_DATA,
   NODE_HEADER_BYTES,
   OVERFLOW_FLAG,
   PAGE_BYTES_AT,
   PAGE_HEADER_BYTES,
+  UPPER_AT,
 } from './page-layout.ts';
+import { Separators } from './separators.ts';
 import { DATA_FILE } from './tables.ts';
 
 /** Offsets in the header of a page. */
 const TRANSACTION_AT = 8;
-const FLAGS_AT = 18;
-const LOWER_AT = 20;
-const UPPER_AT = 22;
 const OVERFLOW_PAGES_AT = 20;
 /** LMDB writes this commit into the header of each copied tree page, and into the entry of each overflow value. */
 const COPIED_TRANSACTION = 1n;
@@ -55,9 +59,13 @@ const CODES: readonly (readonly [text: RegExp, code: string])[] = [
 
 /**
  * Copies an environment into `directory`, which exists and has no data file. Resolves to the bytes of the copy. The
- * environment must stay open until then. Rejects with the system's error.
+ * environment must stay open until then. Rejects with the system's error. `slices` measures the work on this thread.
  */
-export async function copyCompact(root: RootDatabase<unknown, Key>, directory: string): Promise<number> {
+export async function copyCompact(
+  root: RootDatabase<unknown, Key>,
+  directory: string,
+  slices: SliceWatch = new SliceWatch(),
+): Promise<number> {
   try {
     await root.backup(directory, true);
   } catch (error) {
@@ -69,7 +77,7 @@ export async function copyCompact(root: RootDatabase<unknown, Key>, directory: s
   await chmod(path, PRIVATE_FILE_MODE);
   const file = await open(path, 'r+');
   try {
-    const bytes = await clean(file);
+    const bytes = await clean(file, slices);
     await file.sync();
     return bytes;
   } finally {
@@ -78,14 +86,15 @@ export async function copyCompact(root: RootDatabase<unknown, Key>, directory: s
 }
 
 /** Enforces C2 and C3. The file is read and written once, in pieces. Resolves to its size. */
-async function clean(file: FileHandle): Promise<number> {
+async function clean(file: FileHandle, slices: SliceWatch): Promise<number> {
   const { size } = await file.stat();
   const head = await read(file, Buffer.alloc(PAGE_BYTES_AT + 4), 0);
   const pageBytes = head.readUInt32LE(PAGE_BYTES_AT);
-  const cleaner = new PageCleaner(pageBytes);
+  const tables = await read(file, Buffer.alloc(pageBytes), size - pageBytes);
+  const cleaner = new PageCleaner(pageBytes, new Separators(tables));
   for (let offset = META_PAGES * pageBytes; offset < size; offset += COPY_PIECE_BYTES) {
     const piece = await read(file, Buffer.allocUnsafe(Math.min(COPY_PIECE_BYTES, size - offset)), offset);
-    const distant = cleaner.clean(piece, offset);
+    const distant = slices.run(() => cleaner.clean(piece, offset));
     await write(file, piece, offset);
     for (const { from, to } of distant) await write(file, Buffer.alloc(to - from), from);
   }
@@ -101,11 +110,13 @@ interface Range {
 /** Cleans the pages of a copy. The pieces must be given in the order of the file. */
 class PageCleaner {
   readonly #pageBytes: number;
+  readonly #separators: Separators;
   /** The offset of the next page header. Only the first overflow page of a value has a header. */
   #next: number;
 
-  constructor(pageBytes: number) {
+  constructor(pageBytes: number, separators: Separators) {
     this.#pageBytes = pageBytes;
+    this.#separators = separators;
     this.#next = META_PAGES * pageBytes;
   }
 
@@ -120,6 +131,7 @@ class PageCleaner {
         continue;
       }
       page.fill(0, PAGE_HEADER_BYTES + page.readUInt16LE(LOWER_AT), PAGE_HEADER_BYTES + page.readUInt16LE(UPPER_AT));
+      this.#separators.visit(page, this.#next / this.#pageBytes);
       for (const { from, to } of this.#endsOfValues(page)) {
         // The pages of a value come before the page of its entry, often in the same piece.
         if (from < offset) distant.push({ from, to: Math.min(to, offset) });

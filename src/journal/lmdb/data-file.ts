@@ -51,6 +51,8 @@ export interface DataFileOptions {
 /** The data file; see the head of the file. Belongs to one thread. */
 export class DataFile {
   readonly #options: DataFileOptions;
+  /** The file's path now (`moved`). */
+  #path: string;
   readonly #descriptor: number;
   /** `dev` and `ino` of the file that was opened. */
   readonly #identity: string;
@@ -66,6 +68,7 @@ export class DataFile {
 
   constructor(options: DataFileOptions) {
     this.#options = options;
+    this.#path = options.path;
     this.#descriptor = openSync(options.path, constants.O_WRONLY | constants.O_APPEND);
     const found = fstatSync(this.#descriptor, { bigint: true });
     this.#identity = `${found.dev} ${found.ino}`;
@@ -151,7 +154,17 @@ export class DataFile {
       });
   }
 
-  /** Closes the file. */
+  /** Resolves when everything that was written to the file is on the device. */
+  async sync(): Promise<void> {
+    await syncLater(this.#descriptor);
+  }
+
+  /** Called when the file was renamed. From now on it is looked for at `path`. */
+  moved(path: string): void {
+    this.#path = path;
+  }
+
+  /** Closes the file. It is not looked for any more from this call on. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -198,7 +211,7 @@ export class DataFile {
 
   /** How the file differs from the opened one; undefined if it does not. */
   #absence(): string | undefined {
-    const { path } = this.#options;
+    const path = this.#path;
     if (fstatSync(this.#descriptor).size < this.#end) {
       this.#isShort = true;
       return `${path} was cut short`;

@@ -20,21 +20,25 @@
  *     may end the process;
  *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens
  *     nothing. A file that was cut short is not read either, since the read would end the process;
- *  L9 the environment is not closed while LMDB copies it: the copy reads its map on another thread.
+ *  L9 the environment is not closed while LMDB copies it: the copy reads its map on another thread;
+ *  L10 the environment is replaced (`live-copy.ts`) in one tick, while no write is in flight. Reads never wait, so each
+ *     finds the old environment or the new one, and both hold the same commits.
  */
 import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ROW_CACHE_BYTES_MAX } from '../../base/bounds.ts';
-import { asError, StoreLockedError, TroupeError } from '../../base/errors.ts';
+import { asError, CancelledError, StoreLockedError, TroupeError } from '../../base/errors.ts';
 import { parseCheckpoint, parseErasure, parseHead, parseStart } from '../check/store-index.ts';
 import type { Engine, EngineState, StoredBatch, StoredChange, WriteBatch } from '../engine.ts';
+import { LiveCompaction } from '../live-compaction.ts';
 import type { Erasure, Head, JournalCopy, LogStart, SessionKey } from '../position.ts';
 import { mediaPrefix } from '../rows/media-text.ts';
 import { RecentValues } from '../rows/recent-values.ts';
 import { packRows, unpackRow, unpackTable } from '../rows/row-packing.ts';
 import { sealText, unsealText } from '../rows/sealed-text.ts';
 import { decodeBlob, encodeBlob, isBlobOf } from '../rows/stored-text.ts';
+import { syncDirectory } from '../store/durable-file.ts';
 import { checkNext, packBatch } from '../stored-batch.ts';
 import { CommitPace } from './commit-pace.ts';
 import { CommitRoom } from './commit-room.ts';
@@ -42,7 +46,9 @@ import { copyCompact } from './compact-copy.ts';
 import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, NO_COMMIT, openEnvironment } from './environment.ts';
 import { corruptError, isMapFull, writeError } from './errors.ts';
 import { guardedWrite, madeRoom, readNumber, takeFence } from './fence.ts';
+import { type AdoptedCopy, closeFormer, type LiveCopyParts, makeLiveCopy, removeCopy } from './live-copy.ts';
 import { putChanges } from './put-changes.ts';
+import { type NumberRange, textsIn, unsealed } from './read-texts.ts';
 import { DATA_FILE } from './tables.ts';
 
 /** Opens or creates a store and takes the next fence, durably. Rejects like `openEnvironment` and `Engine.write`. */
@@ -51,6 +57,7 @@ export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
   try {
     const room = new CommitRoom(environment);
     const fence = await takeFence(environment, room, options.directory);
+    await removeCopy(options.directory);
     return new LmdbEngine(options, environment, room, fence);
   } catch (error) {
     await closeEnvironment(environment);
@@ -61,6 +68,7 @@ export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
 class LmdbEngine implements Engine {
   readonly fence: number;
   readonly path: string;
+  readonly compaction: LiveCompaction;
   readonly #options: LmdbOptions;
   readonly #pace = new CommitPace();
   readonly #unpacked = new RecentValues<number, Buffer>(ROW_CACHE_BYTES_MAX);
@@ -70,8 +78,10 @@ class LmdbEngine implements Engine {
   #isOpen = true;
   /** Changes with the environment: another one may give the same numbers to other commits. */
   #opening: string = randomUUID();
-  /** The copies under way, each of which settles without an error. */
+  /** The copies under way, and the closes of replaced environments. Each settles without an error. */
   readonly #copying = new Set<Promise<unknown>>();
+  /** True from a replacement of the file until its name is durable. */
+  #isRenamed = false;
 
   constructor(options: LmdbOptions, environment: LmdbEnvironment, room: CommitRoom, fence: number) {
     this.#options = options;
@@ -80,6 +90,12 @@ class LmdbEngine implements Engine {
     this.#environment = environment;
     this.fence = fence;
     this.#state = this.#readState();
+    this.compaction = new LiveCompaction({
+      state: () => this.#state,
+      keepsRemoved: () => true,
+      use: () => this.#reading(() => this.#room.use()),
+      copy: (slices) => makeLiveCopy(this.#copyParts(), slices),
+    });
   }
 
   state(): EngineState {
@@ -196,12 +212,11 @@ class LmdbEngine implements Engine {
   }
 
   dataKeys(after: SessionKey, limit: number): readonly (readonly [SessionKey, string])[] {
-    return this.#reading(() =>
-      Array.from(this.#environment.dataKeys.getRange({ start: after + 1, limit }), ({ key, value }) => {
-        const text = unsealed('dataKeys', Number(key), value) ?? '';
-        return [Number(key), text] as const;
-      }),
-    );
+    return this.#reading(() => textsIn(this.#environment, 'dataKeys', { after, limit }));
+  }
+
+  audit(range: NumberRange): readonly (readonly [number, string])[] {
+    return this.#reading(() => textsIn(this.#environment, 'audit', range));
   }
 
   draft(key: SessionKey): string | undefined {
@@ -251,7 +266,21 @@ class LmdbEngine implements Engine {
   }
 
   async writeStored(stored: StoredBatch): Promise<void> {
+    const { compaction } = this;
+    if (compaction.hold !== undefined) await compaction.hold;
+    compaction.writing();
+    let committed: StoredBatch | undefined;
+    try {
+      await this.#write(stored);
+      committed = stored;
+    } finally {
+      compaction.wrote(committed);
+    }
+  }
+
+  async #write(stored: StoredBatch): Promise<void> {
     checkNext(stored, this.#state);
+    if (this.#isRenamed) await this.#syncName();
     const { changes, bytes, state } = stored;
     const { lastRow } = this.#state;
     await madeRoom(this.#options.directory, () =>
@@ -267,13 +296,14 @@ class LmdbEngine implements Engine {
     if (state.rewrites !== this.#state.rewrites) {
       for (const { table, key } of changes) if (table === 'log') this.#unpacked.delete(Number(key));
     }
-    this.#state = state;
+    this.#state = { ...state, compacted: this.#state.compacted };
   }
 
   async reopen(): Promise<void> {
     // Opening again would mistake another file of the same name for the lost file (L8).
     const { lost } = this.#environment.file;
     if (lost !== undefined) throw lost;
+    await this.compaction.end(new CancelledError('the store is opened again'));
     // Another copy may begin while one is waited for (L9).
     while (this.#copying.size > 0) await Promise.all(this.#copying);
     const wasOpen = this.#isOpen;
@@ -299,9 +329,7 @@ class LmdbEngine implements Engine {
     const mark = `${this.#opening} ${this.#room.lastCommit()}`;
     if (mark === known) return { mark };
     const copying = rm(join(directory, DATA_FILE), { force: true }).then(() => copyCompact(root, directory));
-    const end = (): boolean => this.#copying.delete(ended);
-    const ended: Promise<unknown> = copying.then(end, end);
-    this.#copying.add(ended);
+    this.#track(copying);
     try {
       return { mark, bytes: await copying };
     } catch (error) {
@@ -312,8 +340,51 @@ class LmdbEngine implements Engine {
   async close(): Promise<void> {
     if (!this.#isOpen) return;
     this.#isOpen = false;
-    await Promise.all(this.#copying);
+    await this.compaction.end(new CancelledError('the store is closed'));
+    while (this.#copying.size > 0) await Promise.all(this.#copying);
     await closeEnvironment(this.#environment);
+  }
+
+  #track(work: Promise<unknown>): void {
+    const end = (): boolean => this.#copying.delete(ended);
+    const ended: Promise<unknown> = work.then(end, end);
+    this.#copying.add(ended);
+  }
+
+  #copyParts(): LiveCopyParts {
+    const { lost } = this.#environment.file;
+    if (lost !== undefined) throw lost;
+    if (!this.#isOpen) throw this.#closedError();
+    return {
+      options: this.#options,
+      fence: this.fence,
+      source: this.#environment,
+      use: () => this.#room.use(),
+      reading: (copying) => this.#track(copying),
+      adopt: (copy) => this.#adopt(copy),
+    };
+  }
+
+  /** Enforces L10. */
+  #adopt({ environment, room, commit, former }: AdoptedCopy): void {
+    const readers = Promise.all(this.#copying);
+    this.#track(closeFormer(this.#environment, former, readers, this.#options.directory));
+    this.#environment = environment;
+    this.#room = room;
+    this.#opening = randomUUID();
+    this.#state = { ...this.#state, compacted: commit };
+    this.#isRenamed = true;
+  }
+
+  /** A commit in the new file counts only when the file has its name durably. */
+  async #syncName(): Promise<void> {
+    const { directory } = this.#options;
+    try {
+      await syncDirectory(directory);
+    } catch (error) {
+      throw await writeError(directory, error);
+    }
+    this.#isRenamed = false;
   }
 
   #isHere(bytes: number): boolean {
@@ -376,6 +447,8 @@ class LmdbEngine implements Engine {
         lastRow: Number(lastRow ?? 0),
         nextKey: numberOf('nextKey', 1),
         rewrites: numberOf('rewrites', 0),
+        erased: numberOf('erased', 0),
+        compacted: numberOf('compacted', 0),
         ...this.#readCheckpoint(meta.get('checkpoint')),
       };
     });
@@ -418,13 +491,4 @@ function ownedBy(key: SessionKey): { readonly start: string; readonly end: strin
  */
 function lent(bytes: Buffer | undefined): Buffer | undefined {
   return bytes === undefined ? undefined : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-}
-
-/** The text under the seal. Throws for an entry whose seal does not match; returns `undefined` for no entry. */
-function unsealed(table: string, key: string | number, stored: string | undefined): string | undefined {
-  if (stored === undefined) return undefined;
-  const text = unsealText(table, key, stored);
-  if (text === undefined)
-    throw new Error(`the entry ${JSON.stringify(key)} of its table ${JSON.stringify(table)} is damaged`);
-  return text;
 }

@@ -58,6 +58,8 @@ export interface LmdbOptions {
   readonly onLost?: (error: StoreLostError) => void;
   /** See `JournalOptions`. */
   readonly encryption?: StoreEncryption;
+  /** See `JournalOptions`. */
+  readonly shard?: number;
 }
 
 /**
@@ -95,7 +97,12 @@ export interface LmdbEnvironment {
   readonly starts: Database<string, number>;
   /** Key of a session that was moved from another layout -> its origin, see `Journal.originOf`. */
   readonly origins: Database<string, number>;
-  /** `format`, `fence` (its version is the fence), `commit`, `nextKey`, `checkpoint`, `rewrites`; sealed, like all text. */
+  /** Number of a row of the audit log -> the row (`stored-audit.ts`). */
+  readonly audit: Database<string, number>;
+  /**
+   * `format`, `fence` (its version is the fence), `commit`, `nextKey`, `checkpoint`, `rewrites`, `erased`,
+   * `compacted`; sealed, like all text.
+   */
   readonly meta: Database<string, string>;
 }
 
@@ -117,6 +124,14 @@ export async function openEnvironment(options: LmdbOptions): Promise<LmdbEnviron
   } catch (error) {
     throw await openError(directory, path, error);
   }
+}
+
+/**
+ * Opens the environment of a copy that this process made and checked, beside the environment of `options`. `directory`:
+ * that of the copy.
+ */
+export function openCopy(options: LmdbOptions, directory: string): LmdbEnvironment {
+  return openTables({ ...options, directory });
 }
 
 /** Opens an existing environment only to copy it. Its data file is not written. The caller closes it. */
@@ -242,6 +257,7 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
     dataKeys: root.openDB<string, number>('dataKeys', NUMBERED_TEXT_TABLE),
     starts: root.openDB<string, number>('starts', NUMBERED_TEXT_TABLE),
     origins: root.openDB<string, number>('origins', NUMBERED_TEXT_TABLE),
+    audit: root.openDB<string, number>('audit', TEXT_TABLE),
     meta: root.openDB<string, string>('meta', { ...TEXT_TABLE, useVersions: true }),
   };
 }

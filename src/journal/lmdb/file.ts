@@ -14,8 +14,9 @@
  * checks all pages.
  */
 import { stat } from 'node:fs/promises';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate as nextTick } from 'node:timers/promises';
 import {
+  COMPACT_CHECK_SLICE_MS,
   STORE_CHECK_BYTES_MAX,
   STORE_CHECK_ENTRIES_BYTES_MAX,
   STORE_CHECK_ENTRIES_MAX,
@@ -23,8 +24,9 @@ import {
 } from '../../base/bounds.ts';
 import { StoreVersionError } from '../../base/errors.ts';
 import { StoreIndex, wrongTables } from '../check/store-index.ts';
+import type { SliceWatch } from '../live-compaction.ts';
 import { damageError } from './errors.ts';
-import { walkPages } from './page-walk.ts';
+import { walkInSlices, walkPages } from './page-walk.ts';
 import { type LeafNode, PageDamage, PageFile, type PageMeta, type PageTree } from './pages.ts';
 import { STORE_FORMAT } from './tables.ts';
 
@@ -54,6 +56,42 @@ export async function checkLmdbFile(path: string): Promise<void> {
       before = after;
     }
     await delay(LOOK_AGAIN_MS);
+  }
+}
+
+/**
+ * Checks all pages of a file that does not change, and its format and tables, but no entries. It works in slices of
+ * `COMPACT_CHECK_SLICE_MS`, between which other work of the thread runs. Rejects like `checkLmdbFile`.
+ */
+export async function checkPages(path: string, slices: SliceWatch): Promise<void> {
+  // The page of a large value is read alone: reading ahead would take a tenth of a millisecond for each.
+  const file = new PageFile(path, 'scattered');
+  try {
+    const meta = file.meta();
+    const index = new StoreIndex();
+    const wants = (tree: PageTree): boolean => tree.name === 'meta' || tree === meta.main;
+    const entry = (tree: PageTree, node: LeafNode): void => {
+      if (wants(tree)) index.add(file, tree, node);
+    };
+    let startedAt = performance.now();
+    const pause = (): Promise<void> | undefined => {
+      const ms = performance.now() - startedAt;
+      if (ms < COMPACT_CHECK_SLICE_MS) return undefined;
+      slices.took(ms);
+      return nextTick().then(() =>
+        slices.run(() => {
+          startedAt = performance.now();
+        }),
+      );
+    };
+    const { tables } = await walkInSlices(file, meta, { entry, wants }, pause);
+    checkFormat(path, index.format);
+    for (const reason of wrongTables(tables, index.format)) throw new PageDamage(reason);
+    for (const damage of index.damaged) throw damage;
+  } catch (error) {
+    throw error instanceof PageDamage ? damageError(path, error) : error;
+  } finally {
+    file.close();
   }
 }
 

@@ -19,10 +19,10 @@ export type LmdbJournalOptions = LmdbOptions;
 export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Journal> {
   const engine = await openLmdbEngine(options);
   try {
-    const { encryption } = options;
+    const { encryption, shard = 0 } = options;
     // `setImmediate` runs after all callbacks of the tick, so its callers share one write.
-    if (encryption?.isRotating === true) await rewrapKeys(engine, encryption);
-    return new EngineJournal(engine, { schedule: (run) => void setImmediate(run), ...defined({ encryption }) });
+    if (encryption?.isRotating === true) await rewrapKeys(engine, encryption, { at: Date.now(), shard });
+    return new EngineJournal(engine, { schedule: (run) => void setImmediate(run), shard, ...defined({ encryption }) });
   } catch (error) {
     await engine.close();
     throw error;

@@ -20,6 +20,11 @@ export const INTEGER_KEY_FLAG = 0x08;
 /** The number that marks a meta page of LMDB, and the version of its layout. */
 export const MAGIC = 0xbeefc0de;
 export const DATA_VERSION = 2;
+/** Offset of the flags in the head of a page. */
+export const FLAGS_AT = 18;
+/** Offsets, in the head of a tree page, of the lower and upper end of its gap, both counted from the end of the head. */
+export const LOWER_AT = 20;
+export const UPPER_AT = 22;
 /** Bytes of the head of a page. */
 export const PAGE_HEADER_BYTES = 24;
 /** Bytes of an entry before its key. */

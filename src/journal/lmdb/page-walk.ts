@@ -62,6 +62,24 @@ export function walkPages(file: PageFile, meta: PageMeta, visitor: WalkVisitor, 
   return walk.run(pagesMax);
 }
 
+/**
+ * Walks all pages of a file like `walkPages`, and waits for `pause` from time to time. The file must not change
+ * meanwhile.
+ */
+export async function walkInSlices(
+  file: PageFile,
+  meta: PageMeta,
+  visitor: WalkVisitor,
+  pause: () => Promise<void> | undefined,
+): Promise<WalkResult> {
+  const walk = new Walk(file, meta, visitor);
+  for (const _step of walk.steps(undefined)) {
+    const pausing = pause();
+    if (pausing !== undefined) await pausing;
+  }
+  return walk.result;
+}
+
 class Walk {
   readonly #file: PageFile;
   readonly #meta: PageMeta;
@@ -74,6 +92,7 @@ class Walk {
   #stepsMax = Number.POSITIVE_INFINITY;
   /** True if pages beyond the bound were left out before they were queued. */
   #isCut = false;
+  #isWhole = false;
 
   constructor(file: PageFile, meta: PageMeta, visitor: WalkVisitor) {
     this.#file = file;
@@ -84,6 +103,18 @@ class Walk {
   }
 
   run(pagesMax: number | undefined): WalkResult {
+    const steps = this.steps(pagesMax);
+    while (steps.next().done !== true);
+    return this.result;
+  }
+
+  /** The findings of a walk that has ended. */
+  get result(): WalkResult {
+    return { tables: this.#tables, pagesSeen: this.#seen, freePages: this.#freePages, isWhole: this.#isWhole };
+  }
+
+  /** Walks one page with each `next`. */
+  *steps(pagesMax: number | undefined): Generator<undefined> {
     this.#stepsMax = pagesMax ?? Number.POSITIVE_INFINITY;
     const steps: Step[] = [];
     const push = (tree: PageTree): void => {
@@ -92,21 +123,18 @@ class Walk {
         steps.push({ tree, page: tree.root, depth: 1, low: undefined, high: undefined });
       }
     };
-    push(this.#meta.main);
     let at = 0;
-    const run = (): void => {
+    // The free list comes last: its pages must not be used by a tree.
+    for (const tree of [this.#meta.main, this.#meta.free]) {
+      push(tree);
       while (at < steps.length && (pagesMax === undefined || this.#seen < pagesMax)) {
         const step = pagesMax === undefined ? steps.pop() : steps[at++];
         if (step !== undefined) this.#take(step, steps, push, pagesMax === undefined);
+        yield;
       }
-    };
-    run();
-    // The free list comes last: its pages must not be used by a tree.
-    push(this.#meta.free);
-    run();
-    const isWhole = at >= steps.length && !this.#isCut;
-    if (isWhole) for (const [tree, tally] of this.#tallies) this.#compare(tree, tally);
-    return { tables: this.#tables, pagesSeen: this.#seen, freePages: this.#freePages, isWhole };
+    }
+    this.#isWhole = at >= steps.length && !this.#isCut;
+    if (this.#isWhole) for (const [tree, tally] of this.#tallies) this.#compare(tree, tally);
   }
 
   #take(step: Step, steps: Step[], push: (tree: PageTree) => void, isDeep: boolean): void {

@@ -13,9 +13,15 @@ const APPEND = { append: true } as const;
  * single puts can be ignored. `lastRow`: the last row of the log before.
  */
 export function putChanges(environment: LmdbEnvironment, changes: readonly StoredChange[], lastRow: number): void {
+  // The changes of several commits may put a row and rewrite it.
+  let last = lastRow;
   for (const change of changes) {
-    if (typeof change.key === 'number') putByNumber(environment, change, change.key, lastRow);
-    else putByName(environment, change, change.key);
+    if (typeof change.key !== 'number') {
+      putByName(environment, change, change.key);
+      continue;
+    }
+    putByNumber(environment, change, change.key, last);
+    if (change.table === 'log') last = Math.max(last, change.key);
   }
 }
 
@@ -39,6 +45,7 @@ function putByNumber(environment: LmdbEnvironment, change: StoredChange, key: nu
     case 'dataKeys':
     case 'starts':
     case 'origins':
+    case 'audit':
       if (value === undefined) void environment[table].remove(key);
       else void environment[table].put(key, sealText(table, key, textOf(value)));
       return;

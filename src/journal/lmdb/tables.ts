@@ -10,6 +10,7 @@
  * - the table `drafts`;
  * - the table `origins`: sessions may have been moved from another layout, and keep the names of their results;
  * - the table `dataKeys`: a store may be encrypted, and this table has its wrapped data keys;
+ * - the table `audit`: the audit log;
  * - `lost` records in logs;
  * - decisions that name their author. They publish one more event.
  */
@@ -22,12 +23,17 @@ export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.
   drafts: 5,
   starts: 5,
   origins: 5,
+  // Version 5 began without it, so a store of that format may lack it until it is opened.
+  audit: 6,
 });
 
 /** The file of an environment. */
 export const DATA_FILE = 'data.mdb';
 /** LMDB's own lock file beside the data file. It holds the table of readers. */
 export const LOCK_FILE = 'lock.mdb';
+
+/** The folder of a shard in which a compact copy is made before it takes the place of the data file. */
+export const COPY_FOLDER = 'compacting';
 
 /** Flags of each table: 0x08 for integer keys, 0x100 (of the npm package, not of LMDB) for versioned values. */
 export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
@@ -44,6 +50,7 @@ export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
   dataKeys: 0x08,
   starts: 0x08,
   origins: 0x08,
+  audit: 0,
   meta: 0x100,
 });
 
@@ -62,6 +69,7 @@ export type TableName =
   | 'dataKeys'
   | 'starts'
   | 'origins'
+  | 'audit'
   | 'meta';
 
 /** True for the name of one of our tables. */

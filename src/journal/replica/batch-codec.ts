@@ -4,9 +4,9 @@
  * Bytes, little-endian:
  *
  *     0  u8   0x43             2  u32  CRC-32 of the bytes from 6 on
- *     1  u8   format           6  six f64: commit, last row, next key, checkpointed, indexed row, rewrites
- *                             54  f64  bytes of the batch, roughly
- *                             62  u32  number of changes, then each change:
+ *     1  u8   format           6  seven f64: commit, last row, next key, checkpointed, indexed row, rewrites, erased
+ *                             62  f64  bytes of the batch, roughly
+ *                             70  u32  number of changes, then each change:
  *
  *     u8  index of the table, below    u8  0 key is a number, 1 key is a text; 2 x form of the value
  *     f64, or u16 and UTF-8: the key   u32 and bytes: the value, unless it is missing
@@ -25,14 +25,18 @@ const MAGIC = 0x43;
 export const LOG_FORMAT = 1;
 
 const CHECKED_FROM = 6;
-const HEADER_BYTES = 66;
-const STATE: readonly (keyof EngineState)[] = [
+const BATCH_BYTES_AT = 62;
+const COUNT_AT = 70;
+const HEADER_BYTES = 74;
+/** What a commit says of the state. A compaction belongs to one store, and is in no commit. */
+const STATE: readonly Exclude<keyof EngineState, 'compacted'>[] = [
   'commit',
   'lastRow',
   'nextKey',
   'checkpointed',
   'indexedRow',
   'rewrites',
+  'erased',
 ];
 const TABLES: readonly TableName[] = [
   'log',
@@ -49,6 +53,7 @@ const TABLES: readonly TableName[] = [
   'starts',
   'origins',
   'meta',
+  'audit',
 ];
 const TABLE_NUMBERS: ReadonlyMap<TableName, number> = new Map(TABLES.map((name, number) => [name, number]));
 const NO_VALUE = 0;
@@ -66,9 +71,9 @@ export function encodeBatch({ changes, state, bytes: batchBytes }: StoredBatch):
   const bytes = Buffer.allocUnsafeSlow(size);
   bytes[0] = MAGIC;
   bytes[1] = LOG_FORMAT;
-  STATE.forEach((name, index) => bytes.writeDoubleLE(state[name], CHECKED_FROM + index * 8));
-  bytes.writeDoubleLE(batchBytes, 54);
-  bytes.writeUInt32LE(changes.length, 62);
+  for (const [index, name] of STATE.entries()) bytes.writeDoubleLE(state[name], CHECKED_FROM + index * 8);
+  bytes.writeDoubleLE(batchBytes, BATCH_BYTES_AT);
+  bytes.writeUInt32LE(changes.length, COUNT_AT);
   let at = HEADER_BYTES;
   for (const change of changes) at = putChange(bytes, at, change);
   bytes.writeUInt32LE(crc32(bytes.subarray(CHECKED_FROM)), 2);
@@ -90,8 +95,8 @@ export function decodeBatch(bytes: Buffer): StoredBatch {
   }
   if (bytes.readUInt32LE(2) !== crc32(bytes.subarray(CHECKED_FROM))) throw corruptEntry('its checksum does not match');
   const numbers = STATE.map((name, index) => [name, bytes.readDoubleLE(CHECKED_FROM + index * 8)] as const);
-  const state = Object.fromEntries(numbers) as Record<keyof EngineState, number>;
-  const count = bytes.readUInt32LE(62);
+  const state = { ...Object.fromEntries(numbers), compacted: 0 } as Record<keyof EngineState, number>;
+  const count = bytes.readUInt32LE(COUNT_AT);
   const changes: StoredChange[] = [];
   let at = HEADER_BYTES;
   for (let index = 0; index < count; index += 1) {
@@ -99,7 +104,7 @@ export function decodeBatch(bytes: Buffer): StoredBatch {
     changes.push(read.change);
     at = read.end;
   }
-  return { state, changes, bytes: bytes.readDoubleLE(54) };
+  return { state, changes, bytes: bytes.readDoubleLE(BATCH_BYTES_AT) };
 }
 
 function changeBytes({ key, value }: StoredChange): number {

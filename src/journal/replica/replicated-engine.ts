@@ -18,7 +18,7 @@
  *     shard is lost: its log and what callers were told differ.
  */
 import { asError, StoreCorruptError, StoreFullError, StoreLostError } from '../../base/errors.ts';
-import type { Engine, EngineState, StoredBatch, StoredChange, WriteBatch } from '../engine.ts';
+import type { Engine, EngineState, StoreCompaction, StoredBatch, StoredChange, WriteBatch } from '../engine.ts';
 import type { Erasure, Head, LogStart, SessionKey } from '../position.ts';
 import { checkNext } from '../stored-batch.ts';
 import { decodeBatch, encodeBatch } from './batch-codec.ts';
@@ -106,6 +106,8 @@ function isDamage(error: unknown): boolean {
 }
 
 class ReplicatedEngine implements Engine {
+  /** Of the copy alone: the log keeps what it has. */
+  readonly compaction: StoreCompaction;
   readonly #parts: ReplicaParts;
   readonly #recent = new RecentEntries();
   #copy: Engine;
@@ -117,6 +119,14 @@ class ReplicatedEngine implements Engine {
     this.#parts = parts;
     this.#copy = copy;
     this.#end = positionOf(copy);
+    const compaction = (): StoreCompaction => this.#copy.compaction;
+    this.compaction = {
+      get isOwed() {
+        return compaction().isOwed;
+      },
+      use: () => compaction().use(),
+      run: () => compaction().run(),
+    };
   }
 
   get fence(): number {
@@ -203,6 +213,10 @@ class ReplicatedEngine implements Engine {
 
   originOf(key: SessionKey): string | undefined {
     return this.#read((copy) => copy.originOf(key));
+  }
+
+  audit(range: Parameters<Engine['audit']>[0]): readonly (readonly [number, string])[] {
+    return this.#read((copy) => copy.audit(range));
   }
 
   erasures(): ReadonlyMap<SessionKey, Erasure> {

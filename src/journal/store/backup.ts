@@ -47,6 +47,9 @@ export interface BackupSource {
   readonly now: () => number;
 }
 
+/** Writes a backup: `writeBackup`, or that of a simulator. */
+export type WriteBackup = (directory: string, source: BackupSource) => Promise<BackupReport>;
+
 /** The contents of a backup, and the part of it that had to be copied. */
 export interface BackupReport {
   /** The directory of the backup, absolute. */
@@ -93,6 +96,26 @@ export async function writeBackup(directory: string, source: BackupSource): Prom
   }
 }
 
+/** Copies the parts of a store. */
+export interface BackupCopies<Cursors, Shards> {
+  readonly cursors: () => Promise<Cursors>;
+  readonly shards: () => Promise<Shards>;
+  /** Copies the results that are not copied yet. */
+  readonly results: () => Promise<void>;
+}
+
+/** Copies the parts of a store in the order of B3 and B4. */
+export async function copyInOrder<Cursors, Shards>(
+  copies: BackupCopies<Cursors, Shards>,
+): Promise<{ readonly cursors: Cursors; readonly shards: Shards }> {
+  const cursors = await copies.cursors();
+  // Most results are copied before the shards, so that little is left to copy after them.
+  await copies.results();
+  const shards = await copies.shards();
+  await copies.results();
+  return { cursors, shards };
+}
+
 class BackupRun {
   readonly #directory: string;
   readonly #source: BackupSource;
@@ -111,10 +134,11 @@ class BackupRun {
     await this.#removeOthers(former);
     const startedAt = this.#source.now();
     const manifest = await readManifest(this.#source.store);
-    const cursors = await this.#copyCursors();
-    await this.#copyResults();
-    const shards = await this.#copyShards(former);
-    await this.#copyResults();
+    const { cursors, shards } = await copyInOrder({
+      cursors: () => this.#copyCursors(),
+      shards: () => this.#copyShards(former),
+      results: () => this.#copyResults(),
+    });
     const record = backupRecord({
       startedAt,
       shards: shards.map(({ file, mark, bytes }) => ({ file, mark, bytes })),

@@ -5,8 +5,7 @@
  * size that it ever had, and its free pages hold bytes of deleted sessions until other bytes replace them. A compact
  * copy has no free pages.
  *
- * Compaction runs only while no runtime uses the store. A running shard maps its file, and other threads of the
- * process read it. To replace the file under them, the shard would have to stop all commits for the whole copy.
+ * This compaction runs only while no runtime uses the store. A shard that is open is compacted by `live-compaction.ts`.
  *
  * Owns: the folder `compacting` of each shard. Does not own: the store's lock, which its caller holds.
  *
@@ -25,13 +24,10 @@ import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
 import { openError } from '../lmdb/errors.ts';
 import { checkLmdbFile } from '../lmdb/file.ts';
 import { useOf } from '../lmdb/file-use.ts';
-import { DATA_FILE } from '../lmdb/tables.ts';
+import { COPY_FOLDER, DATA_FILE } from '../lmdb/tables.ts';
 import { isThere, syncDirectory } from './durable-file.ts';
 import { acquireStoreLock } from './lock.ts';
 import { readSettledManifest, shardDirectory } from './manifest.ts';
-
-/** The folder in which a copy is made before it is moved into place. */
-const UNFINISHED_FOLDER = 'compacting';
 
 /** The result of a compaction. */
 export interface CompactionReport {
@@ -100,7 +96,7 @@ async function compactShards(
     const directory = shardDirectory(root, shard);
     const path = join(directory, DATA_FILE);
     try {
-      await rm(join(directory, UNFINISHED_FOLDER), { recursive: true, force: true });
+      await rm(join(directory, COPY_FOLDER), { recursive: true, force: true });
       if (!(await isThere(path))) continue;
       if (!isMeant(path)) continue;
       await checkLmdbFile(path);
@@ -116,7 +112,7 @@ async function compactShards(
 
 /** Enforces Q1. Resolves to the bytes of the new file. */
 async function compactShard(directory: string): Promise<number> {
-  const unfinished = join(directory, UNFINISHED_FOLDER);
+  const unfinished = join(directory, COPY_FOLDER);
   await mkdir(unfinished, { mode: PRIVATE_DIRECTORY_MODE });
   try {
     // The database's code is loaded only if there is something to copy.

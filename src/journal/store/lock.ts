@@ -231,7 +231,13 @@ async function putClaim(directory: string, takeoverMs: number | undefined): Prom
     ...(takeoverMs === undefined ? {} : { takeover: { deadlineMs: takeoverMs } }),
   };
   const file = `owner-${process.pid}-${randomUUID()}.lock`;
-  await putFile(join(directory, file), JSON.stringify(claim), '.new');
+  try {
+    await putFile(join(directory, file), JSON.stringify(claim), '.new');
+  } catch (error) {
+    // The claim may be in place already, when only the sync of the directory failed (K2).
+    await rm(join(directory, file), { force: true });
+    throw error;
+  }
   return { file, claim, isCopied: false };
 }
 

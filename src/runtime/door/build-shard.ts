@@ -26,6 +26,9 @@ import { createToolPool, type ToolPoolOptions } from '../../tools/threads/thread
 import type { RegisteredTool } from '../../tools/tool-registry.ts';
 import { Counters } from '../protocol/metrics.ts';
 import type { AgentSource, Learned, LogLine, ShardPlan } from '../protocol/protocol.ts';
+import type { RedactFunction } from '../protocol/redact-option.ts';
+import { Redacted } from '../redaction/redacted.ts';
+import { loadRedact } from '../redaction/redactor.ts';
 import { resultOwner } from '../shard/eraser.ts';
 import { IsolatedSessions } from '../shard/isolated-sessions.ts';
 import { SessionAtWork } from '../shard/session-at-work.ts';
@@ -49,6 +52,8 @@ export interface ShardSurroundings {
   /** Sessions that must be left alone; missing: none. */
   readonly isolated?: readonly SessionKey[];
   readonly learned: Learned;
+  /** The function of the option `redact`, if it was given as a value; otherwise the plan may name its module. */
+  readonly redact?: RedactFunction | undefined;
   readonly ports?: ShardPorts;
 }
 
@@ -74,7 +79,7 @@ export interface BuiltShard {
  * agent that cannot be used, and with the store's errors; nothing is left open then.
  */
 export async function buildShard(plan: ShardPlan, surroundings: ShardSurroundings): Promise<BuiltShard> {
-  const { runner, host, clock, ports = {} } = surroundings;
+  const { runner, clock, ports = {} } = surroundings;
   const { soon = nextTick } = ports;
   const providers = plan.providers.map(({ key }) => key);
   let journal: Journal | undefined;
@@ -82,6 +87,10 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
   let listener: ToolPoolListener | undefined;
   let shard: Shard | undefined;
   let lost: StoreLostError | undefined;
+  const { redactModule } = plan;
+  const redact = surroundings.redact ?? (redactModule === undefined ? undefined : await loadRedact(redactModule));
+  const redacted = redact && new Redacted(redact, (session) => shard?.residency.find(session)?.state.agent);
+  const host = redacted?.host(surroundings.host) ?? surroundings.host;
   const counters = new Counters(plan.counters);
   const toolPool = (ports.makeToolPool ?? createToolPool)({
     threads: plan.threads.tools,
@@ -102,6 +111,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       describeAgents(plan.agents, toolPool, (line) => host.log(line)),
       (ports.openJournal ?? openJournal)({
         durability: plan.durability,
+        shard: plan.index,
         onLost: (error) => {
           lost = error;
           shard?.life.storeLost(error);
@@ -129,6 +139,10 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
     journal = settledValue(opened);
     models = settledValue(started);
     const { makePool: makeModelPool } = models;
+    const makeToolPool = (toolListener: ToolPoolListener): ToolPool => {
+      listener = toolListener;
+      return toolPool;
+    };
     shard = new Shard({
       index: plan.index,
       journal,
@@ -136,6 +150,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       settings,
       limits,
       retention: plan.retention,
+      eraseWithinMs: plan.eraseWithinMs,
       durability: plan.durability,
       clock,
       random: surroundings.random,
@@ -148,11 +163,9 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       counters,
       publishesNotices: plan.publishesNotices,
       host,
-      makeModelPool,
-      makeToolPool: (toolListener) => {
-        listener = toolListener;
-        return toolPool;
-      },
+      makeModelPool: redacted?.models(makeModelPool) ?? makeModelPool,
+      makeToolPool: redacted?.tools(makeToolPool) ?? makeToolPool,
+      redactInput: redacted && ((session, input, agent) => redacted.input(session, input, agent)),
     });
     // The store may have been lost while models and tools started.
     if (lost !== undefined) shard.life.storeLost(lost);

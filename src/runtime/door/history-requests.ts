@@ -2,6 +2,7 @@
 import { fitOf } from '../../../actors/answer-forms.ts';
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
 import { TRANSIENT_SESSIONS_MAX } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
 import { planEdit } from '../../session/history/edit-plan.ts';
 import { answerQuery } from '../../session/history/history-query.ts';
@@ -44,12 +45,9 @@ export function historyRequests(door: ShardDoor): HandlersOf<'history'> {
  */
 function editHistory(door: ShardDoor, request: ShardMethods['history.edit']['request']): Promise<unknown> {
   const { shard } = door;
-  const { session, edit, key, fingerprint, incarnation } = request;
-  const input: Input = {
-    type: 'edit',
-    request: edit,
-    ...(key === undefined ? {} : { key, fingerprint: fingerprint ?? '' }),
-  };
+  const { session, edit, key, fingerprint, incarnation, by } = request;
+  const keyed = key === undefined ? {} : { key, fingerprint: fingerprint ?? '' };
+  const given: Input = { type: 'edit', request: edit, ...keyed, ...defined({ by }) };
   // The handle in the answer names the edited session, which is known before the answer comes.
   let edited: SessionActor | undefined;
   return new Promise((resolve, reject) => {
@@ -61,13 +59,15 @@ function editHistory(door: ShardDoor, request: ShardMethods['history.edit']['req
       resolve(planEdit(emptyState(session), edit, environmentOf(shard)).value);
       return;
     }
+    const agent = door.agentFor(request);
+    const input = door.redacted(session, given, agent);
     // An interrupted session continues before the operation. If the session then makes a model call, the operation
     // waits for the answer.
     if (actor !== undefined && isRunnable(actor.state)) shard.transitions.submit(session, []);
     const isFirst = actor?.transients === undefined || actor.transients.length === 0;
     if (isFirst && 'message' in edit && edit.message['transient'] === true) checkTransients(shard);
     if (actor?.state.state === 'awaiting') shard.edits.add(actor, { input, reply });
-    else shard.transitions.submit(session, [input], reply, door.agentFor(request));
+    else shard.transitions.submit(session, [input], reply, agent);
     edited = actor ?? shard.residency.find(session);
   }).then((value) =>
     edit.operation !== 'append' || edited === undefined || typeof value !== 'object'

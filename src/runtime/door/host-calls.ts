@@ -15,7 +15,10 @@ export function hostOver(endpoint: Endpoint): HostCaller {
 /** The embedder's functions, as the shard calls them. */
 export function hostCalls({
   ask,
-}: HostCaller): Pick<ShardHost, 'evaluateSystem' | 'consult' | 'upgrade' | 'lookUp' | 'eraseIndex'> {
+}: HostCaller): Pick<
+  ShardHost,
+  'evaluateSystem' | 'consult' | 'upgrade' | 'lookUp' | 'eraseIndex' | 'beginCompaction' | 'endCompaction'
+> {
   return {
     evaluateSystem: (agent, session) => ask('host.evaluateSystem', { agent, session }),
     consult: (question) => ask('host.consult', question),
@@ -23,6 +26,12 @@ export function hostCalls({
     lookUp: (question) => ask('host.lookUp', question),
     eraseIndex: async (sessions) => {
       await ask('host.eraseIndex', { sessions });
+    },
+    beginCompaction: async () => {
+      await ask('host.beginCompaction', null);
+    },
+    endCompaction: async () => {
+      await ask('host.endCompaction', null);
     },
   };
 }

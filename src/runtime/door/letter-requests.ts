@@ -43,14 +43,17 @@ export function letterRequests(door: ShardDoor): HandlersOf<'letters'> {
         },
         () => undefined,
       ),
-    'letters.resend': async ({ session, letter, as }) => {
+    'letters.resend': async ({ session, letter, as, by }) => {
       door.checkOpen();
       if (shard.residency.find(session) === undefined) {
         throw new TroupeError('unknown_session', `there is no session ${JSON.stringify(session)}`);
       }
-      return door.submit({ session }, { type: 'resendLetter', letter, ...defined({ as }) });
+      return door.submit({ session }, { type: 'resendLetter', letter, ...defined({ as, by }) });
     },
-    'letters.drop': (request) => door.submitIfPresent(request, { type: 'dropLetter', letter: request.letter }, false),
+    'letters.drop': (request) => {
+      const { letter, by } = request;
+      return door.submitIfPresent(request, { type: 'dropLetter', letter, ...defined({ by }) }, false);
+    },
   };
 }
 

@@ -28,7 +28,7 @@ export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessio
         (actor) => shard.residency.summaryOf(actor.state),
         () => undefined,
       ),
-    'sessions.delete': ({ session }) => settle((reply) => shard.life.delete(session, reply)),
+    'sessions.delete': ({ session, by }) => settle((reply) => shard.life.delete(session, reply, defined({ by }))),
     'sessions.introduce': ({ on }) => {
       shard.subscribers.introduce(on);
       return undefined;

@@ -9,9 +9,8 @@ import type { CompressAnswer } from '../../session/decide/compression.ts';
 import type { Input } from '../../session/state/inputs.ts';
 import type { Entry } from '../../session/state/records.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
-import { estimateContent, formBytes } from '../../session/state/tokens.ts';
 import type { HandlersOf, ShardMethods, SpawnAnswer } from '../protocol/protocol.ts';
-import { postedMessage } from '../protocol/sent-message.ts';
+import { messageBytes, postedMessage } from '../protocol/sent-message.ts';
 import { compressionEnd } from '../reading/archived-chunks.ts';
 import type { Reply } from '../shard/shard-parts.ts';
 import { receiptOf } from './receipt-requests.ts';
@@ -106,8 +105,7 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
 
 function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']> {
   const { session, content, deliver, key, fingerprint, bounceBack, from, replaces, output, follow } = request;
-  const contentBytes = typeof content === 'string' ? Buffer.byteLength(content) : estimateContent(content) * 4;
-  const bytes = output === undefined ? contentBytes : contentBytes + formBytes(output);
+  const bytes = messageBytes(content, output);
   // The members are assigned one by one: almost every message has none of these members, and a thousand messages may
   // arrive at once.
   const entry: Draft<Entry> = { type: 'user_message', content };
@@ -128,7 +126,8 @@ function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']
     }
     const input: Draft<Extract<Input, { type: 'send' }>> = { type: 'send', entry, bytes };
     if (replaces !== undefined) input.replaces = replaces;
-    door.shard.transitions.submit(session, [input], reply, door.agentFor(request));
+    const created = door.agentFor(request);
+    door.shard.transitions.submit(session, [door.redacted(session, input, created)], reply, created);
   });
 }
 

@@ -25,7 +25,18 @@ export class ShardDoor {
   /** Gives a session one input, creating the session if necessary. Resolves with the input's answer. */
   submit<T>(request: OfSession, input: Input): Promise<T> {
     const { session } = request;
-    return settle<T>((reply) => this.shard.transitions.submit(session, [input], reply, this.agentFor(request)));
+    return settle<T>((reply) => {
+      const agent = this.agentFor(request);
+      this.shard.transitions.submit(session, [this.redacted(session, input, agent)], reply, agent);
+    });
+  }
+
+  /**
+   * The input of a request without what must not be stored; every input of a request passes here. Throws
+   * `RedactionError` if the option `redact` fails. `agent`: the agent with which the session is created.
+   */
+  redacted(session: string, input: Input, agent: string | undefined): Input {
+    return this.shard.parts.redactInput?.(session, input, agent) ?? input;
   }
 
   /**

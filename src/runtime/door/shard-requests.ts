@@ -6,12 +6,14 @@
  *  - `sessions.…` and `runtime.…` in `runtime-requests.ts`;
  *  - `history.…` in `history-requests.ts`, `tasks.…` in `task-requests.ts`, `receipt.…` in `receipt-requests.ts`;
  *  - `child.…` and `children.…` in `child-requests.ts`, `search.…` in `search-requests.ts`, `waiting.…` in
- *    `waiting-requests.ts`, `notices.…` in `notice-requests.ts`, `letters.…` in `letter-requests.ts`.
+ *    `waiting-requests.ts`, `notices.…` in `notice-requests.ts`, `letters.…` in `letter-requests.ts`,
+ *    `audit.…` in `audit-requests.ts`.
  */
 import { CancelledError } from '../../base/errors.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { ShardHandlers } from '../protocol/protocol.ts';
 import type { Shard } from '../shard/shard.ts';
+import { auditRequests } from './audit-requests.ts';
 import { childRequests } from './child-requests.ts';
 import { historyRequests } from './history-requests.ts';
 import { letterRequests } from './letter-requests.ts';
@@ -42,6 +44,7 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
     ...waitingRequests(door),
     ...noticeRequests(door),
     ...letterRequests(door),
+    ...auditRequests(door),
     ...runtimeRequests(door),
   };
   for (const [method, handler] of Object.entries(handlers)) {

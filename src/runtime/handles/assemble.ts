@@ -6,9 +6,11 @@ import { join } from 'node:path';
 import { defined } from '../../base/defined.ts';
 import { asError, type TroupeError } from '../../base/errors.ts';
 import { agentKey, shardOf } from '../../base/ids.ts';
+import { Lane } from '../../base/lane.ts';
 import type { ListedModel } from '../../context/model-traits.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
 import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
+import { type WriteBackup, writeBackup } from '../../journal/store/backup.ts';
 import type { Takeover } from '../../journal/store/lock.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
 import { shareOfLimits } from '../../models/governor/limits.ts';
@@ -72,6 +74,8 @@ export interface Place {
 export type LinkPorts = Partial<Pick<LinkParts, 'startShard' | 'startInPlace' | 'shardPorts'>> & {
   /** Opens the webhooks; missing: those of the machine. */
   readonly webhooks?: OpenWebhooks;
+  /** Writes backups; missing: into the file system of the machine. */
+  readonly writeBackup?: WriteBackup;
 };
 
 /** Opens the webhooks of a runtime. */
@@ -190,6 +194,7 @@ export async function assembleRuntime(
       toolWatch: sources?.toolWatch,
     }),
     eraseIndex: (sessions) => search.erase(sessions),
+    compactions: new Lane(1),
   };
   const agents = checked.agents.map(agentSource);
   const degraded = new Map<number, TroupeError>();
@@ -275,6 +280,7 @@ export async function assembleRuntime(
     toolBlocks: () => sources?.toolWatch.blocks ?? 0,
     release: place.release,
     store: place.directory,
+    writeBackup: ports.writeBackup ?? writeBackup,
     now: () => checked.clock.now(),
     definitions,
     search,
@@ -304,10 +310,12 @@ function shardPlan(
     durability: checked.durability,
     settings: checked.settings,
     limits: checked.limits,
+    eraseWithinMs: checked.store.eraseWithinMs,
     ...defined({
       enrichers: checked.enrichers,
       retention: checked.retention,
       encryption: place.encryption,
+      redactModule: checked.redact instanceof URL ? checked.redact.href : undefined,
     }),
     threads: { models: checked.threads.models, tools: checked.threads.tools },
     publishesNotices: checked.webhooks.length > 0,
@@ -459,7 +467,7 @@ function hostValues(
     tools: new Map(
       checked.agents.map((each) => [agentKey(each.name, each.version), boundTools(toolValues(each), memory)]),
     ),
-    ...defined({ toolWatch }),
+    ...defined({ toolWatch, redact: typeof checked.redact === 'function' ? checked.redact : undefined }),
     ...(mcp === undefined ? {} : { mcpTool: (name, place, elicited) => mcp.tool(name, place, elicited) }),
     systems,
     upgrades,

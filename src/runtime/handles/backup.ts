@@ -2,7 +2,7 @@
 import { relative, resolve, sep } from 'node:path';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
-import { type BackupReport, writeBackup } from '../../journal/store/backup.ts';
+import type { BackupReport, WriteBackup } from '../../journal/store/backup.ts';
 import type { ShardCaller } from '../protocol/protocol.ts';
 
 /** The parts of a runtime that a backup reads. */
@@ -11,10 +11,12 @@ export interface BackupParts {
   /** The data directory; undefined: the store is in memory. */
   readonly store: string | undefined;
   readonly now: () => number;
+  readonly writeBackup: WriteBackup;
 }
 
 /** See `Runtime.backup`. */
-export async function backupStore({ links, store, now }: BackupParts, directory: string): Promise<BackupReport> {
+export async function backupStore(parts: BackupParts, directory: string): Promise<BackupReport> {
+  const { links, store, now, writeBackup } = parts;
   if (store === undefined) throw new ConfigError('a store in memory has no files to back up');
   if (typeof directory !== 'string' || directory.trim() === '') {
     throw new ConfigError(`the directory of a backup must be a path, got ${describeValue(directory)}`);

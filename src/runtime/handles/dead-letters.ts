@@ -14,6 +14,7 @@ import type { Page } from '../protocol/pages.ts';
 import type { ShardCaller } from '../protocol/protocol.ts';
 import type { Closing } from './at-close.ts';
 import { Receipt } from './receipt.ts';
+import { bySchema } from './session-options.ts';
 
 /** Options of `deadLetters.resend`. */
 export interface ResendOptions {
@@ -22,6 +23,14 @@ export interface ResendOptions {
    * if it can be promoted now.
    */
   readonly as?: 'user';
+  /** The person or program that sends it again, for the audit log. At most 256 characters. */
+  readonly by?: string;
+}
+
+/** Options of `deadLetters.drop`. */
+export interface DropOptions {
+  /** The person or program that drops it, for the audit log. At most 256 characters. */
+  readonly by?: string;
 }
 
 /** Options of `runtime.deadLetters`. */
@@ -35,7 +44,8 @@ export interface DeadLetterOptions {
 }
 
 const letterId = z.number().int().positive();
-const resendSchema = z.strictObject({ as: z.literal('user').optional() });
+const resendSchema = z.strictObject({ as: z.literal('user').optional(), by: bySchema });
+const dropSchema = z.strictObject({ by: bySchema });
 const pageSchema = z.strictObject({
   after: z.string().optional(),
   limit: z.number().int().min(1).max(SERVER_PAGE_MAX).optional(),
@@ -71,16 +81,17 @@ export class DeadLetters {
    */
   async resend(id: number, options: ResendOptions = {}): Promise<Receipt> {
     const letter = parseOption(letterId, 'deadLetters.resend', id);
-    const { as } = parseOption(resendSchema, 'deadLetters.resend', options);
+    const { as, by } = parseOption(resendSchema, 'deadLetters.resend', options);
     const session = this.#session;
-    const sent = await this.#link.call('letters.resend', { session, letter, ...defined({ as }) }, true);
+    const sent = await this.#link.call('letters.resend', { session, letter, ...defined({ as, by }) }, true);
     return new Receipt(this.#link, { session, ...sent });
   }
 
   /** Drops a letter; durable when it resolves. False if there is none: it was sent again, or dropped before. */
-  async drop(id: number): Promise<boolean> {
+  async drop(id: number, options: DropOptions = {}): Promise<boolean> {
     const letter = parseOption(letterId, 'deadLetters.drop', id);
-    return this.#link.call('letters.drop', { session: this.#session, letter }, false);
+    const { by } = parseOption(dropSchema, 'deadLetters.drop', options);
+    return this.#link.call('letters.drop', { session: this.#session, letter, ...defined({ by }) }, false);
   }
 }
 

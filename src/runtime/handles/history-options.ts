@@ -10,6 +10,7 @@ import { parseOption } from '../../base/parse-option.ts';
 import { checkMessage, wrong } from '../../session/history/message-check.ts';
 import type { ToApiOptions } from '../../session/history/to-api.ts';
 import type { EditRequest } from '../../session/state/edit-request.ts';
+import { bySchema } from './session-options.ts';
 
 /** Options of an operation that changes something. */
 export interface EditOptions {
@@ -18,6 +19,8 @@ export interface EditOptions {
    * operation without effect is not remembered.
    */
   readonly key?: string;
+  /** The person or program that changes the history, for the audit log. At most 256 characters. */
+  readonly by?: string;
 }
 
 /** Options of `add` and `append`. */
@@ -37,7 +40,7 @@ export interface CompressOptions {
   readonly force?: boolean;
 }
 
-const editSchema = z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional() });
+const editSchema = z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional(), by: bySchema });
 const addSchema = editSchema.extend({ silent: z.boolean().optional(), transient: z.boolean().optional() });
 const apiSchema = z.strictObject({
   forceReasoningPad: z.boolean().optional(),

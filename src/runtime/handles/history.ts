@@ -96,10 +96,10 @@ export class History {
   }
 
   async #add(operation: 'add' | 'append', message: unknown, options: AddOptions): Promise<unknown> {
-    const { key, silent = false, transient } = checkAddOptions(operation, options);
+    const { key, by, silent = false, transient } = checkAddOptions(operation, options);
     const checked = checkMessage(plain(message, 'message'));
     const draft = transient === undefined ? checked : { ...checked, transient };
-    return this.#edit({ operation, message: draft, silent }, { key });
+    return this.#edit({ operation, message: draft, silent }, { key, by });
   }
 
   // ---- all messages -------------------------------------------------------------------------------------------------
@@ -461,12 +461,12 @@ export class History {
 
   async #edit(
     edit: EditRequest,
-    options: EditOptions | { readonly key: string | undefined },
+    options: { readonly [Name in keyof EditOptions]?: EditOptions[Name] | undefined },
     incarnation?: number,
   ): Promise<unknown> {
-    const { key } = checkEditOptions(edit.operation, options);
+    const { key, by } = checkEditOptions(edit.operation, options);
     const keyed = key === undefined ? {} : { key, fingerprint: fingerprintOf(edit) };
-    const named = defined({ incarnation });
+    const named = defined({ incarnation, by });
     const request = { ...this.#parts.address, edit, ...keyed, ...named };
     // A copy, because a shard on this thread answers with its own objects.
     return structuredClone(await this.#parts.link.call('history.edit', request, key !== undefined));

@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { removeUnfinished } from '../../../actors/result-store.ts';
 import { defined } from '../../base/defined.ts';
 import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import { openManifest } from '../../journal/store/birth.ts';
@@ -118,12 +119,16 @@ async function openPlace(directory: string, checked: CheckedOptions): Promise<Pl
     const made = await openManifest(root, shards, encryption && encryptionRecord(encryption));
     const keys = fittingKeys(root, made.encryption, encryption);
     const manifest = await withShards(root, made, checked);
-    // A process that takes the store over must be ready soon, so it compacts nothing.
-    if (takeoverMs === undefined) await compacted(root, manifest.shards, checked);
+    const resultStore = join(root, 'results');
+    // A process that takes the store over must be ready soon, so it compacts nothing and removes nothing.
+    if (takeoverMs === undefined) {
+      await compacted(root, manifest.shards, checked);
+      await withoutUnfinished(resultStore, checked);
+    }
     return {
       ...defined({ encryption: keys }),
       directory: root,
-      resultStore: join(root, 'results'),
+      resultStore,
       shards: manifest.shards,
       announce: (server) => lock.announce(server),
       onTakeover: (found) => lock.onTakeover(found),
@@ -142,6 +147,15 @@ async function compacted(root: string, shards: number, { logger }: CheckedOption
     if (bytesBefore > 0) logger?.info({ bytesBefore, bytes }, `the files of the store ${root} were compacted`);
   } catch (error) {
     logger?.warn({ err: error }, `the files of the store ${root} were not compacted: ${asError(error).message}`);
+  }
+}
+
+/** Removes unfinished results. A failure is only logged, because the store works with them. */
+async function withoutUnfinished(directory: string, { logger }: CheckedOptions): Promise<void> {
+  try {
+    await removeUnfinished(directory);
+  } catch (error) {
+    logger?.warn({ err: error }, `unfinished results stay in ${directory}: ${asError(error).message}`);
   }
 }
 

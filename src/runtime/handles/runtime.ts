@@ -37,8 +37,19 @@ export interface RuntimeInfo {
  */
 export type RuntimeEnd = { readonly reason: 'closed' } | { readonly reason: 'taken_over'; readonly pid: number };
 
-/** Counters since `open`, summed over session threads. */
+/** Counters since `open`, summed over session threads unless they say otherwise. */
 export interface RuntimeMetrics extends CounterValues {
+  /** Compactions of files of the store that have ended. */
+  readonly compactions: number;
+  /** Compactions that run now: 0 or 1. */
+  readonly compactionsRunning: number;
+  /** Compactions that were not made, or discarded: for lack of space, or because too much was committed meanwhile. */
+  readonly compactionsFailed: number;
+  /** Bytes of each shard's file before its last compaction, and after it. 0 for a shard without one. */
+  readonly compactionBytesBefore: number;
+  readonly compactionBytes: number;
+  /** Milliseconds of the longest piece of work that a compaction did on a session thread. */
+  readonly compactionSliceMs: number;
   /** Session threads that died and were replaced. */
   readonly restarts: number;
   /** Times that tools given as values held the host thread for a quarter of a second or more. */
@@ -56,7 +67,7 @@ export interface RuntimeMetrics extends CounterValues {
 }
 
 /** The parts of a runtime. */
-export interface RuntimeParts extends ViewParts, Pick<BackupParts, 'store' | 'now'> {
+export interface RuntimeParts extends ViewParts, Pick<BackupParts, 'store' | 'now' | 'writeBackup'> {
   readonly info: RuntimeInfo;
   readonly counters: readonly SharedArrayBuffer[];
   /** The keys of the providers, the first one first. */

@@ -97,6 +97,12 @@ export interface ReplyOptions {
   readonly by?: string;
 }
 
+/** Options of a deletion. */
+export interface DeleteOptions {
+  /** The person or program that deletes, for the audit log. At most 256 characters. */
+  readonly by?: string;
+}
+
 const wholeNumber = z.number().int().min(0);
 const messagesSchema = z.strictObject({ after: wholeNumber.optional(), limit: wholeNumber.optional() });
 
@@ -111,7 +117,13 @@ const PLACE = /^\d{1,15}$/;
 const PENDING_PLACE = /^[0-4]-\d{1,15}$/;
 
 const reasonSchema = z.string().max(APPROVAL_REASON_CHARACTERS_MAX).transform(wellFormed).optional();
-const bySchema = z.string().min(1).max(AUTHOR_CHARACTERS_MAX).transform(wellFormed).optional();
+/** The author of a change, as its caller names it. */
+export const bySchema: z.ZodType<string | undefined> = z
+  .string()
+  .min(1)
+  .max(AUTHOR_CHARACTERS_MAX)
+  .transform(wellFormed)
+  .optional();
 const approvalSchema = z.strictObject({
   allow: z.boolean(),
   reason: reasonSchema,
@@ -119,6 +131,12 @@ const approvalSchema = z.strictObject({
   by: bySchema,
 });
 const replySchema = z.strictObject({ by: bySchema });
+const deleteSchema = z.strictObject({ by: bySchema });
+
+/** Options of a deletion, checked. Throws `ConfigError`. */
+export function checkDeleteOptions(options: unknown): DeleteOptions {
+  return defined(parseOption(deleteSchema, 'delete', options));
+}
 
 /** A number of tokens that a budget may have. */
 export const budgetSchema: z.ZodNumber = z.number().int().min(1).max(BUDGET_TOKENS_MAX);

@@ -7,6 +7,7 @@ import type { OfSession } from '../protocol/addresses.ts';
 import type { OutputSchema } from '../protocol/output-option.ts';
 import type { Child, ChildParts } from './child.ts';
 import type { Family } from './family.ts';
+import type { DeleteOptions } from './session-options.ts';
 
 /** The parts of a handle. */
 export interface SessionParts {
@@ -16,7 +17,7 @@ export interface SessionParts {
   readonly link: ShardLink;
   readonly hub: EventHub;
   readonly callbacks: MessageCallbacks;
-  readonly remove: (id: string) => Promise<boolean>;
+  readonly remove: (id: string, options?: DeleteOptions) => Promise<boolean>;
   /** The parts for the handle of another session, which must exist when the handle is used. */
   readonly sibling: (id: string) => SessionParts;
   /** Skills and workflows; missing: no directories of them were given. */

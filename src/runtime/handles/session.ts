@@ -44,6 +44,7 @@ import {
   checkReceiptOptions,
   checkUsageOptions,
   childId,
+  type DeleteOptions,
   type ForkOptions,
   type PageOptions,
   type ReplyOptions,
@@ -481,7 +482,7 @@ export class Session<Answer = string> {
   }
 
   /** Deletes the session and its descendants; false when there was none. */
-  delete(): Promise<boolean> {
-    return this.#parts.remove(this.id);
+  delete(options?: DeleteOptions): Promise<boolean> {
+    return this.#parts.remove(this.id, options);
   }
 }

@@ -7,6 +7,7 @@
  */
 
 import { z } from 'zod';
+import type { AuditEntry } from '../../base/audit/audit-entry.ts';
 import { SEARCH_QUERY_CHARACTERS_MAX, SEARCH_RESULTS_DEFAULT, SEARCH_RESULTS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, ConfigError, describeValue, TroupeError } from '../../base/errors.ts';
@@ -23,16 +24,19 @@ import type { EventHub } from '../events/event-hub.ts';
 import type { MessageCallbacks } from '../events/message-callbacks.ts';
 import type { ShardLink } from '../host/shard-link.ts';
 import { type Agent, isAgent } from '../protocol/agent.ts';
+import type { AuditRequest } from '../protocol/audit.ts';
 import type { Page } from '../protocol/pages.ts';
 import type { SessionSummary } from '../protocol/protocol.ts';
 import type { MessageSearch } from '../search/client.ts';
 import type { FoundMessage } from '../search/service.ts';
+import { type AuditOptions, auditPage } from './audit.ts';
 import { Child } from './child.ts';
 import { type DeadLetterOptions, deadLetterPage } from './dead-letters.ts';
 import { type AllEventOptions, allReading } from './event-options.ts';
 import { Family } from './family.ts';
 import { Session } from './session.ts';
 import { type ListedSession, type ListOptions, listSessions } from './session-list.ts';
+import { checkDeleteOptions, type DeleteOptions } from './session-options.ts';
 import type { SessionParts } from './session-parts.ts';
 import { type WaitingOptions, waitingPage } from './waiting.ts';
 
@@ -138,7 +142,7 @@ export abstract class SessionsView {
       link: this.#linkOf(id),
       hub: this.#parts.hub,
       callbacks: this.#parts.callbacks,
-      remove: (session) => this.sessions.delete(session),
+      remove: (session, options) => this.sessions.delete(session, options),
       sibling: (other) => this.#partsOf(other, {}),
       kin: KIN,
       definitions: this.#parts.definitions,
@@ -151,18 +155,22 @@ export abstract class SessionsView {
     readonly list: (options?: ListOptions) => Promise<readonly ListedSession[]>;
     /** One session by its id; `undefined` when there is none. */
     readonly get: (id: string) => Promise<SessionSummary | undefined>;
-    /** Deletes a session and its descendants; false when there was none. */
-    readonly delete: (id: string) => Promise<boolean>;
+    /**
+     * Deletes a session and its descendants; false when there was none. The audit log keeps their ids. Rejects with
+     * `ConfigError` for bad options, and the errors of the store.
+     */
+    readonly delete: (id: string, options?: DeleteOptions) => Promise<boolean>;
   } = {
     list: async (options = {}) => listSessions(this.#parts.links, (id) => this.#linkOf(id), options, this.#tenant),
     get: async (given) => {
       const id = this.#reached(given);
       return id === undefined ? undefined : this.#linkOf(id).call('sessions.get', { session: id }, true);
     },
-    delete: async (given) => {
+    delete: async (given, options = {}) => {
+      const author = checkDeleteOptions(options);
       const id = this.#reached(given);
       if (id === undefined) return false;
-      const deleted = await this.#linkOf(id).call('sessions.delete', { session: id }, true);
+      const deleted = await this.#linkOf(id).call('sessions.delete', { session: id, ...author }, true);
       for (const session of deleted) {
         this.#parts.hub.end(session);
         this.#parts.callbacks.forget(session);
@@ -212,6 +220,18 @@ export abstract class SessionsView {
    */
   deadLetters(options: DeadLetterOptions = {}): Promise<Page<DeadLetterSummary>> {
     return deadLetterPage((session) => this.#linksOf(session), options, this.#tenant);
+  }
+
+  /**
+   * A page of the audit log, oldest first: decisions about calls, answers to questions, deletions of sessions, edits of
+   * histories, what was done with dead letters, replaced keys, and what `retention` removed. An entry stays when its
+   * session is deleted. A page may be empty and have a `next`: it looks at a bounded number of entries. In a view of a
+   * tenant, only entries of its sessions. Rejects with `ConfigError` for bad options, `InvalidNameError` for a `session`
+   * that is not an id, `StoreCorruptError` for an entry that cannot be read.
+   */
+  audit(options: AuditOptions = {}): Promise<Page<AuditEntry>> {
+    const shards = this.#parts.links.map((link) => (request: AuditRequest) => link.call('audit.page', request, true));
+    return auditPage(shards, options, this.#tenant);
   }
 
   #linksOf(session: string | undefined): readonly ShardLink[] {

@@ -5,6 +5,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import { asError, CancelledError, ConfigError, describeValue } from '../../base/errors.ts';
+import type { Lane } from '../../base/lane.ts';
 import { checkDelta } from '../../models/delta-check.ts';
 import { callOwnProvider } from '../../models/own-provider.ts';
 import type { ModelProvider } from '../../models/provider.ts';
@@ -16,11 +17,14 @@ import type { ToolWatch } from '../../tools/tool-watch.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
 import { decideOnHost, type HostDecisions } from '../protocol/host-decisions.ts';
 import type { HostCaller, HostMethods, HostModelCall } from '../protocol/host-methods.ts';
+import type { RedactFunction } from '../protocol/redact-option.ts';
 import { callUpgrade, type UpgradeFunction } from '../protocol/upgrade.ts';
 import { type EnricherLibrary, lookUp } from './enricher-lookup.ts';
 
 /** The values an embedder gave. Those of agents are found by the key of the agent's definition (`agentKey`). */
 export interface HostValues {
+  /** The function of the option `redact`, if it is a value; missing: it is not. Used if the shard runs on this thread. */
+  readonly redact?: RedactFunction;
   /** Providers by key. */
   readonly providers: ReadonlyMap<string, ModelProvider>;
   /** Tools by agent and name. */
@@ -38,6 +42,8 @@ export interface HostValues {
   readonly enricherLibrary?: EnricherLibrary;
   /** Removes messages of deleted sessions from the files of the search index; missing: there is no index. */
   readonly eraseIndex?: (sessions: readonly string[]) => Promise<void>;
+  /** One shard compacts its store at a time; missing: there is only one shard. */
+  readonly compactions?: Lane;
 }
 
 /** The services of one shard, and their end. A shard on this thread calls `ask`. */
@@ -68,6 +74,7 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
     ...defined({ work, mcpTool: values.mcpTool, watch: values.toolWatch }),
   });
   const calls = new Map<number, AbortController>();
+  const compactions = new CompactionTurn(values.compactions);
   const methods: HostHandlers = {
     'host.generate': async ({ id, provider: key, session, request }) => {
       const provider = values.providers.get(key);
@@ -105,6 +112,14 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
       await values.eraseIndex?.(sessions);
       return null;
     },
+    'host.beginCompaction': async () => {
+      await compactions.begin();
+      return null;
+    },
+    'host.endCompaction': async () => {
+      compactions.end();
+      return null;
+    },
   };
   for (const [method, handler] of Object.entries(methods))
     endpoint.handle(method, handler as (payload: unknown) => unknown);
@@ -118,9 +133,47 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
     ask: (method, request) => methods[method](COPIED.has(method) ? structuredClone(request) : request),
     abandon() {
       runner.abortAll('The session thread is gone');
+      compactions.abandon();
       for (const controller of calls.values()) controller.abort(new CancelledError('the session thread is gone'));
     },
   };
+}
+
+/** The turn of one shard to compact its store. */
+class CompactionTurn {
+  readonly #lane: Lane | undefined;
+  #isGone = false;
+  #end: (() => void) | undefined;
+
+  constructor(lane: Lane | undefined) {
+    this.#lane = lane;
+  }
+
+  /** Resolves when the turn begins. Called once before each `end`. */
+  async begin(): Promise<void> {
+    const lane = this.#lane;
+    if (lane === undefined) return;
+    await new Promise<void>((resolve) => {
+      void lane.run(async () => {
+        if (this.#isGone) return;
+        resolve();
+        await new Promise<void>((end) => {
+          this.#end = end;
+        });
+      });
+    });
+  }
+
+  end(): void {
+    this.#end?.();
+    this.#end = undefined;
+  }
+
+  /** The shard is gone: its turn ends, or does not begin. */
+  abandon(): void {
+    this.#isGone = true;
+    this.end();
+  }
 }
 
 const NO_UPGRADES: ReadonlyMap<string, UpgradeFunction> = new Map();

@@ -10,7 +10,7 @@ import { type ServiceSurroundings, serveShardThread } from '../door/shard-servic
 import type { ShardThread } from './shard-threads.ts';
 
 /** The surroundings of a shard on the host thread. */
-export interface InPlaceSurroundings extends Pick<ServiceSurroundings, 'clock' | 'random'> {
+export interface InPlaceSurroundings extends Pick<ServiceSurroundings, 'clock' | 'random' | 'redact'> {
   readonly providers: NonNullable<ServiceSurroundings['inPlace']>['providers'];
   readonly ports: ShardPorts | undefined;
 }
@@ -20,7 +20,7 @@ export interface InPlaceSurroundings extends Pick<ServiceSurroundings, 'clock' |
  * endpoint.
  */
 export function startInPlace(surroundings: InPlaceSurroundings): ShardThread {
-  const { clock, random, providers, ports } = surroundings;
+  const { clock, random, providers, redact, ports } = surroundings;
   const [endpoint, far] = createLocalEndpoints(ports?.soon);
   return {
     endpoint,
@@ -34,7 +34,7 @@ export function startInPlace(surroundings: InPlaceSurroundings): ShardThread {
         clock,
         random,
         gate,
-        ...defined({ ports }),
+        ...defined({ redact, ports }),
       }));
       return () => undefined;
     },

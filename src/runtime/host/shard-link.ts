@@ -362,7 +362,7 @@ export class ShardLink implements ShardCaller {
   #startShard(): ShardThread {
     const { plan, startInPlace, startShard, values, clock, random, shardPorts } = this.#parts;
     if (startInPlace === undefined) return startShard(plan);
-    return startInPlace({ providers: values.providers, clock, random, ports: shardPorts });
+    return startInPlace({ providers: values.providers, redact: values.redact, clock, random, ports: shardPorts });
   }
 
   #values(): HostValues {

@@ -20,6 +20,9 @@ export interface HostMethods {
   'host.lookUp': { request: EnricherQuestion; answer: EnricherReply };
   /** Answers when no file of the search index has messages of these deleted sessions. */
   'host.eraseIndex': { request: { readonly sessions: readonly string[] }; answer: null };
+  /** Answers when no other shard is compacted. The turn ends with `host.endCompaction`, or with the shard's thread. */
+  'host.beginCompaction': { request: null; answer: null };
+  'host.endCompaction': { request: null; answer: null };
 }
 
 /** Asks the host over the endpoint, or by a plain call if the shard runs on the host thread. */

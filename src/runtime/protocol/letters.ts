@@ -38,10 +38,10 @@ export interface LetterMethods {
   'letters.list': { request: OfSession; answer: readonly DeadLetterSummary[] };
   'letters.get': { request: OfSession & { readonly letter: number }; answer: DeadLetter | undefined };
   'letters.resend': {
-    request: OfSession & { readonly letter: number; readonly as?: 'user' };
+    request: OfSession & { readonly letter: number; readonly as?: 'user'; readonly by?: string };
     answer: ReceiptName & { readonly seq: number; readonly duplicate: boolean };
   };
-  'letters.drop': { request: OfSession & { readonly letter: number }; answer: boolean };
+  'letters.drop': { request: OfSession & { readonly letter: number; readonly by?: string }; answer: boolean };
 }
 
 /** A position as text: the `next` of a page. */

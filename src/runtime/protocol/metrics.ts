@@ -8,7 +8,7 @@
  *    attempts of tool calls that failed and are repeated, bytes of the answered requests whose provider reports them,
  *    requests that continued a message thread or were replayed because they could not;
  *  - `shard/residency.ts`: sessions in memory, calls that wait for a person; `shard/shard.ts`: flushes;
- *  - `shard/eraser.ts`: deleted sessions that are not erased yet;
+ *  - `shard/eraser.ts`: deleted sessions that are not erased yet; `shard/compaction/compactor.ts`: compactions;
  *  - `door/build-shard.ts`: tool calls that wait for a thread; `door/shard-models.ts`: model calls that the governor
  *    holds back, calls that warm the provider's cache, and the counters of each provider; `door/shard.worker.ts`:
  *    stalls.
@@ -39,6 +39,12 @@ export const COUNTERS = [
   'toolRetries',
   'callsWaitingForPerson',
   'sessionsErasing',
+  'compactions',
+  'compactionsRunning',
+  'compactionsFailed',
+  'compactionBytesBefore',
+  'compactionBytes',
+  'compactionSliceMs',
 ] as const;
 
 /** A counter's name. */
@@ -71,6 +77,9 @@ export interface ProviderMetrics extends Readonly<Record<ProviderCounter, number
   readonly credentialsRefused: number;
 }
 
+/** Counters of which the largest of all shards is shown, not the sum. */
+const LARGEST: ReadonlySet<Counter> = new Set(['compactionSliceMs']);
+
 /** The index of each counter in the shared array. */
 const PLACES = Object.fromEntries(COUNTERS.map((name, place) => [name, place])) as Record<Counter, number>;
 
@@ -101,6 +110,11 @@ export class Counters {
     this.#values[PLACES[counter]] = value;
   }
 
+  /** Sets a counter to a value that is higher than its own. */
+  raise(counter: Counter, value: number): void {
+    this.set(counter, Math.max(value, this.#values[PLACES[counter]] ?? 0));
+  }
+
   /** `add` for a provider, by its index. */
   addOf(provider: number, counter: ProviderCounter): void {
     const place = placeOf(provider, counter);
@@ -123,12 +137,15 @@ export class Counters {
   }
 }
 
-/** The host's side: the sum over shards. */
+/** The host's side: the sum over shards, or the largest (`LARGEST`). */
 export function readCounters(memories: readonly SharedArrayBuffer[]): CounterValues {
   const sums = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<Counter, number>;
   for (const memory of memories) {
     const values = new Float64Array(memory);
-    for (const [index, name] of COUNTERS.entries()) sums[name] += values[index] ?? 0;
+    for (const [index, name] of COUNTERS.entries()) {
+      const value = values[index] ?? 0;
+      sums[name] = LARGEST.has(name) ? Math.max(sums[name], value) : sums[name] + value;
+    }
   }
   return sums;
 }

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import {
   CLOSE_DEADLINE_MS,
   DEFINITION_DIRECTORIES_MAX,
+  ERASE_WITHIN_MS_DEFAULT,
   LIMIT_DEFAULTS,
   type Limits,
   PROVIDER_NAME_CHARACTERS_MAX,
@@ -29,8 +30,10 @@ import type { McpServerMap } from '../../tools/mcp/protocol.ts';
 import { parseServers } from '../../tools/mcp/server-options.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
 import { checkEncryption, checkEncryptionForm, type EncryptionOptions, encryptionSchema } from './encryption-option.ts';
-import { type Retention, retentionSchema } from './retention.ts';
+import { checkRedact, type RedactOption, redactSchema } from './redact-option.ts';
+import { type Retention, retentionOf, retentionSchema } from './retention.ts';
 import type { SearchOptions, SearchScope } from './search-scope.ts';
+import { type StoreOptions, storeSchema } from './store-option.ts';
 import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema } from './webhook-options.ts';
 
 /** Threads of a runtime. */
@@ -115,8 +118,15 @@ export interface OpenOptions {
    * not at all, and keeps its number of session threads. Not allowed for `':memory:'`.
    */
   readonly encryption?: EncryptionOptions;
+  /**
+   * Redacts each text before it is stored, published, or sent in a later request: the URL of a module whose default
+   * export is a `RedactFunction`. The function itself is accepted with `threads.sessions: 0`.
+   */
+  readonly redact?: RedactOption;
   /** How long data that sessions no longer need is kept. Default: everything is kept as long as its session exists. */
   readonly retention?: Retention;
+  /** How the files of the store are kept while it is open. */
+  readonly store?: StoreOptions;
   /** Receivers, over HTTP, of two notices: a tool call waits for a person, a turn ended. At most 16. */
   readonly webhooks?: readonly WebhookOptions[];
   /**
@@ -185,9 +195,11 @@ export interface CheckedOptions {
   /** The source of the MCP servers; undefined when there are none. */
   readonly mcp: McpSource | undefined;
   readonly encryption: GivenKeys | undefined;
+  readonly redact: RedactOption | undefined;
   readonly webhooks: readonly CheckedWebhook[];
   /** Undefined when everything is kept. */
   readonly retention: Retention | undefined;
+  readonly store: Required<StoreOptions>;
   /** The logger; undefined when nothing is logged. */
   readonly logger: GuardedLogger | undefined;
   readonly clock: Clock;
@@ -214,7 +226,7 @@ const paths = z.union([path.transform((only) => [only]), z.array(path).max(DEFIN
 
 type Given<T> = { readonly [Key in keyof T]?: T[Key] | undefined };
 type PathOption = 'skills' | 'workflows' | 'specialists';
-type NestedOption = 'threads' | 'limits' | 'enrichers' | 'search' | 'retention';
+type NestedOption = 'threads' | 'limits' | 'enrichers' | 'search' | 'retention' | 'store';
 type GivenLimits = Given<GovernorLimits>;
 
 /** Options whose form was checked. A key may have the value `undefined`, and directories are lists. */
@@ -314,8 +326,10 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
     )
     .optional(),
   encryption: encryptionSchema.optional(),
+  redact: redactSchema.optional(),
   webhooks: webhooksSchema.optional(),
   retention: retentionSchema.optional(),
+  store: storeSchema.optional(),
   logger: z
     .custom<Logger | false>(
       (value) => value === false || hasMethods('info', 'warn', 'error', 'debug')(value),
@@ -340,13 +354,14 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
   const given = parseOption(openSchema, '', options ?? {}, 'once');
   const isTest = given.clock !== undefined || given.random !== undefined;
   const threads = given.threads ?? {};
+  const sessionThreads = threads.sessions ?? (isTest ? 0 : 1);
   const agents = checkAgents(given.agents ?? [agent({ name: 'default' })]);
   return {
     providers: providersOf(given),
     agents,
     onlyAgent: new Set(agents.map(({ name }) => name)).size === 1 ? (agents[0]?.name ?? '') : '',
     threads: {
-      sessions: threads.sessions ?? (isTest ? 0 : 1),
+      sessions: sessionThreads,
       models: threads.models ?? (isTest ? 0 : 1),
       tools: threads.tools ?? availableParallelism(),
     },
@@ -360,17 +375,14 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     searchScope: given.search?.scope ?? 'tree',
     mcp: mcpSourceOf(given.mcp),
     encryption: checkEncryption(given.encryption),
+    redact: checkRedact(given.redact, sessionThreads),
     webhooks: checkWebhooks(given.webhooks),
     retention: retentionOf(given.retention),
+    store: { eraseWithinMs: given.store?.eraseWithinMs ?? ERASE_WITHIN_MS_DEFAULT },
     logger: loggerOf(given.logger ?? defaultLogger ?? false),
     clock: given.clock ?? systemClock,
     random: given.random ?? randomNumber,
   };
-}
-
-function retentionOf(given: GivenOptions['retention']): Retention | undefined {
-  const retention = defined(given ?? {});
-  return Object.keys(retention).length === 0 ? undefined : retention;
 }
 
 function takeoverMsOf(given: GivenOptions['takeover']): number | undefined {

@@ -43,6 +43,7 @@ import type { ServerToolEntry } from '../../tools/server-tool-entry.ts';
 import type { ToolDescription } from '../../tools/tool.ts';
 import type { ToolOrigin } from '../../tools/tool-origin.ts';
 import type { OfSession, ReceiptName } from './addresses.ts';
+import type { AuditMethods } from './audit.ts';
 import type { LetterMethods } from './letters.ts';
 import type { ListRequest } from './list-order.ts';
 import type { NoticePageRequest, NoticeScan, NoticeScanRequest } from './notices.ts';
@@ -104,6 +105,10 @@ export interface ShardPlan {
   readonly limits: Limits;
   /** How long data is kept; missing: as long as its session exists. */
   readonly retention?: Retention;
+  /** See `StoreOptions`. */
+  readonly eraseWithinMs: number;
+  /** The URL of the module that redacts; missing: nothing is redacted, or the function is a value on the host thread. */
+  readonly redactModule?: string;
   readonly threads: { readonly models: number; readonly tools: number };
   /** True if the host follows the notices of the sessions. */
   readonly publishesNotices?: boolean;
@@ -240,7 +245,7 @@ export type WantedReceipt =
   | { readonly atWork: true };
 
 /** Methods of a shard: request and answer. */
-export interface ShardMethods extends WaitingMethods, LetterMethods {
+export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethods {
   'session.send': {
     request: OfSession & {
       readonly content: string | readonly ContentBlock[];
@@ -353,6 +358,7 @@ export interface ShardMethods extends WaitingMethods, LetterMethods {
        * refused.
        */
       readonly incarnation?: number;
+      readonly by?: string;
     };
     answer: unknown;
   };
@@ -398,7 +404,7 @@ export interface ShardMethods extends WaitingMethods, LetterMethods {
   };
   'sessions.get': { request: OfSession; answer: SessionSummary | undefined };
   /** Ids of the deleted sessions. */
-  'sessions.delete': { request: OfSession; answer: readonly string[] };
+  'sessions.delete': { request: OfSession & { readonly by?: string }; answer: readonly string[] };
   /** The sessions that have wanted notices in a part of the log after a position. */
   'notices.scan': { request: NoticeScanRequest; answer: NoticeScan };
   /** Wanted notices of one session, oldest first; none if the session is gone. */

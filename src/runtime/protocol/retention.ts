@@ -1,6 +1,8 @@
 /** The option `retention`: how long data that sessions no longer need is kept. */
+
 import { z } from 'zod';
 import { RETENTION_MS_MIN } from '../../base/bounds.ts';
+import { defined } from '../../base/defined.ts';
 
 /** How long each kind of data is kept, in milliseconds. A kind without a time is kept as long as its session exists. */
 export interface Retention {
@@ -16,10 +18,20 @@ export interface Retention {
    * change.
    */
   readonly finishedChildrenMs?: number;
+  /** Entries of the audit log, from the act on. */
+  readonly auditMs?: number;
 }
 
 const kept = z.number().int().min(RETENTION_MS_MIN).optional();
 
 /** The schema of the option. */
 export const retentionSchema: z.ZodType<{ readonly [Key in keyof Retention]?: Retention[Key] | undefined }> =
-  z.strictObject({ archivedHistoryMs: kept, deadLettersMs: kept, finishedChildrenMs: kept });
+  z.strictObject({ archivedHistoryMs: kept, deadLettersMs: kept, finishedChildrenMs: kept, auditMs: kept });
+
+/** The given times; undefined when there are none, so that everything is kept. */
+export function retentionOf(
+  given: { readonly [Key in keyof Retention]?: Retention[Key] | undefined } | undefined,
+): Retention | undefined {
+  const retention = defined(given ?? {});
+  return Object.keys(retention).length === 0 ? undefined : retention;
+}

@@ -11,7 +11,9 @@ import { fingerprint } from '../../base/fingerprint.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
 import { type ContentBlock, DELIVERIES, type Deliver, isBlank } from '../../base/messages.ts';
 import { parseOption } from '../../base/parse-option.ts';
+import type { AnswerForm } from '../../session/state/answer-form.ts';
 import type { ReplacedMessage } from '../../session/state/inputs.ts';
+import { estimateContent, formBytes } from '../../session/state/tokens.ts';
 import { answerForm } from './output-option.ts';
 import type { ShardMethods } from './protocol.ts';
 
@@ -66,10 +68,7 @@ export function putOptions(message: Draft<SentMessage>, sent: SentOptions): void
   if (replaces !== undefined) message.replaces = replaces;
   if (key !== undefined) {
     message.key = key;
-    message.fingerprint =
-      message.output === undefined
-        ? fingerprintOf(message.content)
-        : fingerprintOf(JSON.stringify([message.content, message.output.key]));
+    message.fingerprint = messageFingerprint(message.content, message.output);
   }
 }
 
@@ -150,6 +149,17 @@ export function checkContent(content: unknown): string | readonly ContentBlock[]
   if (typeof plain !== 'string') checkBlocks(plain, 'content', 'message');
   if (isBlank(plain)) throw new ContentError('content must not be blank');
   return plain;
+}
+
+/** The fingerprint of a message: of its content, and of the form of the answer that it asks for. */
+export function messageFingerprint(content: string | readonly ContentBlock[], output: AnswerForm | undefined): string {
+  return fingerprintOf(output === undefined ? content : JSON.stringify([content, output.key]));
+}
+
+/** UTF-8 bytes of a message for the bounds of its mailbox: of its content, and of the form of its answer. */
+export function messageBytes(content: string | readonly ContentBlock[], output: AnswerForm | undefined): number {
+  const bytes = typeof content === 'string' ? Buffer.byteLength(content) : estimateContent(content) * 4;
+  return output === undefined ? bytes : bytes + formBytes(output);
 }
 
 /** A short fingerprint of a content. A key that comes again with another fingerprint was reused for other content. */

@@ -31,6 +31,8 @@ export interface EraserParts {
   /** See `ShardHost`. */
   readonly eraseIndex: (sessions: readonly string[]) => Promise<void>;
   readonly counters: Counters;
+  /** Called when rows may have been erased durably. */
+  readonly erased: () => void;
   /** True while the store refuses writes. */
   readonly isDegraded: () => boolean;
   readonly failed: (thrown: unknown) => void;
@@ -57,7 +59,8 @@ export class Eraser {
 
   /** Called after an open, after a deletion, and when the store takes writes again. */
   begin(): void {
-    const { journal, clock, counters } = this.#parts;
+    const { journal, clock, counters, erased } = this.#parts;
+    if (!this.#isClosed) erased();
     counters.set('sessionsErasing', journal.erasures().size);
     if (this.#isClosed || this.#isAtWork || this.#timer !== undefined || journal.erasures().size === 0) return;
     this.#timer = clock.setTimer(() => {

@@ -1,8 +1,9 @@
 /**
  * Sessions interrupted by a crash: their calls are lost, and the log does not say so yet.
  *
- * Owns: which sessions they are, and the order in which they resume. Does not own: the recovery. The next transition of
- * such a session begins with the recovery, whatever its inputs are, and removes the session from here. Invariants:
+ * Owns: which sessions they are, and the order in which they resume. Does not own: the recovery. The next transition
+ * that reaches such a session, its own or one of its family, begins with the recovery, and removes the session from
+ * here. Invariants:
  *  R1 they are read one slice per tick, so that the first half-step need not wait for all of them (A10). A slice ends
  *     after `RESUME_BUDGET_MS`, so that messages are accepted meanwhile;
  *  R2 no checkpoint is made until all are read, because a checkpoint would leave out the sessions not yet read (K1 of

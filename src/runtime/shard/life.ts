@@ -10,7 +10,7 @@
  *     `store-outage.ts`), and each session resumes when the store takes writes again;
  *  H6 a closed shard takes no transition; a closing shard finishes the half-steps that run and begins none. So does a
  *     shard that stands still, but it also takes messages, which wait in their mailboxes;
- *  H7 a deletion and its report to the parent are in one append (A6).
+ *  H7 a deletion, its entries in the audit log and its report to the parent are in one append (A6).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { LAST_COMMITS_MS } from '../../base/bounds.ts';
@@ -24,7 +24,9 @@ import { storeRoots } from '../reading/fork-roots.ts';
 import { isHeadBlocked } from '../reading/head.ts';
 import type { Admission } from './admission.ts';
 import type { AnswerDrafts } from './answer-drafts.ts';
+import { type DeletionReason, writeDeletions } from './audit/audit-log.ts';
 import type { CommitQueue } from './commit-queue.ts';
+import type { Compactor } from './compaction/compactor.ts';
 import type { EditQueue } from './edit-queue.ts';
 import type { Eraser } from './eraser.ts';
 import type { InterruptedSessions } from './interrupted-sessions.ts';
@@ -51,6 +53,7 @@ export interface LifeParts {
   readonly waiters: ShardWaiters;
   readonly edits: EditQueue;
   readonly eraser: Eraser;
+  readonly compactor: Compactor;
   readonly drafts: AnswerDrafts;
   readonly replays: EventReplays;
 }
@@ -69,6 +72,7 @@ export class Life {
   readonly #waiters: ShardWaiters;
   readonly #edits: EditQueue;
   readonly #eraser: Eraser;
+  readonly #compactor: Compactor;
   readonly #drafts: AnswerDrafts;
   /** Undefined when everything is kept. */
   readonly #retention: RetentionSearch | undefined;
@@ -91,6 +95,7 @@ export class Life {
     this.#waiters = given.waiters;
     this.#edits = given.edits;
     this.#eraser = given.eraser;
+    this.#compactor = given.compactor;
     this.#drafts = given.drafts;
     const { retention } = given.parts;
     if (retention !== undefined) this.#retention = this.#searchOf(retention, given.replays);
@@ -104,12 +109,14 @@ export class Life {
       clock,
       residency: this.#residency,
       submit: (id, input) => this.#transitions.submit(id, [input]),
-      remove: (id) => new Promise((resolve, reject) => this.delete(id, { resolve: () => resolve(), reject })),
+      remove: (id) =>
+        new Promise((resolve, reject) => this.delete(id, { resolve: () => resolve(), reject }, { cause: 'retention' })),
       rootForks: (actor) => void this.#rootForks([actor]),
       cut: () => {
         replays.clear();
         this.#commits.add({ release: () => this.#eraser.begin(), refuse: () => undefined }, true);
       },
+      forgot: () => this.#commits.add({ release: () => undefined, refuse: () => undefined }, true),
       isRefusing: () => this.refusal !== undefined || this.startsNothing,
       failed: (thrown, id) => logThrown(host, 'old data cannot be removed now', thrown, id),
     });
@@ -153,6 +160,7 @@ export class Life {
     this.#drafts.load();
     this.#work.forgetGivenUp();
     this.#interrupted.resumeAll();
+    this.#compactor.begin();
     this.#eraser.begin();
     this.#retention?.begin();
   }
@@ -243,9 +251,9 @@ export class Life {
 
   /**
    * Deletes a session and its descendants. Replies with their ids once the deletion is durable, or with no ids if there
-   * is no such session.
+   * is no such session. `why`: the author of the deletion, or its cause if the runtime deletes.
    */
-  delete(sessionId: string, reply: Reply): void {
+  delete(sessionId: string, reply: Reply, why: DeletionReason = {}): void {
     const { refusal } = this;
     if (refusal !== undefined) {
       reply.reject(refusal);
@@ -253,7 +261,11 @@ export class Life {
     }
     const actor = this.#residency.find(sessionId);
     if (actor === undefined) {
-      reply.resolve([]);
+      // The removal by another caller may not be durable yet, and a crash would bring the session back (A2).
+      this.#commits.add({
+        release: () => reply.resolve([]),
+        refuse: (error) => reply.reject(refusalOf(error)),
+      });
       return;
     }
     const parent = actor.state.parent;
@@ -265,6 +277,7 @@ export class Life {
       subtree.map((each) => each.key),
       heirs,
     );
+    writeDeletions(this.#parts.journal, this.#parts.clock.now(), subtree, why);
     for (const each of subtree) {
       this.#residency.drop(each);
       this.#residency.personWaits.forget(each.id);
@@ -281,6 +294,8 @@ export class Life {
       this.checkDrained();
     };
     this.#commits.add({ release, refuse: (error) => reply.reject(refusalOf(error)) });
+    // Its entry in the audit log becomes old later.
+    this.changed();
     this.#transitions.admit();
     this.#transitions.gauge();
   }
@@ -349,6 +364,7 @@ export class Life {
    */
   async standStill(deadlineMs: number): Promise<void> {
     this.#standsStill = true;
+    this.#compactor.close();
     await this.#until(() => this.#hasNoCalls, deadlineMs);
   }
 
@@ -359,6 +375,7 @@ export class Life {
   async close(deadlineMs: number): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosing = true;
+    this.#compactor.close();
     this.#commits.hurry();
     this.#work.closeEnrichers(this.#residency.actors());
     await this.#until(() => this.#hasNoCalls && this.#commits.isEmpty, deadlineMs);

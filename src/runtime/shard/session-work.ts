@@ -241,6 +241,9 @@ export class SessionWork {
   /** Runs an effect at once if it may start before the flush (H2). Returns false if it must wait for the flush. */
   runEarly({ actor, effect }: ActorEffect): boolean {
     switch (effect.type) {
+      case 'audited':
+        // It was written in the append of its transition.
+        return true;
       case 'callModel':
         if (this.#parts.durability === 'strict') return false;
         this.#callModel(actor, effect.halfStep, effect.attempt);

@@ -10,6 +10,7 @@ import type { PublishedEvent } from '../../events/event.ts';
 import type { Durability, Journal } from '../../journal/journal.ts';
 import type { ModelPool, ModelPoolListener } from '../../models/pool.ts';
 import type { EditRequest } from '../../session/state/edit-request.ts';
+import type { Input } from '../../session/state/inputs.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import type { ToolPool, ToolPoolListener } from '../../tools/pool.ts';
 import type { HostVerdict } from '../protocol/host-decisions.ts';
@@ -58,6 +59,9 @@ export interface ShardHost {
   lookUp(question: EnricherQuestion): Promise<EnricherReply>;
   /** Resolves when no file of the search index has messages of these deleted sessions. */
   eraseIndex(sessions: readonly string[]): Promise<void>;
+  /** Resolves when no other shard is compacted. `endCompaction` ends the turn. */
+  beginCompaction(): Promise<void>;
+  endCompaction(): Promise<void>;
 }
 
 /** Reports a thrown value to the logger on the host. */
@@ -68,6 +72,12 @@ export function logThrown(host: ShardHost, message: string, thrown: unknown, ses
 
 /** The parts of a shard. */
 export interface ShardParts {
+  /**
+   * The input of a request without what must not be stored. `agent`: the agent with which the session is created. Throws
+   * `RedactionError`. Missing: there is no option `redact`. Values that do not come with a request are redacted by the
+   * pools and by the host.
+   */
+  readonly redactInput?: ((session: string, input: Input, agent: string | undefined) => Input) | undefined;
   /** The number of the shard. */
   readonly index: number;
   readonly journal: Journal;
@@ -76,6 +86,8 @@ export interface ShardParts {
   readonly limits: Limits;
   /** How long data is kept; missing: as long as its session exists. */
   readonly retention?: Retention | undefined;
+  /** See `StoreOptions`. */
+  readonly eraseWithinMs: number;
   /** The names of the providers. */
   readonly providers: readonly string[];
   readonly durability: Durability;

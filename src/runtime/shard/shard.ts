@@ -8,6 +8,7 @@
  */
 import type { SessionAgent } from '../../../actors/agent-catalog.ts';
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
+import { COMPACT_LOOK_FLUSHES } from '../../base/bounds.ts';
 import { noticeOf } from '../../session/rules/notices.ts';
 import { approvalPolicy } from '../../session/rules/run-loop.ts';
 import type { SessionState } from '../../session/state/state.ts';
@@ -15,6 +16,7 @@ import { EventReplays } from '../reading/event-replay.ts';
 import { Admission } from './admission.ts';
 import { AnswerDrafts } from './answer-drafts.ts';
 import { CommitQueue } from './commit-queue.ts';
+import { Compactor } from './compaction/compactor.ts';
 import { EditQueue } from './edit-queue.ts';
 import { Eraser } from './eraser.ts';
 import { InterruptedSessions } from './interrupted-sessions.ts';
@@ -84,7 +86,9 @@ export class Shard {
     const commits = new CommitQueue({
       flushed: async () => {
         await journal.flushed();
-        parts.counters.set('flushes', journal.statistics().flushes);
+        const { flushes } = journal.statistics();
+        parts.counters.set('flushes', flushes);
+        if (flushes % COMPACT_LOOK_FLUSHES === 0) compactor.look();
       },
       failed: (error) => outage.flushFailed(error),
       threw: (thrown) => logThrown(host, 'what followed a flush failed', thrown),
@@ -150,8 +154,17 @@ export class Shard {
       clock,
       eraseIndex: (sessions) => host.eraseIndex(sessions),
       counters: parts.counters,
+      erased: () => compactor.erased(),
       isDegraded: () => outage.error !== undefined,
       failed: (thrown) => logThrown(host, 'a removed session cannot be erased now', thrown),
+    });
+    const compactor = new Compactor({
+      journal,
+      clock,
+      counters: parts.counters,
+      eraseWithinMs: parts.eraseWithinMs,
+      host,
+      isRefusing: () => this.life.refusal !== undefined || this.life.startsNothing,
     });
     const shared = { parts, residency, commits, work, timers, live, interrupted, waiters, edits, drafts };
     this.transitions = new Transitions({
@@ -164,7 +177,14 @@ export class Shard {
         changed: () => this.life.changed(),
       },
     });
-    this.life = new Life({ ...shared, transitions: this.transitions, outage, eraser, replays: this.replays });
+    this.life = new Life({
+      ...shared,
+      transitions: this.transitions,
+      outage,
+      eraser,
+      compactor,
+      replays: this.replays,
+    });
   }
 
   /** True while the session's move to another version of its agent waits or runs. */

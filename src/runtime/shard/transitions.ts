@@ -33,6 +33,7 @@ import { childReplyBounds } from '../../tools/truncation.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import type { Admission } from './admission.ts';
 import type { AnswerDrafts } from './answer-drafts.ts';
+import { writeActs } from './audit/audit-log.ts';
 import type { CommitItem, CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
 import type { EditQueue } from './edit-queue.ts';
@@ -46,6 +47,9 @@ import { endOf, type ShardWaiters } from './shard-waiters.ts';
 import { refusalOf } from './store-outage.ts';
 import type { Subscribers } from './subscribers.ts';
 import { TransitionEnvironment } from './transition-environment.ts';
+
+const NO_INPUTS: readonly Input[] = [];
+const RECOVERY: readonly Input[] = [{ type: 'recover' }];
 
 /** Functions through which transitions ask whether the shard still accepts work. */
 export interface TransitionsLife {
@@ -155,8 +159,7 @@ export class Transitions {
       return;
     }
     if (actor !== undefined) {
-      const all: readonly Input[] = this.#takeInterrupted(actor) ? [{ type: 'recover' }, ...inputs] : inputs;
-      this.#transition(actor, this.#drafts.withLost(actor, all), reply);
+      this.#transition(actor, inputs, reply);
       return;
     }
     actor = this.#residency.create(sessionId);
@@ -189,6 +192,7 @@ export class Transitions {
     find: (sessionId) => this.#residency.find(sessionId),
     create: (sessionId) => this.#residency.create(sessionId),
     environment: (actor) => this.#environment(actor),
+    overdue: (actor) => this.#drafts.withLost(actor, this.#takeInterrupted(actor) ? RECOVERY : NO_INPUTS),
     observer: (actor) => this.#subscribers.observer(actor, this.#outbox, this.#now),
     supervise: (parent, child, error) => {
       const options = this.#residency.agentOf(parent)?.supervision ?? { onChildFailure: 'report' };
@@ -218,7 +222,7 @@ export class Transitions {
     }
     const { writes, effects } = outcome;
     this.#parts.counters.add('turns');
-    outbox.position = this.#journal(writes);
+    outbox.position = this.#journal(writes, effects);
     this.#subscribers.watchChildren(touched, outbox, this.#now);
     const late: ActorEffect[] = [];
     let stopsChildren = false;
@@ -232,9 +236,6 @@ export class Transitions {
     // The steps below run further transitions. Their events must come after the events of this transition.
     if (stopsChildren) this.#interruptChildrenOf(effects);
     for (const each of touched) this.#releaseEdits(each);
-    if (this.#interrupted.size > 0) {
-      for (const each of touched) if (this.#interrupted.has(each.key)) this.submit(each.id, []);
-    }
     this.admit();
     this.#residency.passivateSome();
     this.gauge();
@@ -249,12 +250,13 @@ export class Transitions {
   }
 
   /** Appends the records, and returns the position of the transition; 0 if it wrote nothing. */
-  #journal(writes: readonly ActorWrite[]): Position {
+  #journal(writes: readonly ActorWrite[], effects: readonly ActorEffect[]): Position {
     if (writes.length === 0) return 0;
     const at = this.#now;
     const entries: TurnEntry[] = [];
     for (const { actor, records } of writes) entries.push({ key: actor.key, data: encodeTransition({ at, records }) });
     this.#drafts.settle(writes);
+    writeActs(this.#parts.journal, at, effects);
     const position = this.#parts.journal.append(entries);
     for (const { actor } of writes) {
       actor.position = position;

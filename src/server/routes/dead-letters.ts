@@ -4,6 +4,7 @@ import { defined } from '../../base/defined.ts';
 import * as answers from '../answers.ts';
 import { HttpProblem } from '../problem.ts';
 import { noQuery, pageOf, pageSize, token } from '../query-parts.ts';
+import { authorOf } from '../roles.ts';
 import { json, jsonInTick, type Route, route } from '../route.ts';
 import { known, problemAnswer } from '../session-routes.ts';
 
@@ -67,9 +68,12 @@ const resend = route({
     problemAnswer(400, 'In its own form it still cannot be promoted'),
     problemAnswer(429, 'The mailbox is full; Retry-After says when to try again'),
   ],
-  async handle({ part, body, server: { runtime } }) {
+  async handle({ part, body, caller, server: { runtime } }) {
     const session = runtime.session(await known(runtime, part('id')));
-    const receipt = await session.deadLetters.resend(letterOf(part('letter')), defined(body));
+    const receipt = await session.deadLetters.resend(letterOf(part('letter')), {
+      ...defined(body),
+      ...defined({ by: authorOf(caller) }),
+    });
     const { id, seq, pendingId, duplicate } = receipt;
     const location = `../../receipts/${id.slice(id.lastIndexOf('/') + 1)}`;
     return json({ id, session: receipt.session, seq, pendingId, duplicate }, 202, { location });
@@ -86,9 +90,10 @@ const drop = route({
     { status: 200, description: 'Whether it was dropped; false: there is none', schema: answers.letterDropped },
     problemAnswer(404, 'There is no such session'),
   ],
-  async handle({ part, server: { runtime } }) {
+  async handle({ part, caller, server: { runtime } }) {
     const session = runtime.session(await known(runtime, part('id')));
-    return json({ dropped: await session.deadLetters.drop(letterOf(part('letter'))) });
+    const by = defined({ by: authorOf(caller) });
+    return json({ dropped: await session.deadLetters.drop(letterOf(part('letter')), by) });
   },
 });
 

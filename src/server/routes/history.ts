@@ -4,9 +4,10 @@
 import { z } from 'zod';
 import { HISTORY_MESSAGES_MAX, PAGE_BYTES_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
-import type { History, HistoryMessage, Session } from '../../index.ts';
+import type { EditOptions, History, HistoryMessage, Session } from '../../index.ts';
 import * as answers from '../answers.ts';
 import { key, noQuery, pageSize, sizeOf, token, wholeNumber } from '../query-parts.ts';
+import { authorOf } from '../roles.ts';
 import { jsonInTick, type Route, route } from '../route.ts';
 import { known, problemAnswer } from '../session-routes.ts';
 
@@ -65,8 +66,8 @@ const operationSchema = z.discriminatedUnion('operation', [
 type Operation = z.infer<typeof operationSchema>;
 
 /** Does an operation and returns its outcome. Undefined for an operation that resolves to the history itself. */
-async function change(history: History, body: Operation): Promise<unknown> {
-  const options = 'key' in body ? defined({ key: body.key }) : {};
+async function change(history: History, body: Operation, by: string | undefined): Promise<unknown> {
+  const options = defined({ key: 'key' in body ? body.key : undefined, by });
   switch (body.operation) {
     case 'add':
       return history.add(body.message, { ...options, ...defined({ silent: body.silent }) });
@@ -110,7 +111,7 @@ type WholeOperation = Extract<
   }
 >;
 
-function changeWhole(history: History, body: WholeOperation, options: { readonly key?: string }): Promise<History> {
+function changeWhole(history: History, body: WholeOperation, options: EditOptions): Promise<History> {
   switch (body.operation) {
     case 'set':
       return history.set(body.messages, options);
@@ -163,9 +164,9 @@ const edit = route({
     problemAnswer(400, 'A message or argument that cannot be used'),
     problemAnswer(409, 'The key was used for another operation, or a result would lose its call'),
   ],
-  async handle({ part, body, server: { runtime } }) {
+  async handle({ part, body, caller, server: { runtime } }) {
     const { history } = runtime.session(await known(runtime, part('id')));
-    return jsonInTick({ outcome: (await change(history, body)) ?? null });
+    return jsonInTick({ outcome: (await change(history, body, authorOf(caller))) ?? null });
   },
 });
 

@@ -43,7 +43,8 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
   state.awaitedUses = undefined;
   appendAnswer(fold, record, text);
   state.awaitedUses = awaitedUses(record.content, earlier);
-  if ((isUnbound && record.content.some(isThought)) || hasPassedOver(state, earlier)) fold.openEpoch();
+  const losesThoughts = record.lacksThoughts === true || (isUnbound && record.content.some(isThought));
+  if (losesThoughts || hasPassedOver(state, earlier)) fold.openEpoch();
   // A structured answer is always held, because it is judged at its boundary, usually in the same batch.
   if (record.held === true || record.then === 'form') {
     holdAnswer(state, record, firstSeq);

@@ -58,6 +58,7 @@ export function decideAnswer(
   const usage = usageIn(input.usage, environment);
   const responded: Draft<RecordOf<'responded'>> = { type: 'responded', halfStep, content, calls, stop, usage, then };
   if (input.unbound === true || isAltered) responded.unbound = true;
+  if (input.lacksThoughts === true) responded.lacksThoughts = true;
   if (input.stopDetails !== undefined) responded.stopDetails = input.stopDetails;
   if (input.container !== undefined) responded.container = input.container;
   if (input.inputTransformations !== undefined) responded.inputTransformations = input.inputTransformations;

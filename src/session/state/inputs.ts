@@ -1,5 +1,6 @@
 /** The inputs of a session and the effects it asks for: arguments and results of `decide`. Both are plain data. */
 
+import type { AuditAct } from '../../base/audit/audit-entry.ts';
 import type { Limits } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import type { GoalChange } from '../../base/goals.ts';
@@ -252,8 +253,9 @@ export type Input =
   | { readonly type: 'childRevived'; readonly child: string }
   | { readonly type: 'recall'; readonly pendingId: number }
   /** Sends a dead letter again: in its own form, or with `as` as a user's message with its content. */
-  | { readonly type: 'resendLetter'; readonly letter: number; readonly as?: 'user' }
-  | { readonly type: 'dropLetter'; readonly letter: number }
+  | { readonly type: 'resendLetter'; readonly letter: number; readonly as?: 'user'; readonly by?: string }
+  /** `cause`: why the runtime drops the letter; missing: a caller asks for it. */
+  | { readonly type: 'dropLetter'; readonly letter: number; readonly by?: string; readonly cause?: 'retention' }
   | { readonly type: 'removeHistory'; readonly history: RemovedHistory }
   | { readonly type: 'spawn'; readonly request: SpawnRequest }
   | { readonly type: 'markGoal'; readonly callId: string; readonly result: string }
@@ -321,7 +323,13 @@ export type Input =
       readonly usage?: Usage;
     }
   /** One operation on the history. It never comes while a model call is in flight (`edit-queue.ts`). */
-  | { readonly type: 'edit'; readonly request: EditRequest; readonly key?: string; readonly fingerprint?: string };
+  | {
+      readonly type: 'edit';
+      readonly request: EditRequest;
+      readonly key?: string;
+      readonly fingerprint?: string;
+      readonly by?: string;
+    };
 
 /**
  * The task of an enricher's run: prepare a turn, find memories worth recalling, sum up messages that leave the window,
@@ -421,6 +429,8 @@ export type Effect =
   | { readonly type: 'startEnricher'; readonly enricher: EnricherName; readonly run: number }
   | { readonly type: 'cancelEnricher'; readonly run: number }
   | UpgradeEffect
+  /** Writes an act into the audit log, in the append of the records that it was read from (`audited.ts`). */
+  | { readonly type: 'audited'; readonly act: AuditAct }
   | { readonly type: 'accepted'; readonly pendingId: number; readonly seq: number; readonly duplicate: boolean }
   | { readonly type: 'spawned'; readonly child: string; readonly name: string; readonly duplicate: boolean }
   | { readonly type: 'result'; readonly value: unknown }

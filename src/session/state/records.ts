@@ -86,10 +86,7 @@ export type SessionRecord =
     }
   /** This session, a queued child, may start. */
   | { readonly type: 'started' }
-  /**
-   * A child that has ended is to work again, and waits for a place. `resumes`: it continues its suspended run, without a
-   * message.
-   */
+  /** An ended child is to work again, and waits for a place. `resumes`: it continues its suspended run. */
   | { readonly type: 'revived'; readonly resumes?: true }
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
   /** `turn`: the half-step begins this turn. `agent`: the agent with which it begins, if that has a version. */
@@ -133,6 +130,8 @@ export type SessionRecord =
        * stored. Its thoughts are bound to its own request, so they cannot be sent again.
        */
       readonly unbound?: true;
+      /** True if thoughts of the answer were left out before it was stored, so that no later request may need them. */
+      readonly lacksThoughts?: true;
       /** Why the model refused, as the API describes it. */
       readonly stopDetails?: Json;
       /** The provider's container in which the answer's code ran. */

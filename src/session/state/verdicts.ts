@@ -16,8 +16,13 @@ export interface AnsweredInput {
   readonly stopDetails?: Json;
   readonly container?: Container;
   readonly inputTransformations?: Json;
-  /** True if the request had transient messages, so that the next request will not begin with this one. */
+  /**
+   * True if the request had transient messages, so that the next request will not begin with this one, or if a thought
+   * follows a changed block.
+   */
   readonly unbound?: true;
+  /** True if thoughts of the answer were left out, because their texts may not be stored. */
+  readonly lacksThoughts?: true;
   /** True if the guardrails have already checked the answer. */
   readonly isGuarded?: true;
 }

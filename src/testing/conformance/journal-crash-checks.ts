@@ -46,6 +46,26 @@ export const crashChecks: readonly JournalCheck[] = [
     },
   },
   {
+    title: 'audit log: after a crash a row is there if and only if the transition after it is',
+    needs: 'crash',
+    async run(store) {
+      const { journal } = store;
+      const key = journal.intern('a');
+      for (let turn = 1; turn <= 100; turn += 1) {
+        journal.audit.add(turn, String(turn));
+        journal.append([{ key, data: String(turn) }]);
+        if (turn === 60) await journal.flushed();
+      }
+      const again = await crash(store);
+      const turns = [...again.read(again.keyOf('a') ?? 0, 0)].map(({ data }) => data);
+      assert.ok(turns.length >= 60);
+      assert.deepEqual(
+        again.audit.read(0, 200).map(({ text }) => text),
+        turns,
+      );
+    },
+  },
+  {
     title: 'names, heads, removals and blobs that were not flushed are gone after a crash',
     needs: 'crash',
     async run(store) {
@@ -112,6 +132,7 @@ export const crashChecks: readonly JournalCheck[] = [
       await journal.flushed();
       const cause = new Error('no space left');
       store.refuseWrites?.(cause);
+      journal.audit.add(1_000, '"refused"');
       const refused = journal.append([
         { key, data: '"refused"' },
         { key: journal.intern('b'), data: '1' },
@@ -125,6 +146,7 @@ export const crashChecks: readonly JournalCheck[] = [
         assert.equal(from.head(key), undefined);
         assert.equal(from.blob(address), undefined);
         assert.equal(from.checkpointed(), 0);
+        assert.deepEqual(from.audit.read(0, 10), []);
       };
       assertGone(journal);
       assert.ok(journal.append([{ key, data: '"later"' }]) > refused);

@@ -196,6 +196,38 @@ export const tableChecks: readonly JournalCheck[] = [
     },
   },
   {
+    title: 'audit log: rows rise with the clock, are read in parts, outlive their session, and leave by age',
+    async run(store) {
+      const { journal } = store;
+      const key = journal.intern('a');
+      journal.audit.add(1_000, '"first"');
+      journal.append([{ key, data: '1' }]);
+      journal.audit.add(1_000, '"second"');
+      // The clock was set back.
+      journal.audit.add(500, JSON.stringify('𝄞'));
+      await journal.flushed();
+      journal.remove([key]);
+      journal.audit.add(9_000, '"last"');
+      const texts = ['"first"', '"second"', JSON.stringify('𝄞'), '"last"'];
+      assertAudit(journal, texts);
+      await journal.flushed();
+      await journal.close();
+      const again = await store.reopen();
+      const rows = assertAudit(again, texts);
+      const [first, second] = again.audit.read(0, 2);
+      assert.deepEqual([first, second], rows.slice(0, 2));
+      assert.deepEqual(again.audit.read(second?.number ?? 0, 10), rows.slice(2));
+      assert.equal(again.audit.oldestAt(), 1_000);
+      assert.equal(again.audit.removeBefore(2_000, 2), 2);
+      assert.equal(again.audit.removeBefore(2_000, 2), 1);
+      assert.equal(again.audit.removeBefore(2_000, 2), 0);
+      assertAudit(again, ['"last"']);
+      again.audit.add(9_000, '"more"');
+      await again.flushed();
+      assertAudit(again, ['"last"', '"more"']);
+    },
+  },
+  {
     title: 'blobs: stored once under their content address, read at once and after a reopen',
     async run(store) {
       const { journal } = store;
@@ -291,4 +323,15 @@ function assertOnly(journal: Journal, key: number, ...data: string[]): void {
     assert.equal(journal.head(removed), undefined);
     assert.deepEqual([...journal.read(removed, 0)], []);
   }
+}
+
+/** Checks the rows of the audit log, and returns them. */
+function assertAudit(journal: Journal, texts: readonly string[]): ReturnType<Journal['audit']['read']> {
+  const rows = journal.audit.read(0, 100);
+  assert.deepEqual(
+    rows.map(({ text }) => text),
+    texts,
+  );
+  for (const [index, { number }] of rows.entries()) assert.ok(number > (rows[index - 1]?.number ?? 0), 'numbers rise');
+  return rows;
 }

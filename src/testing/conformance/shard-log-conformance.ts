@@ -82,7 +82,8 @@ export const shardLogChecks: readonly ShardLogCheck[] = [
       const second = await store.claim();
       assertEnd(await second.reclaim(), fourth);
       assertEntries(await entriesAfter(second, 0), all);
-      for (const { number, digest } of all) assert.deepEqual(Buffer.from((await second.digestOf(number)) ?? ''), digest);
+      for (const { number, digest } of all)
+        assert.deepEqual(Buffer.from((await second.digestOf(number)) ?? ''), digest);
       assert.equal(await second.digestOf(5), undefined);
     },
   },

@@ -5,9 +5,9 @@
 import { callKey } from '../../session/decide/tools.ts';
 import { endsOf } from './families/spawn-line.ts';
 import { type Ledger, type Outcome, sessionOfKey } from './ledger.ts';
+import { type FormName, formOfSchema, hasForm } from './messages/simulated-forms.ts';
 import { isReply } from './questions/simulated-questions.ts';
 import type { SessionStory } from './session-story.ts';
-import { type FormName, formOfSchema, hasForm } from './simulated-forms.ts';
 import type { Stories } from './store-reading.ts';
 
 /**

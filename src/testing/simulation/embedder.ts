@@ -14,9 +14,9 @@ import { Attempts } from './attempts.ts';
 import type { Faults } from './faults.ts';
 import { HistoryActions, orMissing } from './history-actions.ts';
 import { digestOf, type Ledger, type MessageStory, type SpawnStory } from './ledger.ts';
+import { type FormName, pickForm, schemaOfForm } from './messages/simulated-forms.ts';
+import { contentOf, drawImage } from './messages/simulated-media.ts';
 import type { SeededRandom } from './seeded-random.ts';
-import { type FormName, pickForm, schemaOfForm } from './simulated-forms.ts';
-import { contentOf, drawImage } from './simulated-media.ts';
 import { agentOfSession, type Swarm } from './swarm.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
@@ -26,6 +26,8 @@ export interface EmbedderParts {
   readonly world: World;
   readonly faults: Faults;
   readonly ledger: Ledger;
+  /** The share of actions that delete a session. */
+  readonly deleteShare: number;
   readonly swarm: Swarm;
   readonly runtime: Runtime;
   readonly life: number;
@@ -201,14 +203,14 @@ export class Embedder {
 
   /** Takes one random action. */
   #act(): Promise<void> {
-    const { faults, runtime } = this.#parts;
+    const { faults, runtime, deleteShare } = this.#parts;
     const random = this.#random;
     const session = this.#pickSession();
     const handle = runtime.session(session, agentOfSession(session));
     if (faults.strikes('flood', 0.03)) return this.#flood(session);
     if (faults.strikes('interrupt', 0.08)) return this.#attempts.attempt('interrupt', () => handle.interrupt('chance'));
     if (faults.strikes('pause', 0.12)) return this.#pause(session);
-    if (faults.strikes('delete', 0.05)) return this.#delete();
+    if (faults.strikes('delete', deleteShare)) return this.#delete();
     const chance = random.number();
     if (faults.strikes('key.reused', 0.05)) return this.#reuseKey();
     if (chance < 0.12) return this.#spawn(session);

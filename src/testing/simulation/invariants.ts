@@ -59,7 +59,15 @@
  *  I36 an encrypted store has no plain value, no plain result, and no data key of a deleted session without heirs
  *      (checked by `families/encryption.ts`);
  *  I37 the view of a tenant shows every session of that tenant, and neither shows nor deletes a session outside that
- *      tenant (checked by `tenants/tenant-actions.ts`).
+ *      tenant (checked by `tenants/tenant-actions.ts`);
+ *  I38 a text that `redact` removes is in no row, head, draft or file, in no request and no input of a tool, and in
+ *      nothing that a session thread sends: answers, events, notices, log lines (checked in `redaction/`);
+ *  I39 each decided call, each dead letter that was sent again or dropped, and each deleted session has exactly one
+ *      entry in the audit log; an entry never changes and never leaves (checked by `families/audit.ts`);
+ *  I40 a backup of a store at work has everything that left the runtime before it began, and a beginning of each log
+ *      (checked by `families/backups.ts`);
+ *  I41 after a compaction of an open store, no free page has entries of a session that was deleted and erased before
+ *      (checked by `families/compaction.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';
@@ -70,9 +78,9 @@ import { checkBudgets } from './families/budgets.ts';
 import { checkLost } from './families/drafts.ts';
 import { endsOf } from './families/spawn-line.ts';
 import { digestOf, isWithin, type Ledger, type MessageStory, type Outcome } from './ledger.ts';
+import { contentOf } from './messages/simulated-media.ts';
 import { ModelCallInvariants } from './models/model-call-invariants.ts';
 import type { SessionStory } from './session-story.ts';
-import { contentOf } from './simulated-media.ts';
 import type { Reading, Stories } from './store-reading.ts';
 import { checkKept, checkResults, checkToolRuns } from './tool-invariants.ts';
 import { checkVersions } from './versions/version-trail.ts';

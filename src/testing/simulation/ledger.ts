@@ -11,7 +11,7 @@ import type { RequestMessage } from '../../models/provider.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import type { SessionState } from '../../session/state/state.ts';
 import type { Effect, ToolRetry } from '../../tools/tool.ts';
-import type { FormName } from './simulated-forms.ts';
+import type { FormName } from './messages/simulated-forms.ts';
 import type { SimulatedProcess } from './world.ts';
 
 /** The kind of a violation. */

@@ -27,10 +27,10 @@ import { type BudgetFault, BudgetTrail } from './families/budget-trail.ts';
 import { draftFault, type LostFact } from './families/drafts.ts';
 import { type LineFault, SpawnLine } from './families/spawn-line.ts';
 import { type CallFact, digestOf, historyTexts, isAnnounced, requestDigest } from './ledger.ts';
+import { isAnswerTool } from './messages/simulated-forms.ts';
 import type { ModelRendering } from './models/agent-models.ts';
 import { ModelTrail, type TrailFault } from './models/model-trail.ts';
 import { QuestionTrail } from './questions/simulated-questions.ts';
-import { isAnswerTool } from './simulated-forms.ts';
 import { VersionTrail } from './versions/version-trail.ts';
 
 /** Agents have tools and no manual thinking, so deliveries are sent as phantom pairs (a call with its result). */

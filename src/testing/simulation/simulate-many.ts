@@ -2,7 +2,7 @@
 import { startThread } from '../../threads/thread.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import { FAULT_KINDS, type FaultKind } from './faults.ts';
-import type { SimulationResult } from './simulate.ts';
+import type { SimulationResult } from './simulation-result.ts';
 
 /** The seeds to run, and how to run them. */
 export interface ManyOptions {

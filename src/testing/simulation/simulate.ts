@@ -8,65 +8,34 @@ import type { Agent } from '../../runtime/protocol/agent.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
+import { AuditTrail } from './families/audit.ts';
+import { SimulatedCompaction } from './families/compaction.ts';
 import { checkDrafts } from './families/drafts.ts';
 import { checkSealed, encryptionOf } from './families/encryption.ts';
 import { checkErased, checkErasures, type ErasureParts, untilErased } from './families/erasures.ts';
 import type { LifeParts } from './families/life-actions.ts';
 import { SimulatedRetention } from './families/retention.ts';
 import { SideActions } from './families/side-actions.ts';
-import { type FaultKind, Faults } from './faults.ts';
+import { Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { LayoutChanges } from './layouts/layout-changes.ts';
-import { Ledger, type ToolStart, type Violation } from './ledger.ts';
+import { Ledger, type ToolStart } from './ledger.ts';
 import { modelsRandom, NORTH, SOUTH } from './models/agent-models.ts';
 import { OtherVendor } from './models/other-vendor.ts';
 import { ProviderTroubles } from './models/provider-troubles.ts';
+import { Canaries } from './redaction/canaries.ts';
+import { canaryModel } from './redaction/canary-model.ts';
 import { RunWatch } from './run-watch.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { SimulatedMachine } from './simulated-machine.ts';
 import { SimulatedModel } from './simulated-model.ts';
 import { SimulatedReceiver } from './simulated-receiver.ts';
 import { SimulatedTools } from './simulated-tools.ts';
+import type { SimulationOptions, SimulationResult } from './simulation-result.ts';
 import { type Reading, StoreReader, type Stories } from './store-reading.ts';
 import { CHILDREN_AT_WORK_MAX, drawSwarm, type Swarm, swarmAgents, swarmRendering, withModels } from './swarm.ts';
 import { SimulatedVersions } from './versions/agent-versions.ts';
 import { SimulatedProcess, World } from './world.ts';
-
-/** The options of `simulate`. */
-export interface SimulationOptions {
-  /** A whole number; the run follows from it. */
-  readonly seed: number;
-  /** The faults to draw. Missing: a subset that the seed chooses. */
-  readonly faults?: readonly FaultKind[];
-  /**
-   * Delays one message between threads until nothing else is left to run: the message with this number. Messages are
-   * counted from 1 for each close of the runtime.
-   */
-  readonly heldAtClose?: number;
-  /** Takes each line of the trace as it happens. Missing: the last lines are kept for the result. */
-  readonly onTrace?: (line: string) => void;
-}
-
-/** The result of a run. */
-export interface SimulationResult {
-  readonly seed: number;
-  readonly violations: readonly Violation[];
-  /** The last lines of the trace, oldest first. */
-  readonly trace: readonly string[];
-  /** Virtual milliseconds. */
-  readonly simulatedMs: number;
-  readonly lives: number;
-  readonly tasks: number;
-  readonly messages: number;
-  readonly modelCalls: number;
-  readonly toolRuns: number;
-  /** The number of messages between threads during a close, in the life with the most of them. */
-  readonly closeMessages: number;
-  /** How often each fault struck. */
-  readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
-  /** A digest of the whole trace: equal for equal seeds on any machine. */
-  readonly fingerprint: number;
-}
 
 /** The address of the other vendor's provider, if that provider is given as data. */
 const SOUTH_URL = 'simulated:south';
@@ -103,9 +72,9 @@ class Simulation {
   readonly #swarm: Swarm;
   readonly #machine: SimulatedMachine;
   readonly #tools: SimulatedTools;
-  readonly #model: SimulatedModel;
+  readonly #model: Pick<SimulatedModel, 'providerOf'>;
   /** The provider of another vendor and the troubles of both, if the agents have several models. */
-  readonly #south: OtherVendor | undefined;
+  readonly #south: Pick<OtherVendor, 'providerOf'> | undefined;
   readonly #troubles: ProviderTroubles | undefined;
   /** The receiver of webhooks, if the run has them. */
   readonly #receiver: SimulatedReceiver | undefined;
@@ -115,10 +84,15 @@ class Simulation {
   readonly #layouts: LayoutChanges | undefined;
   /** The removal of old history, if the run has it. */
   readonly #retention: SimulatedRetention | undefined;
+  /** The compactions of open stores, if the run has them. */
+  readonly #compaction: SimulatedCompaction | undefined;
+  /** The texts that must not be kept, if the run redacts. */
+  readonly #canaries: Canaries | undefined;
   /** The versions of the agents, if they have some. */
   readonly #versions: SimulatedVersions | undefined;
   readonly #invariants: Invariants;
   readonly #reader: StoreReader;
+  readonly #audit = new AuditTrail();
   readonly #harness = new SimulatedProcess('harness');
   readonly #trace: string[] = [];
   #fingerprint = 0;
@@ -130,9 +104,10 @@ class Simulation {
   constructor(options: SimulationOptions) {
     this.#options = options;
     this.#random = new SeededRandom(options.seed);
-    this.#sides = new SideActions(options.seed);
     this.#takeovers = new SeededRandom((options.seed ^ TAKEOVER_STREAM) >>> 0);
     this.#retention = SimulatedRetention.draw(options.seed);
+    this.#compaction = SimulatedCompaction.draw(options.seed);
+    this.#sides = new SideActions(options.seed, this.#retention !== undefined);
     this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
     this.#world = new World(this.#random.fork(), this.#watch);
     const modelsOwn = modelsRandom(options.seed);
@@ -150,31 +125,39 @@ class Simulation {
         this.#machine.toolStart(session, process, attempt),
       trace: (text: string): void => this.#note(text),
     };
-    if (this.#swarm.fallback === undefined) this.#model = new SimulatedModel(shared);
+    this.#canaries = Canaries.draw(options.seed, this.#ledger);
+    const canaries = this.#canaries;
+    const carrying = (model: Pick<SimulatedModel, 'providerOf'>): Pick<SimulatedModel, 'providerOf'> =>
+      canaries === undefined ? model : canaryModel(model, canaries);
+    if (this.#swarm.fallback === undefined) this.#model = carrying(new SimulatedModel(shared));
     else {
       const only = options.faults === undefined ? undefined : new Set(options.faults);
       const troubles = new ProviderTroubles(shared, modelsOwn.fork(), only);
       const surroundings = { ...shared, troubles };
       const model = new SimulatedModel(surroundings);
-      this.#model = model;
+      this.#model = carrying(model);
       this.#troubles = troubles;
-      this.#south = new OtherVendor({
+      const south = new OtherVendor({
         surroundings,
         troubles,
         random: modelsOwn.fork(),
         answer: (process, request) => model.answer(process, request),
         note: (request, session, provider) => model.note(request, session, provider),
       });
+      this.#south = carrying(south);
     }
     this.#tools = new SimulatedTools(shared);
     const wanted = options.faults === undefined ? undefined : new Set(options.faults);
     this.#receiver = SimulatedReceiver.draw(shared, options.seed, wanted);
     this.#machine = new SimulatedMachine({
       receiver: this.#receiver,
+      backups: this.#sides.backups,
+      canaries,
       encryption: encryptionOf(options.seed),
       ...shared,
       bounds: this.#swarm.bounds,
       shards: this.#swarm.shards,
+      keepsFreed: this.#compaction !== undefined,
       model: this.#model,
       ...(this.#south === undefined ? {} : { providers: new Map([[SOUTH_URL, this.#south]]) }),
       tools: this.#tools,
@@ -233,6 +216,7 @@ class Simulation {
     if (this.#ledger.violations.length === 0) this.#versions?.checkFinished(reading.stories, this.#lives);
     if (this.#ledger.violations.length === 0) this.#receiver?.check(reading.stories);
     if (this.#ledger.violations.length === 0) checkErased(this.#erasures());
+    if (this.#ledger.violations.length === 0) this.#compaction?.checkFinished(this.#erasures());
     if (this.#ledger.violations.length === 0) this.#retention?.checkRemoved(this.#erasures(), reading.stories);
     if (this.#ledger.violations.length === 0) this.#sides.letters?.checkListed(this.#ledger, reading.stories);
     if (this.#ledger.violations.length > 0) return;
@@ -336,6 +320,7 @@ class Simulation {
     }
     if (isSettled) await process.untilDeath(this.#delivered(runtime));
     if (isSettled) await process.untilDeath(untilErased(this.#erasures(), this.#retention));
+    if (isSettled) await process.untilDeath(Promise.resolve(this.#compaction?.untilCompacted(this.#erasures())));
     embedder.leave();
     await Promise.race([runtime.close({ deadlineMs: 0 }), this.#world.sleep(this.#harness, SETTLE_MS)]);
     process.kill();
@@ -383,8 +368,10 @@ class Simulation {
       threads: { sessions, models: swarm.models, tools: swarm.toolThreads },
       durability: swarm.durability,
       limits: swarm.limits,
+      // A function cannot cross to session threads, which have it from the machine.
+      ...(sessions === 0 ? defined({ redact: this.#canaries?.redact }) : {}),
       settings: swarm.settings,
-      ...defined({ enrichers: swarm.enrichers, retention: this.#retention?.option }),
+      ...defined({ enrichers: swarm.enrichers, retention: this.#retention?.option, store: this.#compaction?.option }),
       logger: this.#watch.logger(),
     });
     const failed = (error: unknown): undefined => {
@@ -427,6 +414,7 @@ class Simulation {
       faults: this.#faults,
       ledger: this.#ledger,
       swarm: this.#swarm,
+      deleteShare: SimulatedCompaction.deleteShareOf(this.#compaction),
       life: this.#lives,
       trace: (text) => this.#note(text),
     });
@@ -441,15 +429,24 @@ class Simulation {
     const reading = await this.#reader.read();
     this.#invariants.check(reading);
     checkErasures(this.#erasures());
+    this.#compaction?.check(this.#erasures());
     if (this.#machine.encryption !== undefined) checkSealed(this.#erasures());
+    this.#canaries?.checkStores(this.#machine.stores);
     await checkDrafts(this.#machine.stores, this.#ledger, reading.stories, this.#machine.encryption);
     this.#sides.letters?.check(this.#ledger, reading.stories);
+    const { stores, encryption } = this.#machine;
+    await this.#audit.check({ stores, ledger: this.#ledger, encryption }, reading);
+    await this.#sides.backups?.check(this.#ledger, reading.stories, {
+      rendering: swarmRendering(this.#swarm),
+      encryption: this.#machine.encryption,
+      keepsResults: this.#swarm.durability !== 'os',
+    });
     return reading;
   }
 
   #erasures(): ErasureParts {
-    const { stores, results } = this.#machine;
-    return { stores, results, ledger: this.#ledger, world: this.#world, harness: this.#harness };
+    const { stores, results, encryption } = this.#machine;
+    return { stores, results, encryption, ledger: this.#ledger, world: this.#world, harness: this.#harness };
   }
 
   #note(text: string): void {

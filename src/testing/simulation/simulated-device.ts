@@ -16,6 +16,8 @@ export interface DeviceSurroundings {
   readonly crash: (why: string) => void;
   /** Called when an operation was refused, so that its data is lost. */
   readonly refused: () => void;
+  /** Called when a device that had refused works again. A shard learns of a refusal with its next flush at the latest. */
+  readonly reopened: () => void;
   /** Called when the device stops answering. */
   readonly fellSilent: () => void;
 }
@@ -29,11 +31,13 @@ const SILENCE_MS = 30_000;
 const USUAL_MS = [3, 30, 300] as const;
 /** Milliseconds after the death of its process in which a write may still arrive. */
 const LATE_MS = 200;
+/** The probability of a crash before an operation, and after it. Steps of compactions are rare, so they crash more often. */
+const CRASHES = { write: 0.01, reopen: 0.01, copy: 0.06, replace: 0.15 } as const;
 
 /** A device for the journal of a process. */
 export function createSimulatedDevice(
   process: SimulatedProcess,
-  { world, faults, trace, crash, refused: noteRefused, fellSilent }: DeviceSurroundings,
+  { world, faults, trace, crash, refused: noteRefused, reopened, fellSilent }: DeviceSurroundings,
 ): SimulatedDevice {
   const { random } = world;
   // On a slow device, many other tasks run during a write.
@@ -71,7 +75,7 @@ export function createSimulatedDevice(
       world.schedule(process, latencyMs, () => {
         if (operation.kind === 'write' && faults.strikes('store.late', 0.01)) return crash('during a write');
         underWay = undefined;
-        if (faults.strikes('crash.before', 0.01)) return crash(`before a ${operation.kind}`);
+        if (faults.strikes('crash.before', CRASHES[operation.kind])) return crash(`before a ${operation.kind}`);
         if (operation.kind === 'write' && faults.strikes('crash.torn', 0.01)) {
           operation.tear();
           return crash('in the middle of a write');
@@ -89,7 +93,8 @@ export function createSimulatedDevice(
           reject(fenced);
           return;
         }
-        if (faults.strikes('crash.after', 0.01)) return crash(`after a ${operation.kind}`);
+        if (operation.kind === 'reopen') reopened();
+        if (faults.strikes('crash.after', CRASHES[operation.kind])) return crash(`after a ${operation.kind}`);
         if (faults.strikes('store.silent', 0.003)) {
           trace('the device falls silent');
           fellSilent();

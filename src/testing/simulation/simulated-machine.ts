@@ -8,7 +8,8 @@ import { shardOf } from '../../base/ids.ts';
 import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { MovedSessions } from '../../journal/layout/move-sessions.ts';
-import { MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
+import { openMemoryJournal } from '../../journal/memory-journal.ts';
+import { MemoryStore } from '../../journal/memory-store.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
 import { createInPlacePool } from '../../models/pools/in-place-pool.ts';
 import { serveModelCalls } from '../../models/pools/model-service.ts';
@@ -18,15 +19,18 @@ import type { ShardPorts } from '../../runtime/door/build-shard.ts';
 import { serveShardThread } from '../../runtime/door/shard-service.ts';
 import { assembleRuntime } from '../../runtime/handles/assemble.ts';
 import type { Runtime } from '../../runtime/handles/runtime.ts';
-import { startInPlace } from '../../runtime/host/shard-in-place.ts';
+import { type InPlaceSurroundings, startInPlace } from '../../runtime/host/shard-in-place.ts';
 import type { ShardThread, ShardThreadEnd } from '../../runtime/host/shard-threads.ts';
 import { checkOptions, type OpenOptions } from '../../runtime/protocol/options.ts';
 import type { ShardPlan } from '../../runtime/protocol/protocol.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { HostRunner } from '../../tools/host-tools.ts';
 import type { ToolOutcome } from '../../tools/tool.ts';
+import type { SimulatedBackups } from './families/backups.ts';
 import type { Faults } from './faults.ts';
 import type { ToolStart } from './ledger.ts';
+import type { Canaries } from './redaction/canaries.ts';
+import { canaryLine } from './redaction/canary-line.ts';
 import { SIMULATED_DEFINITIONS } from './simulated-definitions.ts';
 import { createSimulatedDevice, type DeviceSurroundings, type SimulatedDevice } from './simulated-device.ts';
 import { createSimulatedLine } from './simulated-line.ts';
@@ -61,12 +65,18 @@ export interface MachineParts {
   /** Providers beside `model`, by the address of their module. */
   readonly providers?: ReadonlyMap<string, Pick<SimulatedModel, 'providerOf'>>;
   readonly tools: Pick<SimulatedTools, 'poolOf'>;
+  /** True if the stores keep the bytes of removed rows until a compaction. */
+  readonly keepsFreed?: boolean;
   /** The keys of the store; missing: it is not encrypted. */
   readonly encryption?: StoreEncryption | undefined;
   /** Controls the disks; missing: the disks have random faults. */
   readonly disk?: SimulatedDisk;
   /** The receiver of webhooks; missing: there are none. */
   readonly receiver?: SimulatedReceiver | undefined;
+  /** The backups of the store; missing: there are none. */
+  readonly backups?: SimulatedBackups | undefined;
+  /** The canaries; missing: nothing is redacted. */
+  readonly canaries?: Canaries | undefined;
   readonly trace: (text: string) => void;
   /** Called when a device stops answering; its process is killed later. */
   readonly fellSilent?: () => void;
@@ -147,17 +157,30 @@ export class SimulatedMachine {
       release: async () => undefined,
     };
     const ports = {
-      startShard: (plan: ShardPlan) => this.#startShard(process, plan),
+      startShard: (plan: ShardPlan) => this.#lined(this.#startShard(process, plan)),
       // Given here: an import takes real time, and the world would not wait for it.
-      startInPlace,
+      startInPlace: (surroundings: InPlaceSurroundings) => this.#lined(startInPlace(surroundings)),
       shardPorts: this.#portsOf(process, process),
-      ...defined({ webhooks: this.#parts.receiver?.openerFor(process) }),
+      ...defined({
+        webhooks: this.#parts.receiver?.openerFor(process),
+        writeBackup: this.#parts.backups?.writerOf(process, {
+          world,
+          results: () => this.results.paths(),
+          cursors: () => this.#parts.receiver?.cursors ?? [],
+        }),
+      }),
     };
     return assembleRuntime(checked, place, ports, SIMULATED_DEFINITIONS);
   }
 
+  #lined(thread: ShardThread): ShardThread {
+    const { canaries } = this.#parts;
+    return canaries === undefined ? thread : canaryLine(thread, canaries);
+  }
+
   #portsOf(host: SimulatedProcess, process: SimulatedProcess): ShardPorts {
-    const { world, faults, bounds, tools, disk, trace, crashed } = this.#parts;
+    const { world, faults, bounds, tools, disk, backups, canaries, trace, crashed, keepsFreed } = this.#parts;
+    const results = this.results.diskOf(process, world, faults);
     const soon = world.soonOf(process);
     return {
       soon,
@@ -171,17 +194,20 @@ export class SimulatedMachine {
           trace,
           crash: (why: string) => crashed(this.#struckBy(host, process), why),
           refused: () => this.#incarnated(shard),
+          reopened: () => this.#incarnated(shard),
           fellSilent: () => this.#parts.fellSilent?.(),
         };
         const device = disk?.device(process, surroundings) ?? createSimulatedDevice(process, surroundings);
         const store = this.stores[shard];
         if (store === undefined) throw new Error(`no disk for ${directory}`);
-        const open = (): Journal => openMemoryJournal({ store, device, schedule: soon, ...defined({ encryption }) });
+        if (keepsFreed === true) store.freedRows ??= [];
+        const options = { store, device, schedule: soon, shard, ...defined({ encryption }) };
+        const open = (): Journal => backups?.openJournal(process, world, options) ?? openMemoryJournal(options);
         return disk === undefined ? open() : disk.open(process, surroundings, open);
       },
-      makeToolPool: tools.poolOf(process),
+      makeToolPool: (canaries?.tools(tools) ?? tools).poolOf(process),
       startModelThread: (provider) => this.#startModelThread(process, provider),
-      resultDisk: this.results.diskOf(process, world, faults),
+      resultDisk: canaries?.disk(results) ?? results,
     };
   }
 
@@ -202,7 +228,7 @@ export class SimulatedMachine {
   }
 
   #startShard(host: SimulatedProcess, plan: ShardPlan): ShardThread {
-    const { world, faults, trace } = this.#parts;
+    const { world, faults, canaries, trace } = this.#parts;
     const thread = new SimulatedProcess(`shard ${plan.index}`, host);
     // The listeners are registered before the lines, as with a real thread: when a call over a cut line rejects, its
     // thread is already known to have ended.
@@ -216,6 +242,8 @@ export class SimulatedMachine {
       runner: remoteRunner(bridge.far),
       clock: world.clockOf(thread),
       random: () => world.random.number(),
+      // Given here for the same reason as `startInPlace`: a real session thread imports the module of its plan.
+      redact: canaries?.redact,
       ports: this.#portsOf(host, thread),
     }));
     if (faults.strikes('thread.sessions', 0.3)) {

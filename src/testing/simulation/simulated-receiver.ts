@@ -80,6 +80,11 @@ export class SimulatedReceiver {
     return this.#kinds.counts;
   }
 
+  /** The texts of the durable cursors. */
+  get cursors(): Iterable<string> {
+    return this.#cursors.values();
+  }
+
   /** The option of `open`. */
   get webhooks(): NonNullable<OpenOptions['webhooks']> {
     return [{ url: 'https://receiver.simulated/hook' }];

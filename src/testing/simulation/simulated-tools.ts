@@ -16,9 +16,9 @@ import type { AnyTool, Effect, ToolContext, ToolFailure, ToolOutcome, ToolRetry 
 import { content } from '../../tools/tool-content.ts';
 import type { Faults } from './faults.ts';
 import { type Ledger, sessionOfKey, type ToolStart, type ToolStory } from './ledger.ts';
+import { isAnswerTool } from './messages/simulated-forms.ts';
+import { blocksOf, drawImage } from './messages/simulated-media.ts';
 import type { SeededRandom } from './seeded-random.ts';
-import { isAnswerTool } from './simulated-forms.ts';
-import { blocksOf, drawImage } from './simulated-media.ts';
 import { SimulatedProcess, type World } from './world.ts';
 
 /** The parts of the simulation the tools need. */

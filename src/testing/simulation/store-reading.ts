@@ -6,7 +6,8 @@
 import { defined } from '../../base/defined.ts';
 import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
 import type { Journal } from '../../journal/journal.ts';
-import { type MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
+import { openMemoryJournal } from '../../journal/memory-journal.ts';
+import type { MemoryStore } from '../../journal/memory-store.ts';
 import type { Position, SessionKey } from '../../journal/position.ts';
 import { contentReader } from '../../runtime/reading/content-reader.ts';
 import { plantFork } from '../../runtime/reading/fork-reader.ts';

@@ -92,11 +92,16 @@ function checkResult(ledger: Ledger, key: string, { tool, results }: CallFact): 
   }
 }
 
+/** The files that the results of a session name as the places of their whole texts. */
+export function savedTo({ calls }: Pick<SessionStory, 'calls'>): readonly string[] {
+  const texts = [...calls.values()].flatMap(({ results }) => results.map(({ content }) => content));
+  return texts.flatMap((text) => SAVED_TO.exec(text)?.[1] ?? []);
+}
+
 /** Checks that the files that results name as the places of their whole texts are durable (I15). */
-export function checkKept(ledger: Ledger, { id, calls }: SessionStory, isKept: (path: string) => boolean): void {
-  for (const { content } of [...calls.values()].flatMap(({ results }) => results)) {
-    const path = SAVED_TO.exec(content)?.[1];
-    if (path === undefined || isKept(path)) continue;
-    ledger.violate('lost', `a result of ${id} is saved to ${path}, which is not durable (I15)`);
+export function checkKept(ledger: Ledger, story: SessionStory, isKept: (path: string) => boolean): void {
+  for (const path of savedTo(story)) {
+    if (!isKept(path))
+      ledger.violate('lost', `a result of ${story.id} is saved to ${path}, which is not durable (I15)`);
   }
 }

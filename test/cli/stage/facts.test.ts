@@ -82,6 +82,7 @@ function storeOf(reviewer: Log, readers: readonly Log[]): StoredSessions {
     waiting: () => [],
     deadLetters: () => [],
     deadLetter: () => undefined,
+    audit: async () => ({ items: [] }),
     session: () => undefined,
     history: () => undefined,
     treeUsage: () => ({ input_tokens: 0, output_tokens: 0 }),

@@ -4,7 +4,8 @@ import { LAYOUT_BATCH_BYTES } from '../../../src/base/bounds.ts';
 import { shardOf } from '../../../src/base/ids.ts';
 import type { Journal } from '../../../src/journal/journal.ts';
 import { type MovedSessions, moveSessions, type SessionReading } from '../../../src/journal/layout/move-sessions.ts';
-import { MemoryStore, openMemoryEngine, openMemoryJournal } from '../../../src/journal/memory-journal.ts';
+import { openMemoryEngine, openMemoryJournal } from '../../../src/journal/memory-journal.ts';
+import { MemoryStore } from '../../../src/journal/memory-store.ts';
 
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
 const MEDIUM = Buffer.alloc(6_000, 'x').toString('base64');
@@ -77,6 +78,23 @@ test('Y1, Y3: sessions keep their positions, media and heads over several moves,
     for (const journal of journals) expect(journal.end()).toBeGreaterThanOrEqual(end);
     expect(journals.flatMap((journal) => journal.names({}).map(([name]) => name)).sort()).toEqual(NAMES);
   }
+});
+
+test('Y3: a position of a row that the store refused is not given out again after a move', async () => {
+  const store = await filled(2);
+  let isFull = true;
+  const refuse = (): Error | undefined => (isFull ? new Error('no space left') : undefined);
+  const journal = openMemoryJournal({ store, refuse });
+  const key = journal.intern('a');
+  const lost = journal.append([{ key, data: '{"lost":true}' }]);
+  await expect(journal.flushed()).rejects.toMatchObject({ code: 'store_full' });
+  isFull = false;
+  await journal.recover();
+  journal.checkpoint([], lost);
+  await journal.flushed();
+  const { made, result } = await moved([store], 2);
+  for (const each of made) expect(openMemoryJournal({ store: each }).end()).toBeGreaterThanOrEqual(lost);
+  expect(result.ends[0]).toBeGreaterThanOrEqual(lost);
 });
 
 test('Y2: each session gets a key above all earlier keys; its first place is kept until it is erased', async () => {

@@ -1,6 +1,7 @@
 /** C1 to C4 of `src/journal/lmdb/compact-copy.ts`, at the engine and over raw bytes. */
 import { mkdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { open } from 'lmdb';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createBatch, type WriteBatch } from '../../../src/journal/engine.ts';
 import { copyCompact } from '../../../src/journal/lmdb/compact-copy.ts';
@@ -8,6 +9,8 @@ import { openLmdbEngine } from '../../../src/journal/lmdb/engine.ts';
 import { closeEnvironment, openEnvironment } from '../../../src/journal/lmdb/environment.ts';
 import { checkLmdbFile } from '../../../src/journal/lmdb/file.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
+import { walkPages } from '../../../src/journal/lmdb/page-walk.ts';
+import { PageFile } from '../../../src/journal/lmdb/pages.ts';
 import { encodeRows } from '../../../src/journal/rows/row-codec.ts';
 import { packRows } from '../../../src/journal/rows/row-packing.ts';
 import { makeDamageTemplate, questions } from '../support/damage.ts';
@@ -125,6 +128,59 @@ test('C2: a removed value of any table and size is in the file of the store, and
   expect(pieces.filter((piece) => cleaned.includes(piece))).toEqual([]);
   expect(cleaned.includes('LLLLLLLL')).toBe(true);
 });
+
+test('C2, C3: the name of a removed session is not a separator in a copy, which grows and shrinks as any store', async () => {
+  const gone = (index: number): string => `user-${index % 97}/CANARY-name-${index}`;
+  const kept = (index: number): string => `user-${index % 97}/kept-${'x'.repeat(index % 40)}-${index}`;
+  const numbers = Array.from({ length: 6_000 }, (_, index) => index);
+  const environment = await openEnvironment({ directory: store, durability: 'flush' });
+  environment.root.transactionSync(() => {
+    for (const index of numbers) {
+      void environment.names.put(gone(index), `${index}`);
+      void environment.names.put(kept(index), `${index}`);
+    }
+  });
+  environment.root.transactionSync(() => {
+    for (const index of numbers) void environment.names.remove(gone(index));
+  });
+  await environment.root.backup(copy, true);
+  expect((await readFile(join(copy, 'data.mdb'))).includes('CANARY-name')).toBe(true);
+  await rm(join(copy, 'data.mdb'));
+  await copyCompact(environment.root, copy);
+  const names = [...environment.names.getRange()].map(({ key, value }) => [key, value]);
+  await closeEnvironment(environment);
+  expect((await readFile(join(copy, 'data.mdb'))).indexOf('CANARY-name')).toBe(-1);
+  checkWhole(join(copy, 'data.mdb'));
+
+  const root = open({ path: join(copy, 'data.mdb'), noSubdir: true, maxDbs: 20 });
+  const copied = root.openDB<string, string>({ name: 'names', encoding: 'string' });
+  expect([...copied.getRange()].map(({ key, value }) => [key, value])).toEqual(names);
+  for (const [step, isAdded] of [
+    [7, true],
+    [2, false],
+    [3, true],
+    [1, false],
+  ] as const) {
+    root.transactionSync(() => {
+      for (let index = 0; index < numbers.length; index += step) {
+        if (isAdded) void copied.put(gone(index), `${index}`);
+        else void copied.remove(kept(index));
+      }
+    });
+    await root.flushed;
+    checkWhole(join(copy, 'data.mdb'));
+  }
+  const added = numbers.filter((index) => index % 7 === 0 || index % 3 === 0);
+  expect([...copied.getKeys()].sort()).toEqual(added.map(gone).sort());
+  await root.close();
+});
+
+/** Visits every page and compares every key. */
+function checkWhole(path: string): void {
+  const file = new PageFile(path);
+  expect(walkPages(file, file.meta(), {}).isWhole).toBe(true);
+  file.close();
+}
 
 test('L9: a commit, a refusal, a reopening and a close may fall into a copy', async () => {
   const engine = await openLmdbEngine({ directory: store, durability: 'flush' });

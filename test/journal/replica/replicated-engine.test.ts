@@ -25,7 +25,11 @@ describe('conformance of the journal over a log in memory, with an empty directo
 test('conformance of the log in memory', async () => {
   const { passed, skipped } = await runShardLogConformance(async () => {
     const logs = new MemoryShardLogs();
-    return { claim: async () => logs.claim(), goBack: async (count) => logs.goBack(count), dispose: async () => undefined };
+    return {
+      claim: async () => logs.claim(),
+      goBack: async (count) => logs.goBack(count),
+      dispose: async () => undefined,
+    };
   });
   expect(passed).toEqual(shardLogChecks.map(({ title }) => title));
   expect(skipped).toEqual([]);

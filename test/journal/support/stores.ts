@@ -75,6 +75,7 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
   };
   return {
     fence: engine.fence,
+    compaction: engine.compaction,
     state: () => engine.state(),
     row: (number) => engine.row(number),
     rows: (from, limit, part) => engine.rows(from, limit, part),
@@ -98,6 +99,7 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     draft: (key) => engine.draft(key),
     draftKeys: () => engine.draftKeys(),
     originOf: (key) => engine.originOf(key),
+    audit: (range) => engine.audit(range),
     erasures: () => engine.erasures(),
     startOf: (key) => engine.startOf(key),
     record: (name) => engine.record(name),

@@ -353,6 +353,9 @@ describe('upgrade', () => {
     expect(types[place - 1]).toBe('history.changed');
     expect(types.indexOf('message.created', place)).toBeGreaterThan(place);
     expect(moves(events)).toEqual([['writer', '1', '2']]);
+    expect((await runtime.audit()).items.map(({ action, details }) => [action, details])).toEqual([
+      ['history.edited', { operation: 'upgrade', added: 1, updated: 1, removed: 1, cause: 'upgrade' }],
+    ]);
 
     await runtime.close();
     const again = await kit.open({ directory, threads, agents: [writer('2', { upgrade })], provider });

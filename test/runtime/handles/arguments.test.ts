@@ -45,6 +45,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
     search: [['none', isText], OPTIONS],
     waiting: [OPTIONS],
     deadLetters: [OPTIONS],
+    audit: [OPTIONS],
   },
   Runtime: {
     tenant: [['acme', (value) => value === 'x']],
@@ -60,12 +61,12 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
     list: NONE,
     get: [[1]],
     resend: [[1], OPTIONS],
-    drop: [[1]],
+    drop: [[1], OPTIONS],
   },
   sessions: {
     list: [OPTIONS],
     get: [['none', (value) => value === 'x']],
-    delete: [['none', (value) => value === 'x']],
+    delete: [['none', (value) => value === 'x'], OPTIONS],
   },
   Session: {
     send: [['Hi', (value) => value === 'x'], OPTIONS],
@@ -96,7 +97,7 @@ const TABLE: Readonly<Record<string, Readonly<Record<string, readonly Argument[]
     fork: [OPTIONS],
     pause: NONE,
     resume: NONE,
-    delete: NONE,
+    delete: [OPTIONS],
   },
   Child: { reply: NONE, exit: NONE, end: NONE },
   Family: { all: NONE, any: NONE, settled: NONE, first: [[0]] },

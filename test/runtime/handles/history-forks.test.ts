@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { FORK_DEPTH_MAX, SNAPSHOT_TURNS } from '../../../src/base/bounds.ts';
 import { shardOf } from '../../../src/base/ids.ts';
 import { agent, open, tool } from '../../../src/index.ts';
-import { MemoryStore } from '../../../src/journal/memory-journal.ts';
+import { MemoryStore } from '../../../src/journal/memory-store.ts';
 import type { ModelProvider } from '../../../src/models/provider.ts';
 import { manualClock } from '../../../src/testing/manual-clock.ts';
 import { scripted } from '../../../src/testing/scripted.ts';

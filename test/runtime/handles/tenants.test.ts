@@ -33,6 +33,12 @@ const READS: Readonly<Record<string, (tenant: Tenant) => Promise<readonly unknow
     await tenant.deadLetters({ session: `${OTHER}~chat` }),
     await tenant.deadLetters({ after: '0-a' }),
   ],
+  audit: async (tenant) => [
+    await tenant.audit(),
+    await tenant.audit({ session: `${OTHER}~chat` }),
+    await tenant.audit({ after: '1.1' }),
+    await tenant.audit({ action: 'history.edited' }),
+  ],
   list: async (tenant) => [
     await tenant.sessions.list(),
     await tenant.sessions.list({ order: 'id' }),
@@ -107,6 +113,7 @@ test('G45: a session of another tenant is answered as one that does not exist', 
     expect((await tenant.search('hello', { session: id })).found).toEqual([]);
     expect(await tenant.waiting({ session: id })).toEqual({ items: [] });
     expect(await tenant.deadLetters({ session: id })).toEqual({ items: [] });
+    expect(await tenant.audit({ session: id })).toEqual({ items: [] });
     expect(await tenant.sessions.list({ parent: id })).toEqual([]);
   }
   expect(await runtime.sessions.get(`${OTHER}~chat`)).toMatchObject({ id: `${OTHER}~chat` });

@@ -4,6 +4,7 @@ import { afterEach, expect, test } from 'vitest';
 import { ENDPOINT_BATCH_MAX } from '../../../src/base/bounds.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { ConfigError } from '../../../src/base/errors.ts';
+import { Lane } from '../../../src/base/lane.ts';
 import type { ModelProvider, ModelRequest, ModelResponse } from '../../../src/models/provider.ts';
 import { hostCalls, hostOver, hostProviders } from '../../../src/runtime/door/host-calls.ts';
 import { type HostServer, type HostValues, serveHost } from '../../../src/runtime/host/host-services.ts';
@@ -127,4 +128,36 @@ test('a system function that throws and a question without handler reject with a
     await expect(evaluateSystem('other', 's')).rejects.toThrow(ConfigError);
     await expect(lookUp({ about: 'skill', name: 'x' } as never)).rejects.toThrow('this runtime has no enrichers');
   }
+});
+
+test('one shard compacts at a time, in the order in which they asked; the end of a thread ends its turn', async () => {
+  const compactions = new Lane(1);
+  const shards = [0, 1, 2, 3].map(() => {
+    const { services, far } = served({ compactions });
+    return { services, far, ...hostCalls(hostOver(far)) };
+  });
+  const [first, second, third, fourth] = shards;
+  const began: number[] = [];
+  const asked = shards.map(async (shard, index) => {
+    await shard.beginCompaction();
+    began.push(index);
+  });
+  // The call of a shard that dies fails.
+  const failed = asked[1]?.catch(() => 'failed');
+  await asked[0];
+  // An answer to a later request shows that no turn began before.
+  await first?.eraseIndex([]);
+  expect(began).toEqual([0]);
+  // The second shard dies while it waits, and the third in its turn.
+  second?.services.abandon();
+  await first?.endCompaction();
+  await asked[2];
+  expect(began).toEqual([0, 2]);
+  third?.services.abandon();
+  await asked[3];
+  expect(began).toEqual([0, 2, 3]);
+  await fourth?.endCompaction();
+  await first?.beginCompaction();
+  second?.far.close();
+  expect(await failed).toBe('failed');
 });

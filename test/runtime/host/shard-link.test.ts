@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { LIMIT_DEFAULTS, SHARD_CLOSE_MS } from '../../../src/base/bounds.ts';
+import { ERASE_WITHIN_MS_DEFAULT, LIMIT_DEFAULTS, SHARD_CLOSE_MS } from '../../../src/base/bounds.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { TroupeError } from '../../../src/base/errors.ts';
 import { parseSettings } from '../../../src/base/settings.ts';
@@ -20,6 +20,7 @@ const PLAN: ShardPlan = {
   providers: [{ key: '', plan: { kind: 'host', name: 'none' }, rates: createRateMemory() }],
   settings: parseSettings({}),
   limits: LIMIT_DEFAULTS,
+  eraseWithinMs: ERASE_WITHIN_MS_DEFAULT,
   threads: { models: 0, tools: 1 },
   counters: createCounterMemory(),
 };

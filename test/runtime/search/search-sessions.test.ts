@@ -9,7 +9,7 @@ import { SEARCH_CHAIN_ROWS, SEARCH_PAGE_ROWS } from '../../../src/base/bounds.ts
 import { InvalidArgumentError } from '../../../src/base/errors.ts';
 import { COMPACTION_INSTRUCTION } from '../../../src/context/compaction-request.ts';
 import { agent } from '../../../src/index.ts';
-import { MemoryStore } from '../../../src/journal/memory-journal.ts';
+import { MemoryStore } from '../../../src/journal/memory-store.ts';
 import type { ModelProvider } from '../../../src/models/provider.ts';
 import { SearchFollower, savedFollowerSchema } from '../../../src/runtime/search/follower.ts';
 import type { AskShard, SearchMethod } from '../../../src/runtime/search/reader.ts';

@@ -1,4 +1,4 @@
-import { readdir } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { agent, type Runtime } from '../../../src/index.ts';
@@ -6,7 +6,7 @@ import { scripted } from '../../../src/testing/scripted.ts';
 import { imageBlock, png } from '../../support/images.ts';
 import { long } from '../../support/pure-tools.ts';
 import { eventually, MATRIX, runtimeKit, type TestOptions } from '../../support/runtime-kit.ts';
-import { storedTexts } from '../../support/stored-texts.ts';
+import { isAudited, storedTexts } from '../../support/stored-texts.ts';
 
 const kit = runtimeKit();
 /** A word that stands in everything that the deleted sessions store. */
@@ -34,8 +34,9 @@ async function erased(runtime: Runtime): Promise<void> {
   await eventually(() => runtime.metrics().sessionsErasing === 0);
 }
 
+/** The places that have the word, except the audit log. */
 async function found(directory: string, word: string = CANARY): Promise<readonly string[]> {
-  const texts = await storedTexts(directory);
+  const texts = (await storedTexts(directory)).filter((each) => !isAudited(each));
   return [...new Set(texts.filter(({ text }) => text.includes(word)).map(({ at }) => at))];
 }
 
@@ -144,4 +145,20 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
     await erased(runtime);
     expect(await readdir(join(directory, 'results'))).toEqual([]);
   });
+});
+
+test('R5: an open removes the results that a killed process did not finish, and no other file', async () => {
+  const directory = await kit.directory();
+  const first = await kit.open({ directory, ...options({ sessions: 0, models: 0 }) });
+  await first.session('one').ask(CANARY);
+  await first.close();
+  const results = join(directory, 'results');
+  const finished = await readdir(results);
+  expect(finished.length).toBe(1);
+  // The second name is that of a session which no log has.
+  for (const name of [`${finished[0]}.1.part`, 'tool_result_0-99_abc.txt.2.part', 'notes.part'])
+    await writeFile(join(results, name), CANARY);
+  const second = await kit.open({ directory, ...options({ sessions: 0, models: 0 }) });
+  expect((await readdir(results)).sort()).toEqual([...finished, 'notes.part'].sort());
+  await second.close();
 });

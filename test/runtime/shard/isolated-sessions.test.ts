@@ -5,7 +5,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
 import { agent } from '../../../src/index.ts';
-import { MemoryStore } from '../../../src/journal/memory-journal.ts';
+import { MemoryStore } from '../../../src/journal/memory-store.ts';
 import type { ModelProvider } from '../../../src/models/provider.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { failure } from '../../support/runtime-kit.ts';

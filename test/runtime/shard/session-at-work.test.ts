@@ -5,7 +5,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { z } from 'zod';
 import { agent, tool } from '../../../src/index.ts';
-import { MemoryStore } from '../../../src/journal/memory-journal.ts';
+import { MemoryStore } from '../../../src/journal/memory-store.ts';
 import type { ModelProvider } from '../../../src/models/provider.ts';
 import { SessionAtWork } from '../../../src/runtime/shard/session-at-work.ts';
 import { scripted } from '../../../src/testing/scripted.ts';

@@ -5,7 +5,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { STORED_CONTENT_BYTES_MIN } from '../../../src/base/bounds.ts';
 import { agent } from '../../../src/index.ts';
-import { MemoryStore } from '../../../src/journal/memory-journal.ts';
+import { MemoryStore } from '../../../src/journal/memory-store.ts';
 import type { ModelProvider } from '../../../src/models/provider.ts';
 import { isStored } from '../../../src/session/rules/waiting-content.ts';
 import { scripted } from '../../../src/testing/scripted.ts';

@@ -16,14 +16,11 @@ import {
 } from '../../../src/index.ts';
 import { killSessionThread } from '../../../src/runtime/handles/runtime.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
-import { startChild } from '../../support/children.ts';
 import { eventually, failure, runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 const echo = scripted({ rules: [], otherwise: 'to {{text}}' });
 const THREADS = { sessions: 2, models: 0, tools: 1 };
-/** Starts no thread, for a test that opens a store many times. */
-const IN_PLACE = { sessions: 0, models: 0, tools: 1 };
 
 /** The directories of a test. */
 async function places(): Promise<Readonly<Record<'base' | 'store' | 'backup' | 'restored', string>>> {
@@ -136,37 +133,6 @@ test('a backup continues after the thread of a shard died and was replaced', asy
   expect((await runtime.backup(backup)).bytes).toBeGreaterThanOrEqual(first.bytes);
   expect(await restore(backup, restored)).toMatchObject({ sessions: 1 });
 });
-
-test('B1: a process killed before any step of a backup leaves a whole one, and the next backup takes its place', async () => {
-  const { store, backup, base } = await places();
-  let acknowledged = 0;
-  for (let step = 0; ; step += 1) {
-    const runtime = await kit.open({ directory: store, provider: echo, threads: IN_PLACE });
-    await runtime.session('s').ask('before');
-    await runtime.backup(backup);
-    acknowledged = (await runtime.session('s').messages()).length;
-    await runtime.close();
-    const child = startChild(new URL('../fixtures/backup-killed.ts', import.meta.url), [store, backup, String(step)]);
-    const code = await child.ended();
-    const restored = join(base, `restored-${step}`);
-    await restore(backup, restored);
-    const again = await kit.open({ directory: restored, provider: echo, threads: IN_PLACE });
-    const found = (await again.session('s').messages()).length;
-    await again.close();
-    if (child.output().includes('survived')) {
-      expect(code).toBe(0);
-      expect(found).toBe(acknowledged + 2);
-      // A backup of one shard without results has at least these: lock, copy, move, record.
-      expect(step).toBeGreaterThan(10);
-      break;
-    }
-    expect([acknowledged, acknowledged + 2], `step ${step}: ${child.errors()}`).toContain(found);
-  }
-  // A claim that was killed before it was complete may remain.
-  const names = (await readdir(backup)).filter((name) => !name.endsWith('.lock.new'));
-  expect(names.sort()).toEqual(['backup.json', 'shards']);
-  expect(await readdir(join(backup, 'shards'))).toHaveLength(1);
-}, 240_000);
 
 test('B5: what cannot be a backup is refused, and nothing is written', async () => {
   const { store, backup, base, restored } = await places();

@@ -1,9 +1,9 @@
 /**
  * Searches for data that is older than the option `retention` allows, and removes it while the shard works: history
- * that left the model's window, dead letters, and children that have ended.
+ * that left the model's window, dead letters, children that have ended, and entries of the audit log.
  *
  * Owns: the timer of the next search, and the search. Does not own: the removed data. Dead letters and children are
- * removed as if an embedder had asked for that. History is removed by `old-history.ts`.
+ * removed as if an embedder had asked for that. History is removed by `old-history.ts`. Entries are the journal's.
  *
  * Invariants:
  *  N1 one search runs at a time. It looks at `RETENTION_SLICE_SESSIONS` sessions in a step, and pauses between steps;
@@ -14,6 +14,7 @@
  */
 import type { SessionActor } from '../../../../actors/session-actor.ts';
 import {
+  AUDIT_SLICE_ROWS,
   ERASE_PAUSE_MS,
   RETENTION_LATE_SHARE,
   RETENTION_PAUSE_MS_MAX,
@@ -45,6 +46,8 @@ export interface RetentionParts {
   readonly rootForks: OldHistoryParts['rootForks'];
   /** Called after a part of a log was removed. Folds of that log are outdated, and the removed rows can be erased. */
   readonly cut: () => void;
+  /** Called after entries of the audit log were removed: the next flush makes that durable. */
+  readonly forgot: () => void;
   /** True while the shard takes no transition. */
   readonly isRefusing: () => boolean;
   readonly failed: (thrown: unknown, id: string) => void;
@@ -141,7 +144,10 @@ export class RetentionSearch {
   }
 
   async #lookAtAll(): Promise<void> {
-    const { journal } = this.#parts;
+    const { journal, retention } = this.#parts;
+    await this.#forgetActs();
+    const { auditMs: _auditMs, ...ofSessions } = retention;
+    if (Object.keys(ofSessions).length === 0) return;
     for (let after = ''; !this.#isOver; ) {
       const names = journal.names({ limit: RETENTION_SLICE_SESSIONS, ...(after === '' ? {} : { after }) });
       const history: Due[] = [];
@@ -160,6 +166,19 @@ export class RetentionSearch {
       after = last[0];
       await this.#rest();
     }
+  }
+
+  /** Removes old entries of the audit log, a slice in each step (N1). */
+  async #forgetActs(): Promise<void> {
+    const { journal, clock, forgot, retention } = this.#parts;
+    const { auditMs } = retention;
+    if (auditMs === undefined) return;
+    while (!this.#isOver && journal.audit.removeBefore(clock.now() - auditMs, AUDIT_SLICE_ROWS) > 0) {
+      forgot();
+      await this.#rest();
+    }
+    const oldest = this.#isOver ? undefined : journal.audit.oldestAt();
+    if (oldest !== undefined) this.#dueAt = Math.min(this.#dueAt, oldest + auditMs);
   }
 
   get #isOver(): boolean {
@@ -201,7 +220,7 @@ export class RetentionSearch {
   #dropLetters(id: string, keptMs: number, isOld: (at: number, keptMs: number) => boolean): void {
     const { residency, submit } = this.#parts;
     const letters = residency.find(id)?.state.deadLetters.filter(({ at }) => isOld(at, keptMs)) ?? [];
-    for (const { entry } of letters) submit(id, { type: 'dropLetter', letter: entry.id });
+    for (const { entry } of letters) submit(id, { type: 'dropLetter', letter: entry.id, cause: 'retention' });
     residency.passivateSome();
   }
 

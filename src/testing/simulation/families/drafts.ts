@@ -8,7 +8,8 @@
 import { defined } from '../../../base/defined.ts';
 import { isRecord } from '../../../base/json.ts';
 import type { StoreEncryption } from '../../../journal/encryption/master-keys.ts';
-import { type MemoryStore, openMemoryJournal } from '../../../journal/memory-journal.ts';
+import { openMemoryJournal } from '../../../journal/memory-journal.ts';
+import type { MemoryStore } from '../../../journal/memory-store.ts';
 import { readUsage } from '../../../models/usage.ts';
 import type { SessionRecord } from '../../../session/state/records.ts';
 import type { SessionState } from '../../../session/state/state.ts';

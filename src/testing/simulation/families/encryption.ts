@@ -6,7 +6,7 @@
  */
 import { isSealed } from '../../../journal/encryption/data-key.ts';
 import type { StoreEncryption } from '../../../journal/encryption/master-keys.ts';
-import type { MemoryStore } from '../../../journal/memory-journal.ts';
+import type { MemoryStore } from '../../../journal/memory-store.ts';
 import { dataStart } from '../../../journal/rows/row-codec.ts';
 import type { ErasureParts } from './erasures.ts';
 import { drawnFor } from './life-actions.ts';
@@ -33,14 +33,15 @@ export function checkSealed({ stores, results, ledger }: ErasureParts): void {
   for (const [shard, store] of stores.entries()) {
     for (const what of plainValues(store)) ledger.violate('failed', `shard ${shard}: ${what} is not encrypted (I36)`);
     for (const key of store.dataKeys.keys()) {
-      const isKept = store.names.has(key) || (store.erasures.get(key)?.heirs ?? []).length > 0;
+      // The key that belongs to no session seals the audit log.
+      const isKept = key === 0 || store.names.has(key) || (store.erasures.get(key)?.heirs ?? []).length > 0;
       if (!isKept) ledger.violate('failed', `shard ${shard}: the deleted session ${key} has a data key (I36)`);
     }
   }
   for (const path of results.plainPaths()) ledger.violate('failed', `the result ${path} is not encrypted (I36)`);
 }
 
-function* plainValues({ rows, heads, drafts, blobs, media }: MemoryStore): Iterable<string> {
+function* plainValues({ rows, heads, drafts, blobs, media, audit }: MemoryStore): Iterable<string> {
   for (const [number, bytes] of rows) {
     const data = bytes.subarray(dataStart(bytes));
     // An encrypted entry has one of these texts by chance once in a billion.
@@ -48,6 +49,7 @@ function* plainValues({ rows, heads, drafts, blobs, media }: MemoryStore): Itera
   }
   for (const [key, { data }] of heads) if (PLAIN.some((text) => data.includes(text))) yield `the head of ${key}`;
   for (const [key, draft] of drafts) if (!isSealed(Buffer.from(draft, 'base64'))) yield `the draft of ${key}`;
+  for (const [number, row] of audit) if (!isSealed(Buffer.from(row, 'base64'))) yield `row ${number} of the audit log`;
   for (const [address, blob] of blobs) if (typeof blob === 'string' || !isSealed(blob)) yield `blob ${address}`;
   for (const own of media.values()) {
     for (const [address, bytes] of own) if (!isSealed(bytes)) yield `medium ${address}`;

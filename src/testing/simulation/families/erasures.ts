@@ -5,7 +5,8 @@
  *
  * Owns: nothing. Does not own: the stores and the disk of results, which outlive processes.
  */
-import type { MemoryStore } from '../../../journal/memory-journal.ts';
+import type { StoreEncryption } from '../../../journal/encryption/master-keys.ts';
+import type { MemoryStore } from '../../../journal/memory-store.ts';
 import { rowSessions } from '../../../journal/rows/row-codec.ts';
 import type { Ledger } from '../ledger.ts';
 import type { SimulatedResults } from '../simulated-results.ts';
@@ -20,6 +21,8 @@ const OWNER = /tool_result_(\d+-\d+)_/;
 /** The parts of the simulation that the checks read. */
 export interface ErasureParts {
   readonly stores: readonly MemoryStore[];
+  /** The keys of the stores; missing: they are not encrypted. */
+  readonly encryption?: StoreEncryption | undefined;
   readonly results: SimulatedResults;
   readonly ledger: Ledger;
   readonly world: World;

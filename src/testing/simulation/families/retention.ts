@@ -6,10 +6,18 @@
  * the state that the runtime reads from the base and the rest of the log. At the end, no old history is left in a
  * log.
  */
-import type { MemoryStore } from '../../../journal/memory-journal.ts';
+import { defined } from '../../../base/defined.ts';
+import { shardOf } from '../../../base/ids.ts';
+import type { StoreEncryption } from '../../../journal/encryption/master-keys.ts';
+import type { Journal } from '../../../journal/journal.ts';
+import { openMemoryJournal } from '../../../journal/memory-journal.ts';
+import type { MemoryStore } from '../../../journal/memory-store.ts';
 import { rowOf, rowSessions } from '../../../journal/rows/row-codec.ts';
 import type { Retention } from '../../../runtime/protocol/retention.ts';
+import { beginningOf } from '../../../runtime/reading/log-beginning.ts';
+import { foldEntry } from '../../../runtime/reading/session-reader.ts';
 import { firstDeparture } from '../../../session/rules/eviction.ts';
+import { decodeTransition } from '../../../session/state/records.ts';
 import type { Ledger } from '../ledger.ts';
 import { SeededRandom } from '../seeded-random.ts';
 import type { Stories } from '../store-reading.ts';
@@ -30,6 +38,8 @@ const REMOVED_WITHIN_MS = 2 * 3_600_000;
 /** The parts of the simulation that the checks read. */
 export interface RetentionCheckParts {
   readonly stores: readonly MemoryStore[];
+  /** The keys of the stores; missing: they are not encrypted. */
+  readonly encryption?: StoreEncryption | undefined;
   readonly ledger: Ledger;
   readonly world: World;
   readonly harness: SimulatedProcess;
@@ -71,12 +81,33 @@ export class SimulatedRetention {
     }
   }
 
-  #old({ world, harness }: RetentionCheckParts, stories: Stories): readonly string[] {
+  #old({ stores, encryption, world, harness }: RetentionCheckParts, stories: Stories): readonly string[] {
     const before = world.clockOf(harness).now() - KEPT_MS - REMOVED_WITHIN_MS;
-    return Array.from(stories.values()).flatMap(({ id, state }) =>
-      (firstDeparture(state) ?? Number.POSITIVE_INFINITY) < before && !waits(state) ? id : [],
+    const late = Array.from(stories.values()).filter(
+      ({ state }) => (firstDeparture(state) ?? Number.POSITIVE_INFINITY) < before && !waits(state),
     );
+    if (late.length === 0) return [];
+    const journals = stores.map((store) => openMemoryJournal({ store, ...defined({ encryption }) }));
+    return late.flatMap(({ id }) => {
+      const journal = journals[shardOf(id, stores.length)];
+      return journal !== undefined && canBeCut(journal, id, before) ? id : [];
+    });
   }
+}
+
+/** True if an old part of a session's log ends with an old departure, and with nothing waiting (V3). */
+function canBeCut(journal: Journal, id: string, before: number): boolean {
+  const key = journal.keyOf(id) ?? 0;
+  const { state, position } = beginningOf(journal, id, key);
+  const entries = [...journal.read(key, position)];
+  for (const [index, entry] of entries.entries()) {
+    if (decodeTransition(entry.data).at >= before) return false;
+    foldEntry(journal, state, entry, position === 0 && index === 0);
+    const next = entries[index + 1];
+    const endsRow = next === undefined || rowOf(next.position) !== rowOf(entry.position);
+    if (endsRow && (firstDeparture(state) ?? before) < before && !waits(state)) return true;
+  }
+  return false;
 }
 
 /** Checks the stores between two processes: a removal that a crash interrupted can continue. */

@@ -1,12 +1,13 @@
 /**
- * The actions of an embedder beside its conversations: budgets, dead letters, requests to children that have ended,
- * and readers of tenants. The seed decides which of these kinds a run has.
+ * The actions of an embedder beside its conversations: backups, budgets, dead letters, requests to children that have
+ * ended, and readers of tenants. The seed decides which of these kinds a run has.
  *
  * Owns: which kinds a run has, and their draws. Does not own: what an action of each kind does.
  */
 import { DeadLetterStories, type LetterActions } from '../letters/dead-letters.ts';
 import type { SeededRandom } from '../seeded-random.ts';
 import { TenantActions, tenantRandom } from '../tenants/tenant-actions.ts';
+import { SimulatedBackups } from './backups.ts';
 import { BudgetChanges, budgetRandom } from './budgets.ts';
 import { FollowUps, followUpRandom } from './follow-ups.ts';
 import type { LifeParts } from './life-actions.ts';
@@ -21,11 +22,15 @@ interface Running {
 export class SideActions {
   /** The dead letters, if the run has them. */
   readonly letters: DeadLetterStories | undefined;
+  /** The backups, if the run makes some. */
+  readonly backups: SimulatedBackups | undefined;
   readonly #budgets: SeededRandom | undefined;
   readonly #followUps: SeededRandom | undefined;
   readonly #tenants: SeededRandom | undefined;
 
-  constructor(seed: number) {
+  /** `removesHistory`: old history leaves the store. A backup then lacks it as well, and is not checked. */
+  constructor(seed: number, removesHistory: boolean) {
+    this.backups = removesHistory ? undefined : SimulatedBackups.draw(seed);
     this.#budgets = budgetRandom(seed);
     this.letters = DeadLetterStories.draw(seed);
     this.#followUps = followUpRandom(seed);
@@ -36,6 +41,7 @@ export class SideActions {
   begin(parts: LifeParts): () => void {
     const followUps = this.#followUps && new FollowUps(parts, this.#followUps.fork());
     const running: readonly (Running | undefined)[] = [
+      this.backups?.actions(parts),
       this.#budgetsOf(parts),
       this.#lettersOf(parts),
       followUps,

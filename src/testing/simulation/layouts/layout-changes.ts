@@ -12,7 +12,8 @@
 import { shardOf } from '../../../base/ids.ts';
 import type { Journal } from '../../../journal/journal.ts';
 import { type MovedSessions, moveSessions } from '../../../journal/layout/move-sessions.ts';
-import { MemoryStore, openMemoryEngine, openMemoryJournal } from '../../../journal/memory-journal.ts';
+import { openMemoryEngine, openMemoryJournal } from '../../../journal/memory-journal.ts';
+import { MemoryStore } from '../../../journal/memory-store.ts';
 import type { SessionKey } from '../../../journal/position.ts';
 import { decodeHead, encodeHead, movedHead } from '../../../runtime/reading/head.ts';
 import { MOVED_SESSIONS } from '../../../runtime/reading/moved-sessions.ts';
@@ -106,7 +107,7 @@ function keptIn(stores: readonly MemoryStore[], shards: number): Kept {
     const journal = openMemoryJournal({ store });
     for (const [name, key] of journal.names({})) {
       const place = shardOf(name, stores.length) === shard ? '' : `in shard ${shard} `;
-      sessions.set(name, place + textOf(journal, key));
+      sessions.set(name, place + textOf(journal, name, key));
     }
     for (const key of [...journal.runnable(), ...journal.tailKeys(journal.checkpointed())]) {
       const name = journal.nameOf(key);
@@ -125,9 +126,10 @@ function keptIn(stores: readonly MemoryStore[], shards: number): Kept {
   return { sessions, resumed, removed: removed.sort(), lastKey, end };
 }
 
-function textOf(journal: Journal, key: SessionKey): string {
+function textOf(journal: Journal, name: string, key: SessionKey): string {
   const entries = Array.from(journal.read(key, 0), ({ position, data }) => `${position} ${data}`);
-  const head = journal.head(key);
+  // A fork without a head gets one, made from its log, when it leaves its parent's shard.
+  const head = entries.length > 0 ? MOVED_SESSIONS.headOf(journal, name, key) : journal.head(key);
   // An address depends on the session's key, which a change replaces. So the texts at the addresses are compared.
   const data = head === undefined ? '' : movedHead(head.data, (address) => journal.blob(address) ?? 'missing');
   return [...entries, head?.position, withoutBase(data)].join('\n');

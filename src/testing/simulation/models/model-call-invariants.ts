@@ -64,6 +64,8 @@ export class ModelCallInvariants {
         if (before === undefined || before.whole === call.whole) continue;
         // A changed agent has other requests.
         if (this.#changesAgents && before.incarnation !== call.incarnation) continue;
+        // A session moves to another version between two turns. The turn before may have ended without a new message.
+        if (before.version !== call.version) continue;
         // Work that was lost together with the claim, such as a summary, may have been repeated with another result.
         const claimedIn = this.#claimedIn.get(session)?.get(halfStep) ?? Number.POSITIVE_INFINITY;
         const isLost = before.incarnation < claimedIn && mayBeLost(asked + 1, before);

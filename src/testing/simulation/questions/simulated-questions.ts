@@ -11,9 +11,9 @@ import type { SessionRecord } from '../../../session/state/records.ts';
 import type { SessionState } from '../../../session/state/state.ts';
 import { askHuman, askParent } from '../../../tools/built-in/ask-tools.ts';
 import type { AnyTool } from '../../../tools/tool.ts';
+import { type FormName, formOfSchema, hasForm, schemaOfForm, valueFor } from '../messages/simulated-forms.ts';
 import type { TrailFault } from '../models/model-trail.ts';
 import type { SeededRandom } from '../seeded-random.ts';
-import { type FormName, formOfSchema, hasForm, schemaOfForm, valueFor } from '../simulated-forms.ts';
 
 /** The tools whose calls are questions, by name, with the forms of their answers. */
 const ASKING: ReadonlyMap<string, FormName | 'text'> = new Map([

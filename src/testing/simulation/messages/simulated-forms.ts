@@ -2,9 +2,9 @@
  * The structured answers that the simulated embedder asks for, and the values that the simulated model gives. The
  * checks of the values are written by hand, so that a mistake in the product's validator cannot hide itself.
  */
-import { isRecord, type Json } from '../../base/json.ts';
-import { ANSWER_TOOL } from '../../session/rules/structured-answer.ts';
-import type { SeededRandom } from './seeded-random.ts';
+import { isRecord, type Json } from '../../../base/json.ts';
+import { ANSWER_TOOL } from '../../../session/rules/structured-answer.ts';
+import type { SeededRandom } from '../seeded-random.ts';
 
 /** The name of a form: the `title` of its schema. */
 export type FormName = 'place' | 'list';

@@ -3,9 +3,9 @@
  * are few of them, so that sessions send the same image again, and other sessions send it too.
  */
 import { createHash } from 'node:crypto';
-import { MEDIA_CHARACTERS_MIN } from '../../base/bounds.ts';
-import type { ResultBlock, UserContent } from '../../base/messages.ts';
-import type { SeededRandom } from './seeded-random.ts';
+import { MEDIA_CHARACTERS_MIN } from '../../../base/bounds.ts';
+import type { ResultBlock, UserContent } from '../../../base/messages.ts';
+import type { SeededRandom } from '../seeded-random.ts';
 
 const IMAGES = 3;
 /** The first bytes of a PNG of 64 by 64 pixels: its signature and its header. */

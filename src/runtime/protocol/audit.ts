@@ -1,0 +1,56 @@
+/**
+ * The audit log between the host and the shards: its method, and a position in it. Pure; for shards, the host, and
+ * commands that read a directory.
+ *
+ * Each shard numbers its entries by itself. A position names a number for each shard. So a page never leaves out an
+ * entry that another shard wrote meanwhile under a lower number.
+ */
+import type { AuditAction, AuditEntry } from '../../base/audit/audit-entry.ts';
+
+/** The entries that a reader wants. */
+export interface AuditFilter {
+  /** Only entries of this session and its descendants. */
+  readonly session?: string;
+  readonly action?: AuditAction;
+  /** Only entries of this tenant's sessions. */
+  readonly tenant?: string;
+}
+
+/** A request for a part of a shard's audit log: the wanted entries above a number, at most `limit`. */
+export interface AuditRequest extends AuditFilter {
+  readonly after: number;
+  readonly limit: number;
+}
+
+/** A part of a shard's audit log. `reached`: the number of the last row that was looked at. */
+export interface AuditPart {
+  readonly entries: readonly AuditEntry[];
+  readonly reached: number;
+  /** True if there may be more behind `reached`. */
+  readonly hasMore: boolean;
+}
+
+/** The method `audit.page` of a shard. */
+export interface AuditMethods {
+  'audit.page': { request: AuditRequest; answer: AuditPart };
+}
+
+/** A position as text: the `next` of a page. */
+const POSITION = /^[0-9a-z]{1,11}(?:\.[0-9a-z]{1,11}){0,63}$/;
+const DIGITS = 36;
+
+/** A position as text. `reached`: a number for each shard. */
+export function auditPositionText(reached: readonly number[]): string {
+  return reached.map((number) => number.toString(DIGITS)).join('.');
+}
+
+/**
+ * Reads a position from a text: a number for each of `shards` shards. If the store had another number of shards then,
+ * all of them begin at the lowest number, and entries may be repeated. Undefined: the text is no position.
+ */
+export function readAuditPosition(text: string, shards: number): readonly number[] | undefined {
+  if (!POSITION.test(text)) return undefined;
+  const numbers = text.split('.').map((part) => Number.parseInt(part, DIGITS));
+  if (!numbers.every(Number.isSafeInteger)) return undefined;
+  return numbers.length === shards ? numbers : Array<number>(shards).fill(Math.min(...numbers));
+}

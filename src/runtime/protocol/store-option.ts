@@ -1,0 +1,18 @@
+/** The option `store`: how the files of a store are kept. */
+import { z } from 'zod';
+import { ERASE_WITHIN_MS_MAX, ERASE_WITHIN_MS_MIN } from '../../base/bounds.ts';
+
+/** How the files of a store are kept while it is open. */
+export interface StoreOptions {
+  /**
+   * Milliseconds within which the bytes of a deleted session leave the files of the store, from 100 to 2,592,000,000
+   * (thirty days). Default 60,000. Each session thread copies its file for that, at most once in half of this time and
+   * in at most a tenth of the time. So a file that takes long to copy, about 300 MB and more with the default, needs
+   * more time. In a store in memory nothing is copied.
+   */
+  readonly eraseWithinMs?: number;
+}
+
+/** The schema of the option. */
+export const storeSchema: z.ZodType<{ readonly [Key in keyof StoreOptions]?: StoreOptions[Key] | undefined }> =
+  z.strictObject({ eraseWithinMs: z.number().int().min(ERASE_WITHIN_MS_MIN).max(ERASE_WITHIN_MS_MAX).optional() });

@@ -1,0 +1,182 @@
+/**
+ * Compacts the store of a shard beside its work (`live-compaction.ts`): when bytes of deleted sessions are left in free
+ * pages, and when most of the file is free.
+ *
+ * Owns: the timer of the next compaction, and the waits after the last one. Does not own: the copy and its replacement,
+ * which are the engine's; the turns of the shards, which the host gives.
+ *
+ * Invariants:
+ *  C1 one shard of a runtime compacts at a time;
+ *  C2 bytes of a deleted session leave the file within `eraseWithinMs`. A compaction begins after half of that time, so
+ *     one compaction serves all sessions that were erased in the meantime. If a former process left such bytes, it
+ *     begins at once;
+ *  C3 compactions take at most a tenth of the time (`COMPACT_TIME_SHARE_MAX`), whatever the size of the file. So for a
+ *     large file the time of C2 is exceeded;
+ *  C4 after a failure the wait grows with each failure. A failure is logged and counted, and the store is as before;
+ *  C5 no timer runs while no compaction is due. The timer does not keep the process alive, because the next open
+ *     begins at once (A11).
+ */
+import {
+  COMPACT_FREE_BYTES_MIN,
+  COMPACT_FREE_PAUSE_MS,
+  COMPACT_FREE_SHARE_MIN,
+  COMPACT_RETRY_MS_MAX,
+  COMPACT_RETRY_MS_MIN,
+  COMPACT_START_SHARE,
+  COMPACT_TIME_SHARE_MAX,
+} from '../../../base/bounds.ts';
+import { type Clock, setIdleTimer } from '../../../base/clock.ts';
+import { asError, errorShape, StoreFullError } from '../../../base/errors.ts';
+import { growingWait } from '../../../base/growing-wait.ts';
+import type { CompactionResult } from '../../../journal/engine.ts';
+import type { Journal } from '../../../journal/journal.ts';
+import type { Counters } from '../../protocol/metrics.ts';
+import type { ShardHost } from '../shard-parts.ts';
+
+/** The parts that a compactor works with. */
+export interface CompactorParts {
+  readonly journal: Pick<Journal, 'compaction' | 'erasures'>;
+  readonly clock: Clock;
+  readonly counters: Counters;
+  /** See `StoreOptions`. */
+  readonly eraseWithinMs: number;
+  readonly host: Pick<ShardHost, 'beginCompaction' | 'endCompaction' | 'log'>;
+  /** True while the store refuses writes, and once the shard begins nothing more. */
+  readonly isRefusing: () => boolean;
+}
+
+/** See the head of the file. */
+export class Compactor {
+  readonly #parts: CompactorParts;
+  #timer: unknown;
+  #isAtWork = false;
+  #isClosed = false;
+  #failures = 0;
+  /** Monotonic ms since which bytes of deleted sessions are left; undefined: none are. */
+  #owedSince: number | undefined;
+  /** Monotonic ms before which no compaction begins (C3, C4). */
+  #notBefore = Number.NEGATIVE_INFINITY;
+  /** The same, for one that only makes the file smaller. */
+  #notForSpaceBefore = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: CompactorParts) {
+    this.#parts = parts;
+  }
+
+  /** Called at open, and when the store takes writes again. */
+  begin(): void {
+    const { journal, clock, eraseWithinMs } = this.#parts;
+    // It is unknown for how long a former process has owed it.
+    if (journal.compaction.isOwed) this.#owedSince ??= clock.monotonic() - eraseWithinMs;
+    this.look();
+  }
+
+  /** Called after each flush of an erasure. */
+  erased(): void {
+    const { journal } = this.#parts;
+    if (journal.compaction.isOwed || journal.erasures().size === 0) this.look();
+  }
+
+  /** Sets the timer if a compaction is due, now or later. Reads the shapes of the tables, so it is not for each commit. */
+  look(): void {
+    const { clock, isRefusing } = this.#parts;
+    if (this.#isClosed || this.#isAtWork || isRefusing()) return;
+    const now = clock.monotonic();
+    const dueAt = this.#dueAt(now);
+    if (dueAt === undefined) return;
+    // It is due earlier only if it was due for space alone before.
+    if (this.#timer !== undefined) clock.clearTimer(this.#timer);
+    this.#timer = setIdleTimer(
+      clock,
+      () => {
+        this.#timer = undefined;
+        void this.#run();
+      },
+      Math.max(0, Math.max(dueAt, this.#notBefore) - now),
+    );
+  }
+
+  /** No compaction begins after this. One that runs is ended by the journal's close. */
+  close(): void {
+    this.#isClosed = true;
+    if (this.#timer !== undefined) this.#parts.clock.clearTimer(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** Monotonic ms at which the next compaction is due; undefined: none is. */
+  #dueAt(now: number): number | undefined {
+    const { journal, eraseWithinMs } = this.#parts;
+    if (journal.compaction.isOwed) {
+      this.#owedSince ??= now;
+      return this.#owedSince + eraseWithinMs * COMPACT_START_SHARE;
+    }
+    this.#owedSince = undefined;
+    if (now < this.#notForSpaceBefore) return undefined;
+    const { bytes, freeBytes } = journal.compaction.use();
+    return freeBytes >= COMPACT_FREE_BYTES_MIN && freeBytes >= bytes * COMPACT_FREE_SHARE_MIN ? now : undefined;
+  }
+
+  /** Enforces C1. */
+  async #run(): Promise<void> {
+    const { host, journal, clock, counters, isRefusing } = this.#parts;
+    if (isRefusing()) return;
+    this.#isAtWork = true;
+    try {
+      await host.beginCompaction();
+      try {
+        if (this.#isClosed || isRefusing()) return;
+        counters.set('compactionsRunning', 1);
+        const startedAt = clock.monotonic();
+        const result = await journal.compaction.run();
+        this.#succeeded(result, startedAt);
+      } finally {
+        counters.set('compactionsRunning', 0);
+        await host.endCompaction();
+      }
+    } catch (thrown) {
+      this.#failed(thrown);
+    } finally {
+      this.#isAtWork = false;
+    }
+    this.look();
+  }
+
+  #succeeded({ bytesBefore, bytes, sliceMs }: CompactionResult, startedAt: number): void {
+    const { clock, counters, host, journal } = this.#parts;
+    const now = clock.monotonic();
+    this.#failures = 0;
+    // The snapshot lacks the bytes that were freed before it began.
+    this.#owedSince = journal.compaction.isOwed ? startedAt : undefined;
+    this.#notBefore = now + (now - startedAt) * (1 / COMPACT_TIME_SHARE_MAX - 1);
+    this.#notForSpaceBefore = now + COMPACT_FREE_PAUSE_MS;
+    counters.add('compactions');
+    counters.set('compactionBytesBefore', bytesBefore);
+    counters.set('compactionBytes', bytes);
+    counters.raise('compactionSliceMs', sliceMs);
+    host.log({
+      level: 'debug',
+      message: `the file of the store was compacted from ${bytesBefore} to ${bytes} bytes`,
+      ms: Math.ceil(now - startedAt),
+    });
+  }
+
+  /** Enforces C4. */
+  #failed(thrown: unknown): void {
+    const { clock, counters, host, isRefusing, eraseWithinMs } = this.#parts;
+    // A closing shard ends its compaction. A store that takes writes again calls `begin`.
+    if (this.#isClosed || isRefusing()) return;
+    this.#failures += 1;
+    counters.add('compactionsFailed');
+    const first = Math.min(COMPACT_RETRY_MS_MIN, eraseWithinMs * COMPACT_START_SHARE);
+    const waitMs = growingWait(this.#failures, { first, longest: COMPACT_RETRY_MS_MAX });
+    this.#notBefore = clock.monotonic() + waitMs;
+    this.#notForSpaceBefore = clock.monotonic() + Math.max(waitMs, COMPACT_FREE_PAUSE_MS);
+    const cause =
+      thrown instanceof StoreFullError ? 'the device has too little space for a copy' : asError(thrown).message;
+    host.log({
+      level: 'warn',
+      message: `the file of the store was not compacted: ${cause}. The next attempt begins in ${Math.ceil(waitMs / 1_000)} s`,
+      error: errorShape(thrown),
+    });
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * The line between the host and a session thread in a run with canaries (I38 of `invariants.ts`). Requests and answers
+ * of the host carry canaries into the thread. A canary in anything that the thread sends is a violation: answers,
+ * errors, events, notices, log lines, questions to the host.
+ */
+import type { ShardThread } from '../../../runtime/host/shard-threads.ts';
+import type { ShardMethods } from '../../../runtime/protocol/protocol.ts';
+import type { Endpoint } from '../../../threads/endpoint.ts';
+import type { Canaries } from './canaries.ts';
+
+type Marks = {
+  readonly [M in keyof ShardMethods]?: (
+    request: ShardMethods[M]['request'],
+    canaries: Canaries,
+  ) => ShardMethods[M]['request'];
+};
+
+/** The requests that bring texts. */
+const MARKS: Marks = {
+  'session.send': (request, canaries) => ({ ...request, content: canaries.content(request.content) }),
+  'session.spawn': (request, canaries) => ({
+    ...request,
+    items: request.items.map((item) => ({ ...item, task: canaries.text(item.task) })),
+  }),
+  'session.interrupt': (request, canaries) => withReason(request, canaries),
+  'session.approve': (request, canaries) => withReason(request, canaries),
+  'session.answer': (request, canaries) => ({
+    ...request,
+    reply: 'value' in request.reply ? { ...request.reply, value: canaries.value(request.reply.value) } : request.reply,
+  }),
+  'session.goal': (request, canaries) => ({
+    ...request,
+    change:
+      'description' in request.change
+        ? { ...request.change, description: canaries.text(request.change.description) }
+        : request.change,
+  }),
+  'tasks.start': (request, canaries) =>
+    request.title === undefined ? request : { ...request, title: canaries.text(request.title) },
+  'history.edit': (request, canaries) => ({ ...request, edit: edited(request.edit, canaries) }),
+};
+
+function withReason<T extends { readonly reason?: string }>(request: T, canaries: Canaries): T {
+  return request.reason === undefined ? request : { ...request, reason: canaries.text(request.reason) };
+}
+
+type Edit = ShardMethods['history.edit']['request']['edit'];
+
+function edited(edit: Edit, canaries: Canaries): Edit {
+  switch (edit.operation) {
+    case 'add':
+    case 'append':
+      return { ...edit, message: { ...edit.message, content: canaries.content(edit.message['content']) } };
+    case 'update':
+      return { ...edit, attributes: canaries.value(edit.attributes) };
+    case 'replaceSystemPrompt':
+      return { ...edit, text: canaries.text(edit.text) };
+    default:
+      return edit;
+  }
+}
+
+/** The thread, on such a line. */
+export function canaryLine(thread: ShardThread, canaries: Canaries): ShardThread {
+  const endpoint = canaryEndpoint(thread.endpoint, canaries);
+  return {
+    endpoint,
+    onExit: (listener) => thread.onExit(listener),
+    exit: () => thread.exit(),
+    serve: ({ runner, ask }) =>
+      thread.serve({
+        runner,
+        ask: async (method, request) => {
+          canaries.check(request, `the question ${method}`);
+          return answered(method, await ask(method, request), canaries);
+        },
+      }),
+  };
+}
+
+/** The answer of the host to a question, with a canary if it is the text of a system function. */
+function answered<T>(method: string, answer: T, canaries: Canaries): T {
+  return method === 'host.evaluateSystem' ? canaries.value(answer) : answer;
+}
+
+function canaryEndpoint(endpoint: Endpoint, canaries: Canaries): Endpoint {
+  return {
+    call: (method, payload) => {
+      const mark = MARKS[method as keyof Marks] as ((request: unknown, canaries: Canaries) => unknown) | undefined;
+      const answer = endpoint.call(method, mark?.(payload, canaries) ?? payload);
+      const check = (value: unknown): void => canaries.check(value, `the answer to ${method}`);
+      answer.then(check, check);
+      return answer;
+    },
+    notify: (method, payload) => endpoint.notify(method, payload),
+    notifyLate: (method, payload) => endpoint.notifyLate(method, payload),
+    hasten: () => endpoint.hasten(),
+    handle: (method, handler) =>
+      endpoint.handle(method, (payload) => {
+        canaries.check(payload, `the note ${method}`);
+        const answer = handler(payload);
+        if (!(answer instanceof Promise)) return answered(method, answer, canaries);
+        return answer.then((value: unknown) => answered(method, value, canaries));
+      }),
+    onClose: (listener) => endpoint.onClose(listener),
+    close: () => endpoint.close(),
+  };
+}

@@ -1,0 +1,21 @@
+/**
+ * Goal: work on the files of a store leaves a whole store, whichever change of the file system it does not survive.
+ * Method: see `files/file-sweep.ts`. This is a sample; `npm run sweep` fails every change, and pairs of them.
+ */
+import { expect, test } from 'vitest';
+import { FILE_SCENARIOS } from './files/file-scenarios.ts';
+import { sweepFiles } from './files/file-sweep.ts';
+
+/** Every eighth change. */
+const EVERY = 8;
+
+test.each(FILE_SCENARIOS.map((scenario) => [scenario.name, scenario] as const))(
+  'Q1, Q2, Z1, Z3, B1, K6: %s',
+  async (_name, scenario) => {
+    const report = await sweepFiles(scenario, { every: EVERY });
+    expect(report.failures).toEqual([]);
+    expect(report.crashes).toBeGreaterThan(1);
+    expect(report.errors).toBe(2 * report.crashes);
+  },
+  120_000,
+);
