@@ -4,14 +4,14 @@
  * Owns: one client of `pg`, made at the first statement. Does not own: when a statement is tried again.
  *
  * Invariants:
- *  PC1 a statement ends: it is given up after `STATEMENT_MS`, and its connection is destroyed with it, since a connection
+ *  PC1 a statement ends: it is given up after `limitMs`, and its connection is destroyed with it, since a connection
  *     that was cut may never answer. Whether such a statement takes effect is unknown;
  *  PC2 after an error that does not come from the statement itself the connection is destroyed, and the next statement
  *     makes another;
  *  PC3 no error shows the address of the database, which may have a password.
  */
 import { Socket } from 'node:net';
-import type { Client, QueryConfig } from 'pg';
+import type { Client } from 'pg';
 import { STATEMENT_MS } from '../base/bounds.ts';
 import { asError, ConfigError, systemCodeOf, TimeoutError } from '../base/errors.ts';
 import type { PostgresData, PostgresTls } from './options.ts';
@@ -23,7 +23,7 @@ export type Row = Readonly<Record<string, unknown>>;
 export interface Result {
   readonly rows: readonly Row[];
   /** Rows that were written, or read. */
-  readonly count: number;
+  readonly rowCount: number | null;
 }
 
 interface Live {
@@ -42,16 +42,21 @@ export class Connection {
   }
 
   /**
-   * Runs a statement that is prepared once for each connection. `limitMs`: at most `STATEMENT_MS`. Rejects with the
-   * database's error, with `TimeoutError`, and with `ConfigError` if the package `pg` is missing.
+   * Runs a statement that is prepared once for each connection. `limitMs`: see PC1. Rejects with the database's error,
+   * with `TimeoutError`, and with `ConfigError` if the package `pg` is missing.
    */
   async run(name: string, text: string, values: readonly unknown[], limitMs: number = STATEMENT_MS): Promise<Result> {
-    return this.#ask({ name, text, values: [...values] }, limitMs);
+    // Bytes come as hexadecimal text. With the option `binary`, the package reads them as UTF-8, which changes them.
+    return this.#ask((client) => client.query<Row>({ name, text, values: [...values] }), limitMs);
   }
 
-  /** Runs statements without parameters, in one transaction if they say so. */
-  async runAll(text: string, limitMs: number = STATEMENT_MS): Promise<void> {
-    await this.#ask({ text }, limitMs);
+  /** Runs statements without parameters in one transaction, sent as one message. Resolves to the result of each. */
+  async runAll(texts: readonly string[], limitMs: number = STATEMENT_MS): Promise<readonly Result[]> {
+    // Several statements have a list of results, which the types of the package do not say.
+    return this.#ask(
+      (client) => client.query(texts.join(';\n')) as Promise<unknown> as Promise<readonly Result[]>,
+      limitMs,
+    );
   }
 
   async close(): Promise<void> {
@@ -63,7 +68,7 @@ export class Connection {
     made?.socket.destroy();
   }
 
-  async #ask(query: QueryConfig, limitMs: number): Promise<Result> {
+  async #ask<T>(query: (client: Client) => Promise<T>, limitMs: number): Promise<T> {
     if (this.#isClosed) throw new TimeoutError('the connection to the database is closed');
     this.#live ??= this.#connect();
     const opening = this.#live;
@@ -73,8 +78,7 @@ export class Connection {
     });
     try {
       const { client } = await Promise.race([opening, late]);
-      const { rows, rowCount } = await Promise.race([client.query<Row>(query), late]);
-      return { rows, count: rowCount ?? 0 };
+      return await Promise.race([query(client), late]);
     } catch (error) {
       if (!isOfStatement(error)) this.#drop(opening);
       throw error;

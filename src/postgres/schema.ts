@@ -88,12 +88,12 @@ export async function prepareTables(connection: Connection, tables: Tables): Pro
 }
 
 /** The changes as one transaction. Nodes that open a new cluster at the same time wait for each other. */
-function changesFrom(number: number, tables: Tables): string {
+function changesFrom(number: number, tables: Tables): readonly string[] {
   const { schema, version } = tables;
   const changes = CHANGES.slice(number).flatMap((change) => change(tables));
   const created = number === 0 ? [`CREATE SCHEMA IF NOT EXISTS ${schema}`] : [];
   const updated = `UPDATE ${version} SET number = ${VERSION} WHERE number = ${number}`;
-  return ['BEGIN', ...created, ...changes, updated, 'COMMIT'].join(';\n');
+  return [...created, ...changes, updated];
 }
 
 /** A table, schema or type exists already: SQLSTATE of the definition, or of the catalogue's unique index. */

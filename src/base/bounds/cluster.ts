@@ -22,6 +22,8 @@ export const LEASE_RETRY_SHARE: number = 1 / 20;
 export const OWNER_WAIT_MS_DEFAULT = 30_000;
 /** The longest such wait that is a number, in milliseconds: a day. */
 export const OWNER_WAIT_MS_MAX = 86_400_000;
+/** Milliseconds for which the row of a node that ended without leaving is kept: a day, for someone who looks at it. */
+export const NODE_ROWS_KEPT_MS = 86_400_000;
 /** Milliseconds in which a node that closes gives its lease back. After that the lease ends by itself. */
 export const LEAVE_MS = 2_000;
 
@@ -33,6 +35,8 @@ export const LOG_HOLD_MS_DEFAULT = 15_000;
 export const LOG_HOLD_MS_MAX = 600_000;
 /** Milliseconds after which one statement is given up: a connection that was cut may never answer. */
 export const STATEMENT_MS = 5_000;
+/** Bytes of an entry for which a statement has one millisecond more: a slow line between two buildings. */
+export const LOG_BYTES_PER_MS = 1_000;
 /** The first and the longest wait in milliseconds between two attempts to reach the database. */
 export const LOG_RETRY_MS: { readonly first: number; readonly longest: number } = { first: 10, longest: 500 };
 /** Bytes of log entries that one read fetches; an entry that is larger is fetched alone. */
