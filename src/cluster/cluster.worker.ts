@@ -15,7 +15,7 @@ let stay: Stay | undefined;
 
 const { endpoint } = serveThread({
   'cluster.enter': async (request): Promise<Entered> => {
-    const { plan, birth, isGiven, memory } = request as EnterRequest;
+    const { plan, birth, wanted, memory } = request as EnterRequest;
     const { openDirectory } = await loadCluster(plan);
     directory = openDirectory(plan.data);
     stay = new Stay({
@@ -27,7 +27,7 @@ const { endpoint } = serveThread({
       lost: (owner) => endpoint.notify('cluster.lost', { owner } satisfies LostNote),
       failed: (message, error) => endpoint.notify('cluster.failed', { message, error: errorShape(error) }),
     });
-    return stay.enter(birth, isGiven, plan.waitMs);
+    return stay.enter(birth, wanted, plan.waitMs);
   },
   'cluster.leave': async (): Promise<void> => {
     try {

@@ -10,19 +10,20 @@
  *  MB2 `leave` gives the shards back within `LEAVE_MS`, or leaves them to the end of the lease. It never rejects.
  */
 import { LEAVE_MS } from '../base/bounds.ts';
-import { asError, type ErrorShape, ShardMovedError } from '../base/errors.ts';
+import { asError, type ErrorShape, ShardMovedError, TroupeError } from '../base/errors.ts';
 import { keepAliveFor, settledInTime, startThread, type Thread } from '../threads/thread.ts';
 import { checkEntry, workerUrl } from '../threads/worker-url.ts';
+import type { ShardPlace } from './cluster-journal.ts';
 import { createLeaseMemory, Lease } from './lease.ts';
 import type { ClusterBirth, ClusterFacts, ClusterPlan, ShardClaim, ShardOwner } from './plan.ts';
-import type { Entered } from './stay.ts';
+import type { Entered, WantedCluster } from './stay.ts';
 
 /** The request that enters a cluster. */
 export interface EnterRequest {
   readonly plan: ClusterPlan;
   readonly birth: ClusterBirth;
-  /** True if the number of shards was given, and an existing cluster must have it. */
-  readonly isGiven: boolean;
+  /** The facts that an existing cluster must have. */
+  readonly wanted: WantedCluster;
   readonly memory: SharedArrayBuffer;
 }
 
@@ -79,6 +80,13 @@ export class ClusterMembership {
     };
   }
 
+  /** The place of one shard. Throws for a shard that the cluster has not. */
+  placeOf(shard: number): ShardPlace {
+    const claim = this.claims.find((each) => each.shard === shard);
+    if (claim === undefined) throw new TroupeError('internal', `there is no claim of shard ${shard}`);
+    return { plan: this.plan, claim, memory: this.memory };
+  }
+
   /** Calls `listener` once, when the shards are lost; in a microtask if they are lost already. */
   onLost(listener: (error: ShardMovedError) => void): void {
     const loss = this.#loss;
@@ -117,6 +125,13 @@ export class ClusterMembership {
   }
 }
 
+/** Rejects when the thread ends. */
+function endOf(thread: Thread): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    thread.onExit(({ error }) => reject(error ?? new TroupeError('internal', 'the cluster thread ended')));
+  });
+}
+
 /**
  * Enters the cluster of a plan, and waits for its shards. `log` takes failures that are tried again. Rejects like
  * `Stay.enter`, and with what the plan's module throws.
@@ -124,7 +139,7 @@ export class ClusterMembership {
 export async function joinCluster(
   plan: ClusterPlan,
   birth: ClusterBirth,
-  isGiven: boolean,
+  wanted: WantedCluster,
   log: (message: string, error: ErrorShape) => void,
 ): Promise<ClusterMembership> {
   const entry = workerUrl('./cluster.worker', import.meta.url);
@@ -136,8 +151,8 @@ export async function joinCluster(
     log(message, error);
   });
   try {
-    const request: EnterRequest = { plan, birth, isGiven, memory };
-    const entered = (await thread.endpoint.call('cluster.enter', request)) as Entered;
+    const request: EnterRequest = { plan, birth, wanted, memory };
+    const entered = (await Promise.race([thread.endpoint.call('cluster.enter', request), endOf(thread)])) as Entered;
     thread.unref();
     return new ClusterMembership(plan, entered, memory, thread);
   } catch (error) {

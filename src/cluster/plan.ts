@@ -8,7 +8,7 @@
  */
 import type { ShardLog } from '../journal/replica/shard-log.ts';
 
-/** The data that opens a place in a cluster. */
+/** The data that opens a place in a cluster. `postgres()` of `troupe/postgres` makes it. */
 export interface ClusterPlan {
   readonly kind: 'cluster';
   /** URL of the module that implements `ClusterModule`. */

@@ -13,7 +13,14 @@
  */
 import { LEASE_RENEWAL_SHARE, LEASE_RETRY_SHARE } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
-import { asError, StoreLockedError } from '../base/errors.ts';
+import {
+  asError,
+  ConfigError,
+  StoreFullError,
+  StoreKeyError,
+  StoreLockedError,
+  StoreVersionError,
+} from '../base/errors.ts';
 import type { Lease } from './lease.ts';
 import type { ClusterBirth, ClusterFacts, ShardClaim, ShardDirectory, ShardOwner } from './plan.ts';
 
@@ -27,6 +34,14 @@ export interface StayParts {
   /** Called once, when another node has ended the lease. `owner`: the node that has the shards then, if it is known. */
   readonly lost: (owner: ShardOwner | undefined) => void;
   readonly failed: (message: string, error: Error) => void;
+}
+
+/** The facts that an existing cluster must have. */
+export interface WantedCluster {
+  /** The id in the node's directory; missing: the directory is new. */
+  readonly id?: string;
+  /** True if the number of shards was given. */
+  readonly isCounted: boolean;
 }
 
 /** A node with all shards of its cluster. */
@@ -55,11 +70,18 @@ export class Stay {
    * (missing: waits for as long as it takes), with `ConfigError` for a cluster that does not fit, and with
    * `StoreFullError` if the database cannot be reached at first.
    */
-  async enter(birth: ClusterBirth, isGiven: boolean, waitMs: number | undefined): Promise<Entered> {
+  async enter(birth: ClusterBirth, wanted: WantedCluster, waitMs: number | undefined): Promise<Entered> {
     const { clock, directory, node, leaseMs } = this.#parts;
     const deadlineMs = waitMs === undefined ? Number.POSITIVE_INFINITY : clock.monotonic() + waitMs;
-    const facts = await directory.prepare(birth, isGiven);
-    await this.#join();
+    const facts = await this.#reached(() => directory.prepare(birth, wanted.isCounted));
+    if (wanted.id !== undefined && wanted.id !== facts.id) {
+      throw new ConfigError(
+        `option "cluster": the database has the cluster ${facts.id}, and the directory of ${JSON.stringify(node)} has ` +
+          `copies of ${wanted.id}. Give another directory, or remove this one if it is not needed any more`,
+        { data: { key: 'cluster', found: facts.id, expected: wanted.id } },
+      );
+    }
+    await this.#reached(() => this.#join());
     this.#renewLater(leaseMs * LEASE_RENEWAL_SHARE);
     for (;;) {
       let owner: ShardOwner | undefined;
@@ -71,7 +93,7 @@ export class Stay {
         }
         owner = result.owner;
       } catch (error) {
-        if (clock.monotonic() >= deadlineMs) throw error;
+        if (clock.monotonic() >= deadlineMs) throw unreachable(error);
         this.#fails('the shards cannot be claimed now', error);
       }
       if (clock.monotonic() >= deadlineMs) {
@@ -93,6 +115,15 @@ export class Stay {
     await this.#renewing;
     this.#parts.lease.lose();
     await this.#parts.directory.leave();
+  }
+
+  /** Runs a statement of the beginning, which is not tried again: the address may be wrong. */
+  async #reached<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw isVerdict(error) ? error : unreachable(error);
+    }
   }
 
   async #join(): Promise<void> {
@@ -160,4 +191,17 @@ export class Stay {
       this.#parts.clock.setTimer(resolve, ms);
     });
   }
+}
+
+/** True for an error that says what is wrong with the options. */
+function isVerdict(error: unknown): boolean {
+  return error instanceof ConfigError || error instanceof StoreKeyError || error instanceof StoreVersionError;
+}
+
+function unreachable(thrown: unknown): StoreFullError {
+  const cause = asError(thrown);
+  return new StoreFullError(`the database of the cluster cannot be used: ${cause.message}`, {
+    cause,
+    data: { reason: 'database' },
+  });
 }

@@ -34,8 +34,8 @@ export type CopyFault = 'damaged' | 'diverged';
 /** The parts of a replicated engine. */
 export interface ReplicaParts {
   readonly log: ShardLog;
-  /** Opens the copy, or creates an empty one. Rejects like `openLmdbEngine`. */
-  readonly openCopy: () => Promise<Engine>;
+  /** Opens the copy, or creates an empty one. `onLost`: its files are gone. Rejects like `openLmdbEngine`. */
+  readonly openCopy: (onLost: (error: StoreLostError) => void) => Promise<Engine>;
   /** Takes away the files of a copy that is closed, so that `openCopy` creates an empty one. */
   readonly removeCopy: (fault: CopyFault) => Promise<void>;
   /** Resolves to true once the lease is valid, and to false if it does not become valid in time. */
@@ -50,8 +50,10 @@ export interface ReplicaParts {
  */
 export async function openReplicatedEngine(parts: ReplicaParts): Promise<Engine> {
   const end = await parts.log.reclaim();
-  const copy = await usableCopy(parts, end);
-  const engine = new ReplicatedEngine(parts, copy);
+  let engine: ReplicatedEngine | undefined;
+  const openCopy = (): Promise<Engine> => parts.openCopy((error) => engine?.copyLost(error));
+  const copy = await usableCopy({ ...parts, openCopy }, end);
+  engine = new ReplicatedEngine(parts, copy, openCopy);
   try {
     await engine.follow(end);
     return engine;
@@ -62,7 +64,10 @@ export async function openReplicatedEngine(parts: ReplicaParts): Promise<Engine>
 }
 
 /** The copy if it can be believed (RE2), otherwise an empty one. */
-async function usableCopy(parts: ReplicaParts, end: LogEnd): Promise<Engine> {
+async function usableCopy(
+  parts: Pick<ReplicaParts, 'log' | 'removeCopy'> & { readonly openCopy: () => Promise<Engine> },
+  end: LogEnd,
+): Promise<Engine> {
   let copy: Engine;
   try {
     copy = await parts.openCopy();
@@ -100,23 +105,25 @@ function positionOf(copy: Engine): LogEnd {
   return commit === 0 ? LOG_START : { number: commit, digest: Buffer.from(copy.record(DIGEST_RECORD) ?? '', 'hex') };
 }
 
-/** True for an error that says that the files cannot be read. */
+/** True for an error of the copy that says that its files cannot be read, or are gone. */
 function isDamage(error: unknown): boolean {
-  return error instanceof StoreCorruptError;
+  return error instanceof StoreCorruptError || error instanceof StoreLostError;
 }
 
 class ReplicatedEngine implements Engine {
   /** Of the copy alone: the log keeps what it has. */
   readonly compaction: StoreCompaction;
   readonly #parts: ReplicaParts;
+  readonly #openCopy: () => Promise<Engine>;
   readonly #recent = new RecentEntries();
   #copy: Engine;
   #end: LogEnd;
   /** The error with which a read found the copy damaged. */
   #damage: Error | undefined;
 
-  constructor(parts: ReplicaParts, copy: Engine) {
+  constructor(parts: ReplicaParts, copy: Engine, openCopy: () => Promise<Engine>) {
     this.#parts = parts;
+    this.#openCopy = openCopy;
     this.#copy = copy;
     this.#end = positionOf(copy);
     const compaction = (): StoreCompaction => this.#copy.compaction;
@@ -275,7 +282,7 @@ class ReplicatedEngine implements Engine {
     if (this.#damage !== undefined) {
       await this.#copy.close();
       await this.#parts.removeCopy('damaged');
-      this.#copy = await this.#parts.openCopy();
+      this.#copy = await this.#openCopy();
       this.#damage = undefined;
     }
     this.#end = positionOf(this.#copy);
@@ -293,6 +300,11 @@ class ReplicatedEngine implements Engine {
     } finally {
       await this.#parts.log.close();
     }
+  }
+
+  /** Called when the files of the copy are gone, replaced or cut short. */
+  copyLost(error: StoreLostError): void {
+    this.#noteDamage(error);
   }
 
   /** Brings the copy, or the log (RE6), to the end of the other. */
@@ -319,7 +331,12 @@ class ReplicatedEngine implements Engine {
 
   async #put(stored: StoredBatch, entry: LogEntry): Promise<void> {
     const digest: StoredChange = { table: 'meta', key: DIGEST_RECORD, value: entry.digest.toString('hex') };
-    await this.#copy.writeStored({ ...stored, changes: [...stored.changes, digest] });
+    try {
+      await this.#copy.writeStored({ ...stored, changes: [...stored.changes, digest] });
+    } catch (error) {
+      this.#noteDamage(error);
+      throw damageRefusal(asError(error));
+    }
     this.#end = { number: entry.number, digest: entry.digest };
     this.#recent.add(entry);
   }
