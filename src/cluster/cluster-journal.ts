@@ -5,10 +5,18 @@
 import { rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { defined } from '../base/defined.ts';
-import { asError } from '../base/errors.ts';
+import {
+  asError,
+  type ErrorCode,
+  errorFromShape,
+  plainMembers,
+  systemCodeOf,
+  TroupeError,
+} from '../base/errors.ts';
 import { EngineJournal } from '../journal/engine-journal.ts';
 import type { Journal, JournalOptions } from '../journal/journal.ts';
 import { type CopyFault, openReplicatedEngine } from '../journal/replica/replicated-engine.ts';
+import type { ShardLog } from '../journal/replica/shard-log.ts';
 import { Lease } from './lease.ts';
 import { type ClusterPlan, loadCluster, type ShardClaim } from './plan.ts';
 
@@ -43,7 +51,7 @@ export async function openClusterJournal({ place, options, damaged, log }: Clust
   try {
     const { openLmdbEngine } = await import('../journal/lmdb/engine.ts');
     const engine = await openReplicatedEngine({
-      log: shardLog,
+      log: withOwnErrors(shardLog),
       openCopy: (onLost) =>
         openLmdbEngine({ directory, durability: 'os', onLost, shard, ...defined({ gate, encryption }) }),
       removeCopy: async (fault) => log(await removeCopy(directory, fault)),
@@ -55,6 +63,40 @@ export async function openClusterJournal({ place, options, damaged, log }: Clust
     await shardLog.close();
     throw asError(error);
   }
+}
+
+/** The errors that a log rejects with. */
+const LOG_CODES: ReadonlySet<string | undefined> = new Set<ErrorCode>([
+  'shard_moved',
+  'store_full',
+  'store_lost',
+  'store_corrupt',
+  'cancelled',
+]);
+
+/** The module of a plan may have loaded another copy of this library, whose errors are no instances of ours. */
+function withOwnErrors(log: ShardLog): ShardLog {
+  const own = async <T>(answer: Promise<T>): Promise<T> => {
+    try {
+      return await answer;
+    } catch (thrown) {
+      const code = systemCodeOf(thrown);
+      if (thrown instanceof TroupeError || !LOG_CODES.has(code)) throw thrown;
+      const { name, message, cause } = asError(thrown);
+      const member = (key: string): unknown => (thrown instanceof Error ? Reflect.get(thrown, key) : undefined);
+      const data = plainMembers(member('data'));
+      const shape = { name, code: code as ErrorCode, message, retryable: member('retryable') === true };
+      throw errorFromShape({ ...shape, ...defined({ data }) }, cause);
+    }
+  };
+  return {
+    epoch: log.epoch,
+    append: (entry) => own(log.append(entry)),
+    reclaim: () => own(log.reclaim()),
+    fetch: (after) => own(log.fetch(after)),
+    digestOf: (number) => own(log.digestOf(number)),
+    close: () => log.close(),
+  };
 }
 
 /**

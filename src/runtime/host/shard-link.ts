@@ -189,7 +189,7 @@ export class ShardLink implements ShardCaller {
       return this.#ask(method, request, repeatable);
     }
     return serving.endpoint.call(method, request).catch((error: unknown) => {
-      if (!serving.isGone) throw error;
+      if (!serving.isGone) throw this.#failure ?? error;
       return this.#askAgain(method, request, repeatable, error);
     }) as Promise<ShardMethods[M]['answer']>;
   }
@@ -205,7 +205,7 @@ export class ShardLink implements ShardCaller {
       try {
         return (await incarnation.endpoint.call(method, request)) as ShardMethods[M]['answer'];
       } catch (error) {
-        if (!incarnation.isGone) throw error;
+        if (!incarnation.isGone) throw this.#failure ?? error;
         this.#checkRepeatable(repeatable, error);
       }
     }
