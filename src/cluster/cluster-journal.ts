@@ -5,14 +5,7 @@
 import { rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { defined } from '../base/defined.ts';
-import {
-  asError,
-  type ErrorCode,
-  errorFromShape,
-  plainMembers,
-  systemCodeOf,
-  TroupeError,
-} from '../base/errors.ts';
+import { asError, type ErrorCode, errorFromShape, plainMembers, systemCodeOf, TroupeError } from '../base/errors.ts';
 import { EngineJournal } from '../journal/engine-journal.ts';
 import type { Journal, JournalOptions } from '../journal/journal.ts';
 import { type CopyFault, openReplicatedEngine } from '../journal/replica/replicated-engine.ts';

@@ -35,7 +35,7 @@ export interface ClusterFacts {
   readonly keyId?: string;
 }
 
-/** What a new cluster gets. */
+/** The facts that a new cluster gets. */
 export interface ClusterBirth {
   readonly shards: number;
   readonly keyId?: string;
@@ -82,7 +82,7 @@ export interface ShardDirectory {
   close(): Promise<void>;
 }
 
-/** What the log of a shard works with beside the claim. */
+/** The parts that the log of a shard works with. */
 export interface ShardLogParts {
   readonly claim: ShardClaim;
   readonly holdMs: number;

@@ -12,7 +12,7 @@
  *  PD4 claims wait for each other at the row of the cluster, so a node has all shards or none.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { NODE_ROWS_KEPT_MS } from '../base/bounds.ts';
+import { LEASE_ATTEMPT_SHARE, NODE_ROWS_KEPT_MS, STATEMENT_MS } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
 import { ConfigError, StoreKeyError } from '../base/errors.ts';
 import type { ClaimResult, ClusterBirth, ClusterFacts, ShardDirectory, ShardOwner } from '../cluster/plan.ts';
@@ -79,6 +79,8 @@ export class PostgresDirectory implements ShardDirectory {
       'renew',
       `UPDATE ${node} SET expires = ${afterMs('$2')} WHERE stay = $1`,
       [this.#stay, leaseMs],
+      // The lease must not end while one attempt waits for a connection that was cut.
+      Math.min(STATEMENT_MS, leaseMs * LEASE_ATTEMPT_SHARE),
     );
     return rowCount === 1;
   }

@@ -3,7 +3,7 @@
  * and the second continues with everything that was acknowledged when the first is gone. Needs the package `pg`.
  */
 import type { ClusterPlan } from '../cluster/plan.ts';
-import { workerUrl } from '../threads/worker-url.ts';
+import { checkEntry, workerUrl } from '../threads/worker-url.ts';
 import { type PostgresOptions, postgresPlan } from './options.ts';
 
 export type { ClusterPlan } from '../cluster/plan.ts';
@@ -14,5 +14,7 @@ export type { PostgresOptions, PostgresTls } from './options.ts';
  * a bad option, and never shows the address, which may have a password.
  */
 export function postgres(options: PostgresOptions): ClusterPlan {
-  return postgresPlan(options, workerUrl('./driver', import.meta.url).href);
+  const driver = workerUrl('./driver', import.meta.url);
+  checkEntry(driver);
+  return postgresPlan(options, driver.href);
 }

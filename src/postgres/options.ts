@@ -61,7 +61,7 @@ export interface PostgresOptions {
   readonly waitMs?: number | 'forever';
 }
 
-/** What the options become: plain data for each thread. */
+/** The data of a connection, for each thread. */
 export interface PostgresData {
   readonly url: string;
   readonly tls?: PostgresTls;

@@ -1,5 +1,5 @@
 /**
- * The tables of a cluster, in a schema of its own, and the numbered changes that make them. Changes only add: a node of an
+ * The tables of a cluster, in its own schema, and the numbered changes that make them. Changes only add: a node of an
  * earlier version works with the tables of a later one, as long as the lowest version that may use them allows it.
  *
  * | table | one row |

@@ -4,7 +4,7 @@ import type { ShardDirectory } from '../../src/cluster/plan.ts';
 import type { ShardLog } from '../../src/journal/replica/shard-log.ts';
 import { openDirectory, openShardLog } from '../../src/postgres/driver.ts';
 import { journalChecks, runJournalCheck } from '../../src/testing/conformance/journal-conformance.ts';
-import { runShardLogConformance, shardLogChecks } from '../../src/testing/conformance/shard-log-conformance.ts';
+import { runShardLogConformance, shardLogChecks } from '../journal/replica/shard-log-conformance.ts';
 import { makeReplicaJournal } from '../journal/replica/support.ts';
 import { NO_SERVER, newSchema, query, sharedServer } from './support/server.ts';
 

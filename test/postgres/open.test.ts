@@ -146,7 +146,14 @@ describe.skipIf(NO_SERVER !== undefined)('open with a cluster', () => {
     await a.close();
     const b = await kit.open(options);
     await b.session('kept').ask('Q3');
-    expect((await b.session('kept').messages()).map(({ content }) => content)).toEqual(['Q', 'A', 'Q2', 'A', 'Q3', 'A']);
+    expect((await b.session('kept').messages()).map(({ content }) => content)).toEqual([
+      'Q',
+      'A',
+      'Q2',
+      'A',
+      'Q3',
+      'A',
+    ]);
     expect(await readdir(directory)).not.toContain('diverged-shard-0');
   });
 
@@ -177,7 +184,12 @@ describe.skipIf(NO_SERVER !== undefined)('open with a cluster', () => {
     const cluster = await newCluster();
     const model = gatedModel();
     const directory = await kit.directory();
-    const a = await kit.open({ directory, threads, provider: model.provider, cluster: postgres({ ...cluster, node: 'a' }) });
+    const a = await kit.open({
+      directory,
+      threads,
+      provider: model.provider,
+      cluster: postgres({ ...cluster, node: 'a' }),
+    });
     const session = a.session('one');
     const asked = await session.send('Q');
     const call = await model.next();

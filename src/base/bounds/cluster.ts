@@ -4,8 +4,8 @@
 
 /** Milliseconds of a lease by default: a fail-over takes as long, and most restarts of a database are shorter. */
 export const LEASE_MS_DEFAULT = 10_000;
-/** The shortest lease, in milliseconds: several round trips to a database in another building. */
-export const LEASE_MS_MIN = 200;
+/** The shortest lease, in milliseconds: a quarter of it is enough for a renewal at a busy database. */
+export const LEASE_MS_MIN = 500;
 /** The longest lease, in milliseconds: ten minutes without an owner after a crash. */
 export const LEASE_MS_MAX = 600_000;
 /**

@@ -28,7 +28,7 @@ const CHECKED_FROM = 6;
 const BATCH_BYTES_AT = 62;
 const COUNT_AT = 70;
 const HEADER_BYTES = 74;
-/** What a commit says of the state. A compaction belongs to one store, and is in no commit. */
+/** The members of the state that a commit has. A compaction belongs to one store, and is in no commit. */
 const STATE: readonly Exclude<keyof EngineState, 'compacted'>[] = [
   'commit',
   'lastRow',

@@ -15,7 +15,7 @@
  *  RE5 after a rejected write nothing is appended until `reopen`, which fences what is still on its way (SL4), and brings
  *     the copy to the end of the log;
  *  RE6 if the log has lost its newest entries, they are appended again from memory. If they are not there any more, the
- *     shard is lost: its log and what callers were told differ.
+ *     shard is lost: its log differs from what was acknowledged.
  */
 import { asError, StoreCorruptError, StoreFullError, StoreLostError } from '../../base/errors.ts';
 import type { Engine, EngineState, StoreCompaction, StoredBatch, StoredChange, WriteBatch } from '../engine.ts';
@@ -111,7 +111,7 @@ function isDamage(error: unknown): boolean {
 }
 
 class ReplicatedEngine implements Engine {
-  /** Of the copy alone: the log keeps what it has. */
+  /** Compacts the copy alone: the log keeps what it has. */
   readonly compaction: StoreCompaction;
   readonly #parts: ReplicaParts;
   readonly #openCopy: () => Promise<Engine>;

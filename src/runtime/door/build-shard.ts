@@ -110,7 +110,14 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
     // All three run at the same time, because each mostly waits for the disk, or for other threads to load their code.
     const [described, opened, started] = await Promise.allSettled([
       describeAgents(plan.agents, toolPool, (line) => host.log(line)),
-      (ports.openJournal ?? opener(plan, (line) => host.log(line), () => shard?.life.copyDamaged()))({
+      (
+        ports.openJournal ??
+        opener(
+          plan,
+          (line) => host.log(line),
+          () => shard?.life.copyDamaged(),
+        )
+      )({
         durability: plan.durability,
         shard: plan.index,
         onLost: (error) => {

@@ -44,7 +44,7 @@ export type RuntimeEnd =
 
 /** The place of a runtime in its cluster. */
 export interface RuntimeCluster {
-  /** Facts about the place, as of now. Asks nobody. */
+  /** Facts about the place, as this node knows them now. Synchronous, and never throws. */
   status(): ClusterStatus;
 }
 

@@ -30,11 +30,11 @@ import { isModelProvider, isProviderData } from '../../models/provider-check.ts'
 import type { McpServerMap } from '../../tools/mcp/protocol.ts';
 import { parseServers } from '../../tools/mcp/server-options.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
-import { checkEncryption, checkEncryptionForm, type EncryptionOptions, encryptionSchema } from './encryption-option.ts';
 import { checkCluster, clusterSchema } from './cluster-option.ts';
+import { checkEncryption, checkEncryptionForm, type EncryptionOptions, encryptionSchema } from './encryption-option.ts';
+import { type GuardedLogger, type Logger, loggerOf } from './logger-option.ts';
 import { checkRedact, type RedactOption, redactSchema } from './redact-option.ts';
 import { type Retention, retentionOf, retentionSchema } from './retention.ts';
-import { type GuardedLogger, type Logger, loggerOf } from './logger-option.ts';
 import type { SearchOptions, SearchScope } from './search-scope.ts';
 import { type StoreOptions, storeSchema } from './store-option.ts';
 import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema } from './webhook-options.ts';

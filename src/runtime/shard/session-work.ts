@@ -314,8 +314,7 @@ export class SessionWork {
    * the last flush is done again.
    */
   #mayRunAhead(actor: SessionActor, start: ToolStart): boolean {
-    if (start.isRuntimeTool || !this.#parts.runsAhead() || actor.unflushed > RUN_AHEAD_TURNS_MAX)
-      return false;
+    if (start.isRuntimeTool || !this.#parts.runsAhead() || actor.unflushed > RUN_AHEAD_TURNS_MAX) return false;
     return this.#place.agentOf(actor)?.facts.tool(start.name)?.effect === 'pure';
   }
 

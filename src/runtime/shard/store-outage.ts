@@ -11,7 +11,13 @@
  *     outage lasts until the store is opened again.
  */
 import type { Clock } from '../../base/clock.ts';
-import { CancelledError, ShardMovedError, StoreFullError, StoreLostError, type TroupeError } from '../../base/errors.ts';
+import {
+  CancelledError,
+  ShardMovedError,
+  StoreFullError,
+  StoreLostError,
+  type TroupeError,
+} from '../../base/errors.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { journalChecks, runJournalCheck } from '../../../src/testing/conformance/journal-conformance.ts';
 import type { MakeJournal } from '../../../src/testing/conformance/journal-under-test.ts';
-import { MemoryShardLogs } from '../../../src/testing/conformance/memory-shard-log.ts';
-import { runShardLogConformance, shardLogChecks } from '../../../src/testing/conformance/shard-log-conformance.ts';
+import { MemoryShardLogs } from './memory-shard-log.ts';
+import { runShardLogConformance, shardLogChecks } from './shard-log-conformance.ts';
 import { makeReplicaJournal } from './support.ts';
 
 const makeJournal: MakeJournal = () => {

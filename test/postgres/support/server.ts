@@ -78,7 +78,7 @@ async function linkLibraries(directory: string): Promise<void> {
   }
 }
 
-/** Starts a server of its own. */
+/** Starts a server. The caller stops it. */
 export async function startServer(): Promise<TestServer> {
   if (native === undefined) throw new Error('there is no PostgreSQL for this machine');
   await linkLibraries(native);

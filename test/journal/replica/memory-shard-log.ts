@@ -3,8 +3,8 @@
  * database outlives their machines.
  */
 import { randomBytes } from 'node:crypto';
-import { ShardMovedError, StoreFullError, StoreLostError } from '../../base/errors.ts';
-import { LOG_START, type LogEnd, type LogEntry, type ShardLog } from '../../journal/replica/shard-log.ts';
+import { ShardMovedError, StoreFullError, StoreLostError } from '../../../src/base/errors.ts';
+import { LOG_START, type LogEnd, type LogEntry, type ShardLog } from '../../../src/journal/replica/shard-log.ts';
 
 const TOKEN_BYTES = 16;
 

@@ -3,8 +3,14 @@
  * runner.
  */
 import assert from 'node:assert/strict';
-import { ShardMovedError, StoreLostError } from '../../base/errors.ts';
-import { digestAfter, LOG_START, type LogEnd, type LogEntry, type ShardLog } from '../../journal/replica/shard-log.ts';
+import { ShardMovedError, StoreLostError } from '../../../src/base/errors.ts';
+import {
+  digestAfter,
+  LOG_START,
+  type LogEnd,
+  type LogEntry,
+  type ShardLog,
+} from '../../../src/journal/replica/shard-log.ts';
 
 /** A log under test: empty, and without a claim. */
 export interface ShardLogUnderTest {
