@@ -3,12 +3,12 @@
  * and in order, and the former owner writes nothing.
  */
 import { afterEach, describe, expect, test } from 'vitest';
+import type { Runtime } from '../../src/index.ts';
 import { postgres } from '../../src/postgres/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
-import type { Runtime } from '../../src/index.ts';
 import { startChild, type TestChild } from '../support/children.ts';
 import { eventually, failure, runtimeKit } from '../support/runtime-kit.ts';
-import { type Proxy, startProxy } from './support/proxy.ts';
+import { startProxy, type TestProxy } from './support/proxy.ts';
 import { NO_SERVER, newSchema, query, sharedServer, startServer, type TestServer } from './support/server.ts';
 
 const kit = runtimeKit();
@@ -17,7 +17,8 @@ const NODE = new URL('./fixtures/node.ts', import.meta.url);
 const closing: (() => Promise<unknown>)[] = [];
 
 afterEach(async () => {
-  for (const close of closing.splice(0)) await close();
+  // In reverse: a runtime closes before the database that it writes to.
+  for (const close of closing.splice(0).reverse()) await close();
 });
 
 async function startNode(url: string, schema: string, name: string): Promise<TestChild> {
@@ -26,14 +27,14 @@ async function startNode(url: string, schema: string, name: string): Promise<Tes
   return child;
 }
 
-function openNode(url: string, schema: string, options: object = {}): Promise<Runtime> {
-  return kit.directory().then((directory) =>
-    kit.open({
-      directory,
-      provider: answering,
-      cluster: postgres({ url, schema, leaseMs: 1_000, waitMs: 'forever', ...options }),
-    }),
-  );
+async function openNode(url: string, schema: string, options: object = {}): Promise<Runtime> {
+  const runtime = await kit.open({
+    directory: await kit.directory(),
+    provider: answering,
+    cluster: postgres({ url, schema, leaseMs: 1_000, waitMs: 'forever', ...options }),
+  });
+  closing.push(() => runtime.close({ deadlineMs: 0 }));
+  return runtime;
 }
 
 /** Every acknowledged key is there once, in order, and each message has at most one answer after it. */
@@ -45,8 +46,14 @@ async function checkAcknowledged(runtime: Runtime, outputs: readonly string[]): 
     const keys = messages.flatMap(({ type, key }) => (type === 'user_message' ? [key] : []));
     expect(new Set(keys).size, id).toBe(keys.length);
     const own = acknowledged.flatMap(([, session, key]) => (session === id ? [key] : []));
-    expect(keys.filter((key) => own.includes(key)), id).toEqual(own);
-    expect(messages.map(({ type }) => type), id).toEqual(keys.flatMap(() => ['user_message', 'agent_message']));
+    expect(
+      keys.filter((key) => own.includes(key)),
+      id,
+    ).toEqual(own);
+    expect(
+      messages.map(({ type }) => type),
+      id,
+    ).toEqual(keys.flatMap(() => ['user_message', 'agent_message']));
   }
   return acknowledged.length;
 }
@@ -97,7 +104,7 @@ describe.skipIf(NO_SERVER !== undefined)('faults of a cluster', () => {
   test('lost answers of the database: what landed is not written again', async () => {
     const { url, socket } = await sharedServer();
     const schema = newSchema();
-    const proxy: Proxy = await startProxy(socket);
+    const proxy: TestProxy = await startProxy(socket);
     closing.push(() => proxy.close());
     const runtime = await openNode(proxy.url, schema, { leaseMs: 60_000, holdMs: 60_000 });
     const entries = async (): Promise<number> => {

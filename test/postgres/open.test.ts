@@ -115,6 +115,19 @@ describe.skipIf(NO_SERVER !== undefined)('open with a cluster', () => {
     expect((await runtime.session('one').messages()).map(({ content }) => content)).toEqual(sent);
   });
 
+  test('a copy that is removed while it is used is built again, and nothing is lost', async () => {
+    const cluster = await newCluster();
+    const directory = await kit.directory();
+    const runtime = await kit.open({ directory, provider: answering, cluster: postgres(cluster) });
+    await runtime.session('one').ask('Q1');
+    await rm(join(directory, 'shard-0', 'data.mdb'));
+    await expect.poll(async () => (await readdir(join(directory, 'shard-0'))).includes('data.mdb')).toBe(true);
+    await expect.poll(() => runtime.metrics().degraded).toBe(undefined);
+    await runtime.session('one').ask('Q2');
+    const texts = (await runtime.session('one').messages()).map(({ content }) => content);
+    expect(texts).toEqual(['Q1', 'A', 'Q2', 'A']);
+  });
+
   test('a copy with commits that the database lost is put aside, and nothing of it is shown', async () => {
     const cluster = await newCluster();
     const directory = await kit.directory();

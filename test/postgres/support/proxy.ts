@@ -2,7 +2,7 @@
 import { connect, createServer, type Socket } from 'node:net';
 
 /** A proxy in front of a server's socket. */
-export interface Proxy {
+export interface TestProxy {
   /** The address of the database behind the proxy. */
   readonly url: string;
   /** Connections that were made. */
@@ -17,7 +17,7 @@ export interface Proxy {
 }
 
 /** Starts a proxy in front of the socket at this path. */
-export async function startProxy(path: string): Promise<Proxy> {
+export async function startProxy(path: string): Promise<TestProxy> {
   const open = new Set<Socket>();
   let isRefusing = false;
   let isDropping = false;
