@@ -2,7 +2,7 @@
  * Goal: two runtimes over one database are a fail-over pair. What was acknowledged is at the next owner, whatever became
  * of the former one's directory; the former one writes nothing.
  */
-import { readdir, rm } from 'node:fs/promises';
+import { readdir, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { postgres } from '../../src/postgres/index.ts';
@@ -95,7 +95,6 @@ describe.skipIf(NO_SERVER !== undefined)('open with a cluster', () => {
     const cluster = await newCluster();
     const directory = await kit.directory();
     const options = { directory, provider: answering, cluster: postgres(cluster) };
-    const { truncate, writeFile } = await import('node:fs/promises');
     const file = join(directory, 'shard-0', 'data.mdb');
     const faults = [
       async () => rm(file),

@@ -20,6 +20,7 @@
 import { asError, StoreCorruptError, StoreFullError, StoreLostError } from '../../base/errors.ts';
 import type { Engine, EngineState, StoreCompaction, StoredBatch, StoredChange, WriteBatch } from '../engine.ts';
 import type { Erasure, Head, LogStart, SessionKey } from '../position.ts';
+import { checkRow } from '../rows/row-codec.ts';
 import { checkNext } from '../stored-batch.ts';
 import { decodeBatch, encodeBatch } from './batch-codec.ts';
 import { RecentEntries } from './recent-entries.ts';
@@ -151,11 +152,20 @@ class ReplicatedEngine implements Engine {
   }
 
   row(number: number): Buffer | undefined {
-    return this.#read((copy) => copy.row(number));
+    return this.#read((copy) => {
+      const bytes = copy.row(number);
+      // Damage that a later reader finds would not be reported here.
+      if (bytes !== undefined) checkRow(bytes, number);
+      return bytes;
+    });
   }
 
   rows(from: number, limit: number, part?: 'all' | 'table'): ReturnType<Engine['rows']> {
-    return this.#read((copy) => copy.rows(from, limit, part));
+    return this.#read((copy) => {
+      const rows = copy.rows(from, limit, part);
+      if (part !== 'table') for (const row of rows) checkRow(row.bytes, row.number);
+      return rows;
+    });
   }
 
   rowNumbers(from: number, limit: number): readonly number[] {
