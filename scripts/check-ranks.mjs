@@ -24,12 +24,14 @@ const ranks = new Map([
   ['src/tools', 2],
   ['src/definitions', 2],
   ['src/search', 2],
+  ['src/cluster', 2],
   ['actors', 3],
   ['src/runtime', 4],
   ['src/index.ts', 5],
   ['src/server', 6],
   ['src/otel', 6],
   ['src/adapters', 6],
+  ['src/postgres', 6],
   ['src/cli', 6],
 ]);
 /**
@@ -37,7 +39,7 @@ const ranks = new Map([
  * import it.
  */
 const testing = 'src/testing';
-const doors = new Set(['src/server', 'src/otel', 'src/adapters', 'src/cli']);
+const doors = new Set(['src/server', 'src/otel', 'src/adapters', 'src/postgres', 'src/cli']);
 /**
  * Folders that run in a browser: they import values of `values`, types of `words`, and `packages`. Other folders import
  * none of them, save the command line, which reads event streams as the client does.
@@ -94,6 +96,7 @@ const packageOwners = new Map([
   ['comlink', 'src/threads/'],
   ['@anthropic-ai/sdk', 'src/models/anthropic'],
   ['lmdb', 'src/journal/'],
+  ['pg', 'src/postgres/'],
   ['yaml', 'src/definitions/'],
   ['htmlparser2', 'src/tools/built-in/'],
   ['@opentelemetry/api', 'src/otel/'],

@@ -18,6 +18,7 @@ export const SUBPATHS = {
   './ai-model': 'src/models/ai-model/index.ts',
   './ag-ui': 'src/adapters/ag-ui.ts',
   './mcp': 'src/adapters/mcp.ts',
+  './postgres': 'src/postgres/index.ts',
 };
 
 /** The program `troupe`. */

@@ -11,6 +11,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { NO_SERVER, sharedServer } from './postgres/support/server.ts';
 import { ERROR_CODES } from './support/error-codes.ts';
 import { compilePrograms, type Programs } from './support/package-programs.ts';
 
@@ -50,10 +51,12 @@ beforeAll(async () => {
 afterAll(() => compiled?.remove());
 
 describe('a page shows the output of its program', () => {
-  it.each([...programs.keys()])('%s', async (name) => {
+  it.for([...programs.keys()])('%s', async (name, { skip }) => {
     const expected = blocks(texts.get(`${name}.md`) ?? '', 'text').join('');
     expect(expected).not.toBe('');
-    expect(await compiled.run(name)).toBe(expected);
+    if (name === 'cluster') skip(NO_SERVER !== undefined, NO_SERVER);
+    const environment = name === 'cluster' ? { DATABASE_URL: (await sharedServer()).url } : {};
+    expect(await compiled.run(name, { environment })).toBe(expected);
   });
 });
 

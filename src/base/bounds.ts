@@ -11,6 +11,7 @@
  *  - `bounds/tools.ts`: tools and their threads, definitions, the built-in tools;
  *  - `bounds/doors.ts`: HTTP, telemetry, other protocols, commands.
  */
+export * from './bounds/cluster.ts';
 export * from './bounds/doors.ts';
 export * from './bounds/models.ts';
 export * from './bounds/runtime.ts';

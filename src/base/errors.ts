@@ -32,6 +32,7 @@ export type ErrorCode =
   | 'store_not_writable'
   | 'store_version'
   | 'store_key'
+  | 'shard_moved'
   | 'turn_failed'
   | AnswerErrorCode
   | 'cancelled'
@@ -212,8 +213,8 @@ export class StoreCorruptError extends TroupeError {
 }
 
 /**
- * The disk or the store's memory map is full, or the device refuses writes. Everything acknowledged is safe; `cause`
- * has the reason.
+ * The disk or the store's memory map is full, the device refuses writes, or the database of the cluster does not answer.
+ * Everything acknowledged is safe; `cause` has the reason.
  */
 export class StoreFullError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -255,6 +256,13 @@ export class StoreVersionError extends TroupeError {
 export class StoreKeyError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('store_key', message, details);
+  }
+}
+
+/** Another node of the cluster has the session. If the request took effect is unknown: repeat it there with its key. */
+export class ShardMovedError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('shard_moved', message, { retryable: true, ...details });
   }
 }
 
@@ -413,6 +421,7 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
   store_not_writable: (m, d) => new StoreNotWritableError(m, d),
   store_version: (m, d) => new StoreVersionError(m, d),
   store_key: (m, d) => new StoreKeyError(m, d),
+  shard_moved: (m, d) => new ShardMovedError(m, d),
   turn_failed: (m, d) => new TurnFailedError(m, d),
   answer_invalid: (m, d) => new TurnFailedError(m, { ...d, code: 'answer_invalid' }),
   answer_refused: (m, d) => new TurnFailedError(m, { ...d, code: 'answer_refused' }),

@@ -222,6 +222,8 @@ export interface Engine {
   erasures(): ReadonlyMap<SessionKey, Erasure>;
   /** The beginning of a session's log; undefined if nothing of it was removed. */
   startOf(key: SessionKey): LogStart | undefined;
+  /** A text of the table `meta`, such as one that a decorator appended to a packed batch. */
+  record(name: string): string | undefined;
   /** A blob's bytes as they are stored, see `stored-text.ts`; valid until the next call of any method. */
   storedBlob(address: string): Buffer | undefined;
   /** The bytes of a medium, unchecked; they belong to the caller. */

@@ -234,6 +234,10 @@ class MemoryEngine implements Engine {
     return this.#store.starts.get(key);
   }
 
+  record(name: string): string | undefined {
+    return this.#store.records.get(name);
+  }
+
   async pack(batch: WriteBatch): Promise<StoredBatch> {
     return packPlain(batch, this.#store.state);
   }

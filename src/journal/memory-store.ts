@@ -29,6 +29,8 @@ export class MemoryStore {
   origins: Map<SessionKey, string> = new Map();
   /** Rows of the audit log, ascending by number. */
   audit: Map<number, string> = new Map();
+  /** Texts of the table `meta`. */
+  records: Map<string, string> = new Map();
   state: EngineState = {
     commit: 0,
     lastRow: 0,
@@ -78,6 +80,7 @@ export class MemoryStore {
     this.starts = map(from.starts);
     this.origins = map(from.origins);
     this.audit = map(from.audit);
+    this.records = map(from.records);
     this.state = from.state;
     this.rowNumbers = [...from.rowNumbers];
     this.sortedNames = undefined;
@@ -147,9 +150,11 @@ export function putChange(store: MemoryStore, { table, key, value }: StoredChang
     case 'audit':
       set(store[table], Number(key), parsed(String));
       return;
-    case 'runnable':
     case 'meta':
-      // The heads and the state have the same.
+      set(store.records, String(key), parsed(String));
+      return;
+    case 'runnable':
+      // The heads have the same.
       return;
   }
 }

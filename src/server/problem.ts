@@ -57,6 +57,7 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   store_not_writable: [503, 'The data directory cannot be written'],
   store_lost: [503, 'The store was removed or replaced under the runtime'],
   store_version: [500, 'The store is of a newer version'],
+  shard_moved: [503, 'Another node of the cluster has the session'],
   store_key: [500, 'The store cannot be opened with this key'],
   turn_failed: [502, 'The turn failed'],
   answer_invalid: [502, 'The answer does not fit its schema'],

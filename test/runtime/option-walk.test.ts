@@ -436,6 +436,7 @@ const openRows: Readonly<Record<string, Row>> = {
     'runtime/store/audit.test.ts',
     'entries older than retention.auditMs are removed, and no other data',
   ),
+  cluster: shown('postgres/open.test.ts', 'everything is there in another directory after the first one is gone: %o'),
   webhooks: shown(
     'runtime/webhooks/webhooks.test.ts',
     'children: the end of their turns only if wanted, their waiting calls in any case; `events` selects',

@@ -24,6 +24,7 @@ export const ERROR_CODES: Readonly<Record<ErrorCode, true>> = {
   store_lost: true,
   store_not_writable: true,
   store_version: true,
+  shard_moved: true,
   turn_failed: true,
   answer_invalid: true,
   answer_refused: true,

@@ -108,7 +108,7 @@ export function openShard(options: ShardOptions): TestShard {
     limits,
     eraseWithinMs: ERASE_WITHIN_MS_DEFAULT,
     providers: [''],
-    durability: 'flush',
+    runsAhead: () => true,
     clock,
     random: options.random ?? (() => 0),
     soon,

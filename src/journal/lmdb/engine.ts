@@ -248,6 +248,10 @@ class LmdbEngine implements Engine {
     });
   }
 
+  record(name: string): string | undefined {
+    return this.#reading(() => unsealed('meta', name, this.#environment.meta.get(name)));
+  }
+
   async pack(batch: WriteBatch): Promise<StoredBatch> {
     const first = batch.rows[0]?.number;
     if (first !== undefined && first <= this.#state.lastRow)

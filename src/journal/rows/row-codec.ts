@@ -308,6 +308,15 @@ function walk(bytes: Buffer, row: number, visit: EntryVisitor): void {
   }
 }
 
+/** Throws `StoreCorruptError` unless the row and all its data are as they were written. Decodes nothing. */
+export function checkRow(bytes: Buffer, row: number): void {
+  walk(
+    bytes,
+    row,
+    (_key, _turn, _previous, at, length, checksum) => void checkedData(bytes, row, at, length, checksum),
+  );
+}
+
 /** Checks everything but the data; returns the number of entries. */
 function checkHeader(bytes: Buffer, row: number): number {
   if (bytes.length < HEADER_BYTES || bytes[0] !== MAGIC) throw corruptRow(row, 'not a row of the log');

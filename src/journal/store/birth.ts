@@ -14,6 +14,7 @@ import { openError } from '../lmdb/errors.ts';
 import { readBackupRecord } from './backup-record.ts';
 import {
   beginManifest,
+  type ClusterRecord,
   readBegunManifest,
   readManifest,
   type StoreManifest,
@@ -35,17 +36,71 @@ export async function openManifest(
 ): Promise<StoreManifest> {
   const known = await readManifest(directory);
   const begun = await readBegunManifest(directory);
+  if (known?.cluster !== undefined) throw otherCluster(directory, known.cluster, undefined);
   if (known !== undefined && begun === undefined) return settled(directory, known);
-  if ((await readBackupRecord(directory)) !== undefined) {
-    throw new ConfigError(`${directory} is a backup: \`troupe restore ${directory} DIR\` makes a store of it`, {
-      data: { path: directory },
-    });
-  }
+  await refuseBackup(directory);
   try {
     return await writeManifest(directory, known?.shards ?? (await createShards(directory, shards)), encryption);
   } catch (error) {
     throw await openError(directory, directory, error);
   }
+}
+
+/**
+ * Checks that a directory can hold the copies of a cluster's shards: it is new, or it was opened with a cluster before.
+ * Resolves to the id of that cluster. Rejects with `ConfigError` for any other store, and like `readManifest`.
+ */
+export async function clusterOf(directory: string): Promise<string | undefined> {
+  const known = await readManifest(directory);
+  if (known === undefined) {
+    await refuseBackup(directory);
+    return undefined;
+  }
+  if (known.cluster === undefined) throw otherCluster(directory, undefined, 'a cluster');
+  return known.cluster.id;
+}
+
+/**
+ * Writes the manifest of a directory for the copies of a cluster's shards, if it has none. Copies that are missing are
+ * no damage, so none is made here. The caller has checked the directory with `clusterOf`.
+ */
+export async function openCopyManifest(
+  directory: string,
+  shards: number,
+  cluster: ClusterRecord,
+  encryption?: EncryptionRecord,
+): Promise<StoreManifest> {
+  try {
+    return await writeManifest(directory, shards, encryption, cluster);
+  } catch (error) {
+    throw await openError(directory, directory, error);
+  }
+}
+
+/** The error for a directory that belongs elsewhere. `wanted`: the place that was asked for; undefined: no cluster. */
+export function otherCluster(
+  directory: string,
+  found: ClusterRecord | undefined,
+  wanted: string | undefined,
+): ConfigError {
+  const is =
+    found === undefined ? 'is a store of its own, which no cluster knows' : `has copies of the cluster ${found.id}`;
+  const remedy =
+    wanted === undefined
+      ? 'Open it with the option "cluster"'
+      : 'Give another directory, or remove this one if it is not needed any more';
+  return new ConfigError(
+    `option "cluster": ${directory} ${is}${wanted === undefined ? '' : `, and was to be opened for ${wanted}`}. ${remedy}. ` +
+      'Nothing was written',
+    { data: { key: 'cluster', path: directory } },
+  );
+}
+
+async function refuseBackup(directory: string): Promise<void> {
+  if ((await readBackupRecord(directory)) === undefined) return;
+  throw new ConfigError(`${directory} is a backup: \`troupe restore ${directory} DIR\` makes a store of it`, {
+    data: { path: directory },
+  });
 }
 
 /**

@@ -39,12 +39,20 @@ export interface StoreManifest {
   readonly shards: number;
   /** Missing: the store is not encrypted. */
   readonly encryption?: EncryptionRecord | undefined;
+  /** The cluster whose log the shards are copies of; missing: the store belongs to this directory alone. */
+  readonly cluster?: ClusterRecord | undefined;
+}
+
+/** The part of a manifest about the cluster of its directory. */
+export interface ClusterRecord {
+  readonly id: string;
 }
 
 const manifestSchema = z.object({
   format: z.union([z.literal(MANIFEST_FORMAT), z.literal(MOVING_FORMAT)]),
   shards: z.number().int().min(1).max(SHARDS_MAX),
   encryption: encryptionSchema.optional(),
+  cluster: z.object({ id: z.string() }).optional(),
 });
 
 /** The directory of one shard, 0-based. */
@@ -68,7 +76,8 @@ export async function readManifest(directory: string): Promise<StoreManifest | u
     }
     return undefined;
   }
-  if (manifest.format === MOVING_FORMAT) return manifest;
+  // A copy that is missing is built again from the log of its cluster.
+  if (manifest.format === MOVING_FORMAT || manifest.cluster !== undefined) return manifest;
   for (let shard = 0; shard < manifest.shards; shard += 1) {
     if (!(await isThere(join(shardDirectory(directory, shard), DATA_FILE)))) {
       throw corrupt(
@@ -121,12 +130,13 @@ export async function writeManifest(
   directory: string,
   shards: number,
   encryption?: EncryptionRecord,
+  cluster?: ClusterRecord,
 ): Promise<StoreManifest> {
   const path = join(directory, MANIFEST_FILE);
   await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
   // After a crash in the creation the manifest may be there already. What it says counts, not what is given now.
   const known = await readFileOf(path);
-  const manifest = known ?? manifestSchema.parse({ format: MANIFEST_FORMAT, shards, encryption });
+  const manifest = known ?? manifestSchema.parse({ format: MANIFEST_FORMAT, shards, encryption, cluster });
   if (known === undefined) await put(path, manifest);
   await rm(join(directory, BEGUN_FILE), { force: true });
   await syncDirectory(directory);

@@ -13,8 +13,9 @@ import {
 import { SHARD_BOUNDS, type ShardBounds } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Random, type Soon } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
-import type { StoreLostError } from '../../base/errors.ts';
+import { type StoreLostError, TroupeError } from '../../base/errors.ts';
 import { agentKey } from '../../base/ids.ts';
+import { Lease } from '../../cluster/lease.ts';
 import type { Journal, JournalOptions, ThreadGate } from '../../journal/journal.ts';
 import { openJournal } from '../../journal/open-journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
@@ -109,7 +110,14 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
     // All three run at the same time, because each mostly waits for the disk, or for other threads to load their code.
     const [described, opened, started] = await Promise.allSettled([
       describeAgents(plan.agents, toolPool, (line) => host.log(line)),
-      (ports.openJournal ?? openJournal)({
+      (
+        ports.openJournal ??
+        opener(
+          plan,
+          (line) => host.log(line),
+          () => shard?.life.copyDamaged(),
+        )
+      )({
         durability: plan.durability,
         shard: plan.index,
         onLost: (error) => {
@@ -151,7 +159,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       limits,
       retention: plan.retention,
       eraseWithinMs: plan.eraseWithinMs,
-      durability: plan.durability,
+      runsAhead: runsAhead(plan),
       clock,
       random: surroundings.random,
       soon,
@@ -174,6 +182,36 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
     await Promise.allSettled([toolPool.close(), journal?.close(), models?.close()]);
     throw error;
   }
+}
+
+/** Opens the journal of a plan. `damaged`: the copy of a shard in a cluster was found damaged. */
+function opener(
+  { cluster: place }: ShardPlan,
+  publish: (line: LogLine) => void,
+  damaged: () => void,
+): (options: JournalOptions) => Promise<Journal> {
+  if (place === undefined) return openJournal;
+  return async ({ directory, ...options }) => {
+    if (directory === undefined) throw new TroupeError('internal', 'a shard in a cluster has no directory');
+    const { openClusterJournal } = await import('../../cluster/cluster-journal.ts');
+    return openClusterJournal({
+      place,
+      options: { ...options, directory },
+      damaged: (error) => {
+        publish({ level: 'warn', message: `the copy ${directory} of a shard is damaged: ${error.message}` });
+        damaged();
+      },
+      log: (message) => publish({ level: 'warn', message }),
+    });
+  };
+}
+
+/** In a cluster nothing begins without a lease: what waits for a flush waits for the lease too. */
+function runsAhead({ durability, cluster }: ShardPlan): () => boolean {
+  if (durability === 'strict') return () => false;
+  if (cluster === undefined) return () => true;
+  const lease = new Lease(cluster.memory);
+  return () => lease.isValid;
 }
 
 /** The value of a promise that has settled; throws its error. */

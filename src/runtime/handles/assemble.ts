@@ -4,9 +4,10 @@
  */
 import { join } from 'node:path';
 import { defined } from '../../base/defined.ts';
-import { asError, type TroupeError } from '../../base/errors.ts';
+import { asError, ShardMovedError, type TroupeError } from '../../base/errors.ts';
 import { agentKey, shardOf } from '../../base/ids.ts';
 import { Lane } from '../../base/lane.ts';
+import type { ClusterMembership } from '../../cluster/membership.ts';
 import type { ListedModel } from '../../context/model-traits.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
 import { indexKeyOf, type StoreEncryption } from '../../journal/encryption/master-keys.ts';
@@ -62,6 +63,8 @@ export interface Place {
   readonly encryption?: StoreEncryption;
   /** The thread of the first shard, which began while the directory was opened; the caller ends it after an error. */
   readonly thread?: ShardWorker;
+  /** The place of this runtime in its cluster; missing: the store is this machine's. */
+  readonly cluster?: ClusterMembership;
   /** Names a server in the lock of the directory; missing: the store is in memory. */
   readonly announce?: Announce;
   /** Reports a process that takes the directory over; missing: the store is in memory. */
@@ -246,6 +249,7 @@ export async function assembleRuntime(
           degraded: (error) => {
             if (error === undefined) degraded.delete(index);
             else degraded.set(index, error);
+            if (error instanceof ShardMovedError) place.cluster?.lost(error);
           },
           log: (line) => logs.write(line),
           said: (note) => callbacks.said(note),
@@ -294,6 +298,7 @@ export async function assembleRuntime(
     toolBlocks: () => sources?.toolWatch.blocks ?? 0,
     release: place.release,
     store: place.directory,
+    cluster: place.cluster,
     writeBackup: ports.writeBackup ?? writeBackup,
     now: () => checked.clock.now(),
     definitions,
@@ -329,6 +334,7 @@ function shardPlan(
       enrichers: checked.enrichers,
       retention: checked.retention,
       encryption: place.encryption,
+      cluster: place.cluster?.placeOf(shard.index),
       redactModule: checked.redact instanceof URL ? checked.redact.href : undefined,
     }),
     threads: { models: checked.threads.models, tools: checked.threads.tools },

@@ -12,12 +12,17 @@ export interface BackupParts {
   readonly store: string | undefined;
   readonly now: () => number;
   readonly writeBackup: WriteBackup;
+  /** Undefined: the store is this machine's. */
+  readonly cluster: object | undefined;
 }
 
 /** See `Runtime.backup`. */
 export async function backupStore(parts: BackupParts, directory: string): Promise<BackupReport> {
-  const { links, store, now, writeBackup } = parts;
+  const { links, store, now, writeBackup, cluster } = parts;
   if (store === undefined) throw new ConfigError('a store in memory has no files to back up');
+  if (cluster !== undefined) {
+    throw new ConfigError('the data of a cluster are in its database: back up the database', { data: { path: store } });
+  }
   if (typeof directory !== 'string' || directory.trim() === '') {
     throw new ConfigError(`the directory of a backup must be a path, got ${describeValue(directory)}`);
   }

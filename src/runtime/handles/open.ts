@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { removeUnfinished } from '../../../actors/result-store.ts';
 import { defined } from '../../base/defined.ts';
-import { asError, ConfigError, describeValue } from '../../base/errors.ts';
+import { asError, ConfigError, describeValue, ShardMovedError } from '../../base/errors.ts';
 import { openManifest } from '../../journal/store/birth.ts';
 import { compactAtOpen } from '../../journal/store/compaction.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
@@ -17,13 +17,14 @@ import { type CheckedOptions, checkOptions, type OpenOptions } from '../protocol
 import { MOVED_SESSIONS } from '../reading/moved-sessions.ts';
 import { keepAnnounced } from './announced-servers.ts';
 import { assembleWithModels, checkShares, MEMORY, type Place } from './assemble.ts';
-import { handOver, type Runtime } from './runtime.ts';
+import { handOver, moveAway, type Runtime } from './runtime.ts';
 
 /**
  * Opens a data directory, created if necessary, or `':memory:'`, and resumes everything that was interrupted. Rejects
  * with `ConfigError` (an option, an agent, a tool), `StoreLockedError` (another process has the directory open),
  * `StoreNotWritableError` (no rights, a read-only file system), `StoreCorruptError`, `StoreVersionError`,
- * `StoreKeyError` (the option `encryption` does not fit the store), `StoreFullError`.
+ * `StoreKeyError` (the option `encryption` does not fit the store), `StoreFullError`. With the option `cluster`,
+ * `StoreLockedError` says that another node has the sessions, and `StoreFullError` that the database cannot be used.
  */
 export async function open(directory: string, options: OpenOptions = {}): Promise<Runtime> {
   if (typeof directory !== 'string' || directory.trim() === '') {
@@ -56,6 +57,15 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
       throw error;
     }
     if (place.announce !== undefined) keepAnnounced(runtime, place.announce);
+    place.cluster?.onLost((error) => {
+      checked.logger?.error({ err: error }, `${error.message}; this runtime ends`);
+      moveAway(runtime, error).catch((ending: unknown) => {
+        // The last commits are refused, as they must be.
+        if (!(ending instanceof ShardMovedError)) {
+          checked.logger?.error({ err: ending }, `the runtime did not end as it should: ${asError(ending).message}`);
+        }
+      });
+    });
     place.onTakeover?.((takeover) => {
       checked.logger?.info(takeover, `process ${takeover.pid} takes ${directory} over: this runtime ends`);
       handOver(runtime, takeover).catch((error: unknown) => {
@@ -100,10 +110,15 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
  * shards than the store has, the store is changed (A6).
  */
 async function openPlace(directory: string, checked: CheckedOptions): Promise<Place> {
-  const { threads, takeoverMs, encryption } = checked;
+  const { threads, takeoverMs, encryption, cluster } = checked;
   const sessionThreads = threads.sessions;
   const shards = Math.max(1, sessionThreads);
   if (directory === MEMORY) {
+    if (cluster !== undefined) {
+      throw new ConfigError(`option "cluster": a node needs a data directory for its copies, not ${MEMORY}`, {
+        data: { key: 'cluster' },
+      });
+    }
     if (encryption !== undefined) {
       throw new ConfigError(`option "encryption": a store in memory is not encrypted; give a data directory`, {
         data: { key: 'encryption' },
@@ -116,6 +131,16 @@ async function openPlace(directory: string, checked: CheckedOptions): Promise<Pl
   const lock = await acquireStoreLock(root, defined({ takeoverMs }));
   if (sessionThreads === 0) loadShard();
   try {
+    if (cluster !== undefined) {
+      const { openClusterPlace } = await import('./open-cluster.ts');
+      const place = await openClusterPlace(root, cluster, checked);
+      await withoutUnfinished(place.resultStore, checked);
+      return {
+        ...place,
+        announce: (server) => lock.announce(server),
+        release: () => place.release().finally(() => lock.release()),
+      };
+    }
     const made = await openManifest(root, shards, encryption && newEncryption(encryption));
     const keys = fittingKeys(root, made.encryption, encryption);
     const manifest = await withShards(root, made, checked);

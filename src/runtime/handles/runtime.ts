@@ -4,10 +4,11 @@
  */
 import { z } from 'zod';
 import { CLOSE_DEADLINE_MS, READY_WAIT_MS, WEBHOOK_CLOSE_MS } from '../../base/bounds.ts';
-import { ConfigError, type TroupeError } from '../../base/errors.ts';
+import { ConfigError, type ShardMovedError, type TroupeError } from '../../base/errors.ts';
 import { checkTenantName } from '../../base/ids.ts';
 import { orAborted } from '../../base/lazy-abort.ts';
 import { parseOption } from '../../base/parse-option.ts';
+import type { ClusterMembership, ClusterStatus } from '../../cluster/membership.ts';
 import type { ViewMode } from '../../events/rendered.ts';
 import type { Durability } from '../../journal/journal.ts';
 import type { BackupReport } from '../../journal/store/backup.ts';
@@ -33,9 +34,19 @@ export interface RuntimeInfo {
 }
 
 /**
- * Why a runtime ended: `close()` was called, or the process `pid` took its directory over (`open` with `takeover`).
+ * Why a runtime ended: `close()` was called, the process `pid` took its directory over (`open` with `takeover`), or the
+ * sessions moved to another node of the cluster, whose name is `owner` if it is known.
  */
-export type RuntimeEnd = { readonly reason: 'closed' } | { readonly reason: 'taken_over'; readonly pid: number };
+export type RuntimeEnd =
+  | { readonly reason: 'closed' }
+  | { readonly reason: 'taken_over'; readonly pid: number }
+  | { readonly reason: 'moved'; readonly owner?: string };
+
+/** The place of a runtime in its cluster. */
+export interface RuntimeCluster {
+  /** Facts about the place, as this node knows them now. Synchronous, and never throws. */
+  status(): ClusterStatus;
+}
 
 /** Counters since `open`, summed over session threads unless they say otherwise. */
 export interface RuntimeMetrics extends CounterValues {
@@ -68,6 +79,8 @@ export interface RuntimeMetrics extends CounterValues {
 
 /** The parts of a runtime. */
 export interface RuntimeParts extends ViewParts, Pick<BackupParts, 'store' | 'now' | 'writeBackup'> {
+  /** The place of this runtime in its cluster; undefined: the store is this machine's. */
+  readonly cluster: Pick<ClusterMembership, 'status'> | undefined;
   readonly info: RuntimeInfo;
   readonly counters: readonly SharedArrayBuffer[];
   /** The keys of the providers, the first one first. */
@@ -84,11 +97,14 @@ const drainSchema = z.strictObject({ signal: z.instanceof(AbortSignal).optional(
 const closeSchema = z.strictObject({ deadlineMs: z.number().min(0).optional() });
 /** Ends a runtime for a process that takes its directory over. Rejects as `close` does. */
 export let handOver: (runtime: Runtime, takeover: Takeover) => Promise<void>;
+/** Ends a runtime whose sessions another node of the cluster may have. Rejects as `close` does. */
+export let moveAway: (runtime: Runtime, error: ShardMovedError) => Promise<void>;
 
 /** See the head of the file. */
 export class Runtime extends SessionsView {
   static {
     handOver = (runtime, takeover) => runtime.#handOver(takeover);
+    moveAway = (runtime, error) => runtime.#moveAway(error);
   }
 
   /**
@@ -173,6 +189,12 @@ export class Runtime extends SessionsView {
     return this.#parts.info;
   }
 
+  /** The place of this runtime in its cluster; undefined without the option `cluster`. */
+  get cluster(): RuntimeCluster | undefined {
+    const { cluster } = this.#parts;
+    return cluster && { status: () => cluster.status() };
+  }
+
   /**
    * Lifts the block after a failed authentication, or after a model that was not found, from every session. One call
    * tries before the others follow.
@@ -232,6 +254,17 @@ export class Runtime extends SessionsView {
     // Rejections are ignored: a thread that was given up runs nothing, and a `close` meanwhile has its own deadline.
     await Promise.allSettled(stood);
     this.#closing ??= this.#close(0, { reason: 'taken_over', pid });
+    await this.#closing;
+  }
+
+  /**
+   * Ends the runtime after another node may have taken its sessions over. Requests in flight and later ones reject with
+   * `error`; nothing is written, since the log refuses it.
+   */
+  async #moveAway(error: ShardMovedError): Promise<void> {
+    for (const link of this.#parts.links) link.fail(error);
+    const owner = error.data?.['owner'];
+    this.#closing ??= this.#close(0, { reason: 'moved', ...(typeof owner === 'string' ? { owner } : {}) });
     await this.#closing;
   }
 

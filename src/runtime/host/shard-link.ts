@@ -189,7 +189,7 @@ export class ShardLink implements ShardCaller {
       return this.#ask(method, request, repeatable);
     }
     return serving.endpoint.call(method, request).catch((error: unknown) => {
-      if (!serving.isGone) throw error;
+      if (!serving.isGone) throw this.#failure ?? error;
       return this.#askAgain(method, request, repeatable, error);
     }) as Promise<ShardMethods[M]['answer']>;
   }
@@ -205,7 +205,7 @@ export class ShardLink implements ShardCaller {
       try {
         return (await incarnation.endpoint.call(method, request)) as ShardMethods[M]['answer'];
       } catch (error) {
-        if (!incarnation.isGone) throw error;
+        if (!incarnation.isGone) throw this.#failure ?? error;
         this.#checkRepeatable(repeatable, error);
       }
     }
@@ -223,7 +223,7 @@ export class ShardLink implements ShardCaller {
 
   /** The thread died with a request unanswered: throws unless the request may be repeated (L1, L2). */
   #checkRepeatable(repeatable: boolean, cause: unknown): void {
-    if (this.isClosing) throw new CancelledError('the runtime was closed', { cause });
+    if (this.isClosing) throw this.#failure ?? new CancelledError('the runtime was closed', { cause });
     if (!repeatable) throw unknownOutcome(cause);
   }
 
@@ -425,7 +425,7 @@ export class ShardLink implements ShardCaller {
   async #replace(cause?: unknown): Promise<Incarnation> {
     const { plan, listener } = this.#parts;
     const loss = this.#noteDeath();
-    if (loss !== undefined) throw this.#fail(loss, cause);
+    if (loss !== undefined) throw this.fail(new TroupeError('internal', loss, defined({ cause })));
     listener.log({ level: 'error', message: `session thread ${plan.index} died and is replaced` });
     try {
       const incarnation = await this.#incarnate();
@@ -452,8 +452,8 @@ export class ShardLink implements ShardCaller {
     return isReplaced ? undefined : `session thread ${plan.index} died ${this.#deaths.count} times within a minute`;
   }
 
-  #fail(message: string, cause: unknown): TroupeError {
-    const failure = new TroupeError('internal', message, defined({ cause }));
+  /** Gives the shard up: requests reject with this error, also those that their thread leaves unanswered. */
+  fail(failure: TroupeError): TroupeError {
     this.#failure = failure;
     this.#parts.listener.degraded(failure);
     this.#parts.listener.lost(failure);

@@ -20,6 +20,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import { parseOption } from '../../base/parse-option.ts';
 import { parseSettings, type Settings, type SettingsInput } from '../../base/settings.ts';
+import type { ClusterPlan } from '../../cluster/plan.ts';
 import type { Durability } from '../../journal/journal.ts';
 import type { GivenKeys } from '../../journal/store/store-key.ts';
 import { anthropic } from '../../models/anthropic/anthropic.ts';
@@ -29,12 +30,16 @@ import { isModelProvider, isProviderData } from '../../models/provider-check.ts'
 import type { McpServerMap } from '../../tools/mcp/protocol.ts';
 import { parseServers } from '../../tools/mcp/server-options.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
+import { checkCluster, clusterSchema } from './cluster-option.ts';
 import { checkEncryption, checkEncryptionForm, type EncryptionOptions, encryptionSchema } from './encryption-option.ts';
+import { type GuardedLogger, type Logger, loggerOf } from './logger-option.ts';
 import { checkRedact, type RedactOption, redactSchema } from './redact-option.ts';
 import { type Retention, retentionOf, retentionSchema } from './retention.ts';
 import type { SearchOptions, SearchScope } from './search-scope.ts';
 import { type StoreOptions, storeSchema } from './store-option.ts';
 import { type CheckedWebhook, checkWebhooks, type WebhookOptions, webhooksSchema } from './webhook-options.ts';
+
+export type { GuardedLogger, Logger } from './logger-option.ts';
 
 /** Threads of a runtime. */
 export interface ThreadOptions {
@@ -130,6 +135,11 @@ export interface OpenOptions {
   /** Receivers, over HTTP, of two notices: a tool call waits for a person, a turn ended. At most 16. */
   readonly webhooks?: readonly WebhookOptions[];
   /**
+   * A cluster, such as `postgres()` of `troupe/postgres` makes it: its database has the log, and the directory a copy.
+   * `open` waits until no other node has the sessions. Not allowed with `takeover` and `webhooks`.
+   */
+  readonly cluster?: ClusterPlan;
+  /**
    * A pino logger, or an object with its methods. Default: warnings and errors to stderr, as pino writes them; the
    * environment variable `LOG_LEVEL` sets another level, `silent` turns it off. `false`: no log.
    */
@@ -140,13 +150,6 @@ export interface OpenOptions {
    */
   readonly clock?: Clock;
   readonly random?: Random;
-}
-
-/** The methods of a logger that a runtime calls; a pino logger has them. */
-export interface Logger
-  extends Readonly<Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>> {
-  /** A logger that adds these fields to every line: one is made for each session that logs. */
-  readonly child?: (fields: object) => Logger;
 }
 
 /** The source of the definitions of MCP servers. `path`: absolute. */
@@ -197,6 +200,8 @@ export interface CheckedOptions {
   readonly encryption: GivenKeys | undefined;
   readonly redact: RedactOption | undefined;
   readonly webhooks: readonly CheckedWebhook[];
+  /** Undefined when the store is this machine's. */
+  readonly cluster: ClusterPlan | undefined;
   /** Undefined when everything is kept. */
   readonly retention: Retention | undefined;
   readonly store: Required<StoreOptions>;
@@ -204,12 +209,6 @@ export interface CheckedOptions {
   readonly logger: GuardedLogger | undefined;
   readonly clock: Clock;
   readonly random: Random;
-}
-
-/** A logger that never throws. */
-export interface GuardedLogger extends Omit<Logger, 'child'> {
-  /** A logger that adds these fields to every line; undefined when the logger cannot create children. */
-  readonly child: (fields: object) => GuardedLogger | undefined;
 }
 
 const count = z.number().int().min(0).max(SHARDS_MAX);
@@ -328,6 +327,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
   encryption: encryptionSchema.optional(),
   redact: redactSchema.optional(),
   webhooks: webhooksSchema.optional(),
+  cluster: clusterSchema.optional(),
   retention: retentionSchema.optional(),
   store: storeSchema.optional(),
   logger: z
@@ -377,6 +377,7 @@ export function checkOptions(options: unknown, defaultLogger?: Logger): CheckedO
     encryption: checkEncryption(given.encryption),
     redact: checkRedact(given.redact, sessionThreads),
     webhooks: checkWebhooks(given.webhooks),
+    cluster: checkCluster(given),
     retention: retentionOf(given.retention),
     store: { eraseWithinMs: given.store?.eraseWithinMs ?? ERASE_WITHIN_MS_DEFAULT },
     logger: loggerOf(given.logger ?? defaultLogger ?? false),
@@ -461,38 +462,4 @@ function governorOf(
 function isByName(governor: NonNullable<GivenOptions['governor']>): governor is Readonly<Record<string, GivenLimits>> {
   const values: readonly unknown[] = Object.values(governor);
   return values.length > 0 && values.every((value) => typeof value === 'object');
-}
-
-function loggerOf(given: Logger | false): GuardedLogger | undefined {
-  return given === false ? undefined : guarded(given);
-}
-
-/**
- * A logger that never throws. A failing logger must not end a transition or the host, so its error is dropped (F65).
- */
-function guarded(logger: Logger): GuardedLogger {
-  const guardedLine =
-    (level: 'debug' | 'info' | 'warn' | 'error') =>
-    (fields: object, message: string): void => {
-      try {
-        logger[level](fields, message);
-      } catch {
-        // The logger itself failed, so the failure cannot be reported.
-      }
-    };
-  const child = (fields: object): GuardedLogger | undefined => {
-    try {
-      return typeof logger.child === 'function' ? guarded(logger.child(fields)) : undefined;
-    } catch {
-      // Without a child logger each line names its session.
-      return undefined;
-    }
-  };
-  return {
-    debug: guardedLine('debug'),
-    info: guardedLine('info'),
-    warn: guardedLine('warn'),
-    error: guardedLine('error'),
-    child,
-  };
 }

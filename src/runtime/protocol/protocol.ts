@@ -11,6 +11,7 @@ import type { HistoryMessage } from '../../base/history-message.ts';
 import type { Json } from '../../base/json.ts';
 import type { ContentBlock, Deliver, Message, Pending, Usage } from '../../base/messages.ts';
 import type { Settings } from '../../base/settings.ts';
+import type { ShardPlace } from '../../cluster/cluster-journal.ts';
 import type { ListedModel } from '../../context/model-traits.ts';
 import type {
   LastError,
@@ -96,6 +97,8 @@ export interface ShardPlan {
   readonly durability: Durability;
   /** Missing: the store is not encrypted. */
   readonly encryption?: StoreEncryption;
+  /** The place of this shard in a cluster; missing: the store is this machine's. */
+  readonly cluster?: ShardPlace;
   readonly agents: readonly AgentSource[];
   /** Enrichers of main sessions; missing: there are none. */
   readonly enrichers?: EnricherFacts;

@@ -359,6 +359,15 @@ export class Life {
   }
 
   /**
+   * Called when the copy of the log on this machine is found damaged. A write that changes nothing is refused, and the
+   * attempts to write again build the copy.
+   */
+  copyDamaged(): void {
+    this.#parts.journal.checkpoint([], this.#parts.journal.checkpointed());
+    this.#commits.add({ release: () => undefined, refuse: () => undefined });
+  }
+
+  /**
    * Begins no half-step from now on, until the shard is closed, and waits up to `deadlineMs` for those that run.
    * Messages are still taken. The process `pid`, which opens the store then, has little to wait for.
    */

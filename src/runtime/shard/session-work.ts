@@ -6,7 +6,8 @@
  * transition is durable.
  * Invariants:
  *  H2 of the shard: only a model call, a call of a tool that is declared `pure`, a timer and a cancellation start with
- *     the transition that asks for them (`runEarly`). With durability `strict` the calls wait too. All other
+ *     the transition that asks for them (`runEarly`). With durability `strict`, and without a lease in a cluster, the
+ *     calls wait too. All other
  *     work starts after the flush (`start`);
  *  W1 work starts only for the resident actor, and only if its state still waits for that work. Both may have changed
  *     between a transition and its flush, and then nothing starts.
@@ -245,7 +246,7 @@ export class SessionWork {
         // It was written in the append of its transition.
         return true;
       case 'callModel':
-        if (this.#parts.durability === 'strict') return false;
+        if (!this.#parts.runsAhead()) return false;
         this.#callModel(actor, effect.halfStep, effect.attempt);
         return true;
       case 'runTool':
@@ -313,8 +314,7 @@ export class SessionWork {
    * the last flush is done again.
    */
   #mayRunAhead(actor: SessionActor, start: ToolStart): boolean {
-    if (start.isRuntimeTool || this.#parts.durability === 'strict' || actor.unflushed > RUN_AHEAD_TURNS_MAX)
-      return false;
+    if (start.isRuntimeTool || !this.#parts.runsAhead() || actor.unflushed > RUN_AHEAD_TURNS_MAX) return false;
     return this.#place.agentOf(actor)?.facts.tool(start.name)?.effect === 'pure';
   }
 

@@ -7,7 +7,7 @@ import type { Clock, Random, Soon } from '../../base/clock.ts';
 import { errorShape, type TroupeError } from '../../base/errors.ts';
 import type { Settings } from '../../base/settings.ts';
 import type { PublishedEvent } from '../../events/event.ts';
-import type { Durability, Journal } from '../../journal/journal.ts';
+import type { Journal } from '../../journal/journal.ts';
 import type { ModelPool, ModelPoolListener } from '../../models/pool.ts';
 import type { EditRequest } from '../../session/state/edit-request.ts';
 import type { Input } from '../../session/state/inputs.ts';
@@ -90,7 +90,8 @@ export interface ShardParts {
   readonly eraseWithinMs: number;
   /** The names of the providers. */
   readonly providers: readonly string[];
-  readonly durability: Durability;
+  /** True if calls that change nothing outside may begin before their transition is durable. */
+  readonly runsAhead: () => boolean;
   readonly clock: Clock;
   readonly random: Random;
   readonly soon: Soon;

@@ -7,10 +7,17 @@
  *  O1 however many flushes fail, one attempt at a time tries the store again, and everything is resumed once;
  *  O2 during the outage no actor holds state that a refused write would have made true. All actors are dropped when the
  *     outage begins. They are dropped again when it ends, since a refused write may have reached the disk nevertheless;
- *  O3 a lost store (`StoreLostError`) is not tried again: the outage lasts until the store is opened again.
+ *  O3 a lost store (`StoreLostError`) and a shard that another node has (`ShardMovedError`) are not tried again: the
+ *     outage lasts until the store is opened again.
  */
 import type { Clock } from '../../base/clock.ts';
-import { CancelledError, StoreFullError, StoreLostError, type TroupeError } from '../../base/errors.ts';
+import {
+  CancelledError,
+  ShardMovedError,
+  StoreFullError,
+  StoreLostError,
+  type TroupeError,
+} from '../../base/errors.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 
@@ -19,9 +26,16 @@ const DEVICE_RETRY_MS = 1_000;
 
 /**
  * The reason why a store refuses writes. The store may accept writes again by itself (full, failing), or only after the
- * next open (lost).
+ * next open (lost, moved).
  */
-export type StoreRefusal = StoreFullError | StoreLostError;
+export type StoreRefusal = StoreFullError | FinalRefusal;
+
+/** The reasons that last until the store is opened again (O3). */
+type FinalRefusal = StoreLostError | ShardMovedError;
+
+function isFinal(error: unknown): error is FinalRefusal {
+  return error instanceof StoreLostError || error instanceof ShardMovedError;
+}
 
 /** The parts that an outage works with. */
 export interface OutageParts {
@@ -72,7 +86,7 @@ export class StoreOutage {
     this.#error = refusal;
     this.#parts.dropAll();
     this.#noteStaleHeads();
-    if (refusal instanceof StoreLostError) {
+    if (isFinal(refusal)) {
       this.#announceLost(refusal);
       return;
     }
@@ -83,9 +97,9 @@ export class StoreOutage {
     this.#recoverLater();
   }
 
-  /** Called when the store was found lost while nothing was being written. */
-  lost(error: StoreLostError): void {
-    if (!this.#isClosed && !(this.#error instanceof StoreLostError)) this.flushFailed(error);
+  /** Called when the store was found lost, or moved, while nothing was being written. */
+  lost(error: FinalRefusal): void {
+    if (!this.#isClosed && !isFinal(this.#error)) this.flushFailed(error);
   }
 
   /** Ends the attempts to write. */
@@ -94,11 +108,11 @@ export class StoreOutage {
     this.#parts.clock.clearTimer(this.#timer);
   }
 
-  #announceLost(error: StoreLostError): void {
+  #announceLost(error: FinalRefusal): void {
     if (this.#isLost) return;
     this.#isLost = true;
     this.#parts.clock.clearTimer(this.#timer);
-    this.#parts.failed('the store is lost', error);
+    this.#parts.failed(error instanceof StoreLostError ? 'the store is lost' : 'the shard has moved', error);
     this.#parts.notify(error);
   }
 
@@ -123,7 +137,7 @@ export class StoreOutage {
     try {
       await this.#parts.journal.recover();
     } catch (error) {
-      if (error instanceof StoreLostError) this.lost(error);
+      if (isFinal(error)) this.lost(error);
       else if (!this.#isClosed && !this.#isLost) this.#recoverLater();
       return;
     }
@@ -144,6 +158,6 @@ export function refusalOf(error: Error): TroupeError {
 }
 
 function storeError(error: Error): StoreRefusal {
-  if (error instanceof StoreFullError || error instanceof StoreLostError) return error;
+  if (error instanceof StoreFullError || isFinal(error)) return error;
   return new StoreFullError('the store refused a write', { cause: error });
 }

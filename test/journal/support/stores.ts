@@ -102,6 +102,7 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     audit: (range) => engine.audit(range),
     erasures: () => engine.erasures(),
     startOf: (key) => engine.startOf(key),
+    record: (name) => engine.record(name),
     async write(batch) {
       check();
       await engine.write(batch);

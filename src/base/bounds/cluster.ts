@@ -1,0 +1,65 @@
+/** Bounds of a cluster (`src/cluster`, `src/postgres`, `src/journal/replica`). */
+
+// ---- leases -------------------------------------------------------------------------------------------------------
+
+/** Milliseconds of a lease by default: a fail-over takes as long, and most restarts of a database are shorter. */
+export const LEASE_MS_DEFAULT = 10_000;
+/** The shortest lease, in milliseconds: a quarter of it is enough for a renewal at a busy database. */
+export const LEASE_MS_MIN = 500;
+/** The longest lease, in milliseconds: ten minutes without an owner after a crash. */
+export const LEASE_MS_MAX = 600_000;
+/**
+ * Share of a lease for which its holder believes in it. Clocks of two machines differ in speed by far less than the rest.
+ */
+export const LEASE_BELIEVED_SHARE = 0.9;
+/** Share of a lease after which it is renewed: two attempts may fail before it ends. */
+export const LEASE_RENEWAL_SHARE: number = 1 / 4;
+/** Share of a lease after which an attempt to renew it is given up. */
+export const LEASE_ATTEMPT_SHARE: number = 1 / 4;
+/** Share of a lease that a node waits before it tries again, after a failure or while another node has the lease. */
+export const LEASE_RETRY_SHARE: number = 1 / 20;
+/** Milliseconds for which `open` waits by default for the lease of another node. A lease that was left behind ends in it. */
+export const OWNER_WAIT_MS_DEFAULT = 30_000;
+/** The longest such wait that is a number, in milliseconds: a day. */
+export const OWNER_WAIT_MS_MAX = 86_400_000;
+/** Milliseconds for which the row of a node that ended without leaving is kept: a day, for someone who looks at it. */
+export const NODE_ROWS_KEPT_MS = 86_400_000;
+/** Milliseconds in which a node that closes gives its lease back. After that the lease ends by itself. */
+export const LEAVE_MS = 2_000;
+
+// ---- the log of a shard -------------------------------------------------------------------------------------------
+
+/** Milliseconds for which a commit waits by default for a database that does not answer, before it is refused. */
+export const LOG_HOLD_MS_DEFAULT = 15_000;
+/** The longest such wait, in milliseconds: callers of `send` wait as long. */
+export const LOG_HOLD_MS_MAX = 600_000;
+/** Milliseconds after which one statement is given up: a connection that was cut may never answer. */
+export const STATEMENT_MS = 5_000;
+/** Bytes of an entry for which a statement has one millisecond more: a slow line between two buildings. */
+export const LOG_BYTES_PER_MS = 1_000;
+/** The first and the longest wait in milliseconds between two attempts to reach the database. */
+export const LOG_RETRY_MS: { readonly first: number; readonly longest: number } = { first: 10, longest: 500 };
+/** Bytes of log entries that one read fetches; an entry that is larger is fetched alone. */
+export const LOG_FETCH_BYTES_MAX: number = 4 * 1024 * 1024;
+/** Entries that one read of the log fetches. */
+export const LOG_FETCH_ENTRIES_MAX = 1_000;
+/**
+ * Bytes of the newest commits that a shard keeps in memory. If the database goes back to an earlier state, the shard
+ * appends them again.
+ */
+export const LOG_RING_BYTES_MAX: number = 16 * 1024 * 1024;
+/** Commits that a shard keeps in memory for that. */
+export const LOG_RING_ENTRIES_MAX = 10_000;
+/** Bytes of one commit in the log: a quarter of what one value of PostgreSQL can have. */
+export const LOG_ENTRY_BYTES_MAX: number = 256 * 1024 * 1024;
+/** Milliseconds between two looks at a lease that a commit waits for. */
+export const LEASE_LOOK_MS = 10;
+
+// ---- options ------------------------------------------------------------------------------------------------------
+
+/** Characters of the address of a database. */
+export const DATABASE_URL_CHARACTERS_MAX = 2_048;
+/** Characters of the name of a node, in messages of other nodes. */
+export const NODE_NAME_CHARACTERS_MAX = 128;
+/** Bytes of the name of a schema: PostgreSQL's own bound. */
+export const SCHEMA_NAME_BYTES_MAX = 63;

@@ -1,0 +1,85 @@
+/**
+ * The lease of this node, in memory that its threads share. The cluster thread writes it; session threads read it before
+ * they begin work outside.
+ *
+ * Invariants:
+ *  LE1 a lease that is believed here is held in the database: it is counted from before the renewal was sent, for a share
+ *     of its time, on the clock that all threads share and on the wall clock, whichever ends first. The first stands still
+ *     while a machine is suspended, and the second may be set back;
+ *  LE2 a lost lease never becomes valid again.
+ */
+import { LEASE_BELIEVED_SHARE, LEASE_LOOK_MS } from '../base/bounds.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
+
+const MONOTONIC = 0;
+const WALL = 1;
+const LOST = 2;
+const PLACES = 3;
+
+/** A moment on both clocks. */
+export interface LeaseMoment {
+  readonly monotonicMs: number;
+  readonly wallMs: number;
+}
+
+/** Makes the memory of a lease that is not held yet. */
+export function createLeaseMemory(): SharedArrayBuffer {
+  return new SharedArrayBuffer(PLACES * BigInt64Array.BYTES_PER_ELEMENT);
+}
+
+/** See the head of this file. */
+export class Lease {
+  readonly #values: BigInt64Array;
+  readonly #clock: Pick<Clock, 'now' | 'monotonic'>;
+
+  constructor(memory: SharedArrayBuffer, clock: Pick<Clock, 'now' | 'monotonic'> = systemClock) {
+    this.#values = new BigInt64Array(memory);
+    this.#clock = clock;
+  }
+
+  /** The present moment, taken before a renewal is sent. */
+  moment(): LeaseMoment {
+    return { monotonicMs: this.#clock.monotonic(), wallMs: this.#clock.now() };
+  }
+
+  /** Notes that the database granted the lease for `leaseMs`, at the request sent at this moment. */
+  granted({ monotonicMs, wallMs }: LeaseMoment, leaseMs: number): void {
+    const believedMs = leaseMs * LEASE_BELIEVED_SHARE;
+    Atomics.store(this.#values, MONOTONIC, BigInt(Math.floor(monotonicMs + believedMs)));
+    Atomics.store(this.#values, WALL, BigInt(Math.floor(wallMs + believedMs)));
+  }
+
+  /** Notes that another node may have the shards of this one (LE2). */
+  lose(): void {
+    Atomics.store(this.#values, LOST, 1n);
+  }
+
+  get isLost(): boolean {
+    return Atomics.load(this.#values, LOST) === 1n;
+  }
+
+  /** Milliseconds for which the lease is believed from now on; 0 if it is not. */
+  get leftMs(): number {
+    if (this.isLost) return 0;
+    const monotonicMs = Number(Atomics.load(this.#values, MONOTONIC)) - this.#clock.monotonic();
+    const wallMs = Number(Atomics.load(this.#values, WALL)) - this.#clock.now();
+    return Math.max(0, Math.min(monotonicMs, wallMs));
+  }
+
+  /** True if this node may begin work outside. */
+  get isValid(): boolean {
+    return this.leftMs > 0;
+  }
+
+  /** Resolves to true as soon as the lease is valid, and to false when it is lost or `waitMs` have passed. */
+  async whenValid(waitMs: number): Promise<boolean> {
+    const deadlineMs = this.#clock.monotonic() + waitMs;
+    while (!this.isValid) {
+      if (this.isLost || this.#clock.monotonic() >= deadlineMs) return false;
+      await new Promise<void>((resolve) => {
+        setTimeout(resolve, LEASE_LOOK_MS);
+      });
+    }
+    return true;
+  }
+}

@@ -1,0 +1,163 @@
+/**
+ * The place of a runtime in its cluster, on the host thread: starts the cluster thread, and reports the loss of the
+ * shards.
+ *
+ * Owns: the cluster thread and the memory of the lease. Does not own: the shards; the runtime ends them after the report.
+ *
+ * Invariants:
+ *  MB1 the loss is reported once, by the first of these to find it: the cluster thread, a shard whose append was refused, or the
+ *     end of the thread;
+ *  MB2 `leave` gives the shards back within `LEAVE_MS`, or leaves them to the end of the lease. It never rejects.
+ */
+import { LEAVE_MS } from '../base/bounds.ts';
+import { asError, type ErrorShape, ShardMovedError, TroupeError } from '../base/errors.ts';
+import { keepAliveFor, settledInTime, startThread, type Thread } from '../threads/thread.ts';
+import { checkEntry, workerUrl } from '../threads/worker-url.ts';
+import type { ShardPlace } from './cluster-journal.ts';
+import { createLeaseMemory, Lease } from './lease.ts';
+import type { ClusterBirth, ClusterFacts, ClusterPlan, ShardClaim, ShardOwner } from './plan.ts';
+import type { Entered, WantedCluster } from './stay.ts';
+
+/** The request that enters a cluster. */
+export interface EnterRequest {
+  readonly plan: ClusterPlan;
+  readonly birth: ClusterBirth;
+  /** The facts that an existing cluster must have. */
+  readonly wanted: WantedCluster;
+  readonly memory: SharedArrayBuffer;
+}
+
+/** The note that the lease of this node was ended. */
+export interface LostNote {
+  readonly owner: ShardOwner | undefined;
+}
+
+/** Facts about the place of a runtime in its cluster. */
+export interface ClusterStatus {
+  /** `owner`: this node has all shards. `lost`: another node has taken them, or this node has left. */
+  readonly state: 'owner' | 'lost';
+  /** The name of this node. */
+  readonly node: string;
+  /** Names the cluster. */
+  readonly cluster: string;
+  /** Milliseconds for which this node believes in its lease, if it is not renewed; 0: no work begins now. */
+  readonly leaseLeftMs: number;
+  readonly shards: readonly { readonly shard: number; readonly epoch: number }[];
+}
+
+/** See the head of this file. */
+export class ClusterMembership {
+  readonly plan: ClusterPlan;
+  readonly facts: ClusterFacts;
+  readonly claims: readonly ShardClaim[];
+  readonly memory: SharedArrayBuffer;
+  readonly #thread: Thread;
+  readonly #lease: Lease;
+  readonly #listeners: ((error: ShardMovedError) => void)[] = [];
+  #loss: ShardMovedError | undefined;
+  #hasLeft = false;
+
+  constructor(plan: ClusterPlan, { facts, claims }: Entered, memory: SharedArrayBuffer, thread: Thread) {
+    this.plan = plan;
+    this.facts = facts;
+    this.claims = claims;
+    this.memory = memory;
+    this.#thread = thread;
+    this.#lease = new Lease(memory);
+    thread.endpoint.handle('cluster.lost', (note) => this.#lostTo((note as LostNote).owner));
+    thread.onExit(({ error }) => {
+      if (!this.#hasLeft) this.lost(this.#moved('its cluster thread ended', error));
+    });
+  }
+
+  status(): ClusterStatus {
+    return {
+      state: this.#loss === undefined && !this.#hasLeft ? 'owner' : 'lost',
+      node: this.plan.node,
+      cluster: this.facts.id,
+      leaseLeftMs: Math.floor(this.#lease.leftMs),
+      shards: this.claims.map(({ shard, epoch }) => ({ shard, epoch })),
+    };
+  }
+
+  /** The place of one shard. Throws for a shard that the cluster has not. */
+  placeOf(shard: number): ShardPlace {
+    const claim = this.claims.find((each) => each.shard === shard);
+    if (claim === undefined) throw new TroupeError('internal', `there is no claim of shard ${shard}`);
+    return { plan: this.plan, claim, memory: this.memory };
+  }
+
+  /** Calls `listener` once, when the shards are lost; in a microtask if they are lost already. */
+  onLost(listener: (error: ShardMovedError) => void): void {
+    const loss = this.#loss;
+    if (loss === undefined) this.#listeners.push(listener);
+    else queueMicrotask(() => listener(loss));
+  }
+
+  /** Notes that the shards are lost (MB1). */
+  lost(error: ShardMovedError): void {
+    if (this.#loss !== undefined || this.#hasLeft) return;
+    this.#loss = error;
+    this.#lease.lose();
+    for (const listener of this.#listeners.splice(0)) listener(error);
+  }
+
+  /** MB2. */
+  async leave(): Promise<void> {
+    if (this.#hasLeft) return;
+    this.#hasLeft = true;
+    await keepAliveFor(settledInTime(this.#thread.endpoint.call('cluster.leave', undefined), LEAVE_MS));
+    this.#lease.lose();
+    await this.#thread.exit();
+  }
+
+  #lostTo(owner: ShardOwner | undefined): void {
+    const by =
+      owner === undefined || owner.node === this.plan.node ? 'another node' : `the node ${JSON.stringify(owner.node)}`;
+    this.lost(this.#moved(`${by} took its shards over after its lease had run out`, undefined, owner?.node));
+  }
+
+  #moved(reason: string, cause?: unknown, owner?: string): ShardMovedError {
+    return new ShardMovedError(`the node ${JSON.stringify(this.plan.node)} has lost its shards: ${reason}`, {
+      ...(cause === undefined ? {} : { cause }),
+      data: { node: this.plan.node, ...(owner === undefined ? {} : { owner }) },
+    });
+  }
+}
+
+/** Rejects when the thread ends. */
+function endOf(thread: Thread): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    thread.onExit(({ error }) => reject(error ?? new TroupeError('internal', 'the cluster thread ended')));
+  });
+}
+
+/**
+ * Enters the cluster of a plan, and waits for its shards. `log` takes failures that are tried again. Rejects like
+ * `Stay.enter`, and with what the plan's module throws.
+ */
+export async function joinCluster(
+  plan: ClusterPlan,
+  birth: ClusterBirth,
+  wanted: WantedCluster,
+  log: (message: string, error: ErrorShape) => void,
+): Promise<ClusterMembership> {
+  const entry = workerUrl('./cluster.worker', import.meta.url);
+  checkEntry(entry);
+  const memory = createLeaseMemory();
+  const thread = startThread(entry, { name: 'troupe cluster' });
+  thread.endpoint.handle('cluster.failed', (note) => {
+    const { message, error } = note as { readonly message: string; readonly error: ErrorShape };
+    log(message, error);
+  });
+  try {
+    const request: EnterRequest = { plan, birth, wanted, memory };
+    const entered = (await Promise.race([thread.endpoint.call('cluster.enter', request), endOf(thread)])) as Entered;
+    thread.unref();
+    return new ClusterMembership(plan, entered, memory, thread);
+  } catch (error) {
+    await settledInTime(thread.endpoint.call('cluster.leave', undefined), LEAVE_MS);
+    await thread.exit();
+    throw asError(error);
+  }
+}

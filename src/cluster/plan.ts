@@ -1,0 +1,102 @@
+/**
+ * A cluster as `open` receives it: plain data, so that each thread can open its own connection. The module that the data
+ * names implements the ports of this file.
+ *
+ * A **node** is one runtime with a place in the cluster. It has a **lease**: a row that it renews, and that only the
+ * database's clock ends. While its lease holds, no other node claims its shards. A **claim** of a shard has a random
+ * token, and the log accepts entries under the newest token alone: the lease gives liveness, the token safety.
+ */
+import type { ShardLog } from '../journal/replica/shard-log.ts';
+
+/** The data that opens a place in a cluster. `postgres()` of `troupe/postgres` makes it. */
+export interface ClusterPlan {
+  readonly kind: 'cluster';
+  /** URL of the module that implements `ClusterModule`. */
+  readonly module: string;
+  /** The module's own data. */
+  readonly data: Readonly<Record<string, unknown>>;
+  /** The name of this node, for messages of other nodes. */
+  readonly node: string;
+  /** The number of shards that a new cluster gets; an existing one must have it. Missing: the cluster's. */
+  readonly shards?: number;
+  readonly leaseMs: number;
+  /** Milliseconds for which a commit waits for a log that does not answer. */
+  readonly holdMs: number;
+  /** Milliseconds for which `open` waits for the lease of another node; missing: for as long as it takes. */
+  readonly waitMs?: number;
+}
+
+/** Facts of a cluster, which do not change. */
+export interface ClusterFacts {
+  /** Names the cluster in the directories of its nodes. */
+  readonly id: string;
+  readonly shards: number;
+  /** Names the key with which its contents are encrypted; missing: they are not. */
+  readonly keyId?: string;
+}
+
+/** The facts that a new cluster gets. */
+export interface ClusterBirth {
+  readonly shards: number;
+  readonly keyId?: string;
+}
+
+/** A claim of one shard. Plain data. */
+export interface ShardClaim {
+  readonly shard: number;
+  readonly epoch: number;
+  /** Hexadecimal digits. */
+  readonly token: string;
+  /** Names the stay of the node in the cluster that made the claim. */
+  readonly owner: string;
+}
+
+/** The node that has shards, and how long its lease holds if it is not renewed. */
+export interface ShardOwner {
+  readonly node: string;
+  readonly leaseLeftMs: number;
+}
+
+/** The result of an attempt to claim all shards: all claims, or an owner of some of them. */
+export type ClaimResult =
+  | { readonly claims: readonly ShardClaim[] }
+  | { readonly claims?: undefined; readonly owner: ShardOwner | undefined };
+
+/** The register of nodes and shards, as one node uses it, from one thread. All methods reject with the database's error. */
+export interface ShardDirectory {
+  /** Makes the cluster if it is new. Rejects with `ConfigError` if it has another number of shards or another key. */
+  prepare(birth: ClusterBirth, isGiven: boolean): Promise<ClusterFacts>;
+  /** Enters this node with a lease of `leaseMs`. */
+  join(node: string, leaseMs: number): Promise<void>;
+  /** Renews the lease. False: another node has ended it, for good. */
+  renew(leaseMs: number): Promise<boolean>;
+  /**
+   * Claims every shard, or none. `mayEndOthers`: the leases of other nodes that have run out may be ended; without it only
+   * shards without an owner are claimed.
+   */
+  claimAll(mayEndOthers: boolean): Promise<ClaimResult>;
+  /** The node that has shards now; undefined if none has. */
+  owner(): Promise<ShardOwner | undefined>;
+  /** Gives up the lease and all shards. */
+  leave(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The parts that the log of a shard works with. */
+export interface ShardLogParts {
+  readonly claim: ShardClaim;
+  readonly holdMs: number;
+  /** True once the lease is lost: the log waits no longer. */
+  readonly isLost: () => boolean;
+}
+
+/** The exports of the module that a plan names. */
+export interface ClusterModule {
+  openDirectory(data: ClusterPlan['data']): ShardDirectory;
+  openShardLog(data: ClusterPlan['data'], parts: ShardLogParts): ShardLog;
+}
+
+/** Loads the module of a plan. Rejects with what the module throws. */
+export async function loadCluster(plan: Pick<ClusterPlan, 'module'>): Promise<ClusterModule> {
+  return (await import(plan.module)) as ClusterModule;
+}

@@ -1,0 +1,117 @@
+/**
+ * The tables of a cluster, in its own schema, and the numbered changes that make them. Changes only add: a node of an
+ * earlier version works with the tables of a later one, as long as the lowest version that may use them allows it.
+ *
+ * | table | one row |
+ * | --- | --- |
+ * | `troupe_version` | the number of the newest change, and the lowest version of a node that may use the tables |
+ * | `troupe_cluster` | the cluster's id, its number of shards, the key id of its encryption |
+ * | `troupe_node` | the stay of a node, with the end of its lease |
+ * | `troupe_shard` | a shard: the newest claim, its owner's stay, and the number of its last log entry |
+ * | `troupe_log` | a log entry of a shard |
+ */
+import { STATEMENT_MS } from '../base/bounds.ts';
+import { StoreVersionError } from '../base/errors.ts';
+import { type Connection, stateOf } from './connection.ts';
+
+/** The names of the tables, quoted, with their schema. */
+export interface Tables {
+  readonly schema: string;
+  readonly version: string;
+  readonly cluster: string;
+  readonly node: string;
+  readonly shard: string;
+  readonly log: string;
+}
+
+/** The tables in a schema, whose name was checked. */
+export function tablesOf(schema: string): Tables {
+  const table = (name: string): string => `"${schema}".troupe_${name}`;
+  return {
+    schema: `"${schema}"`,
+    version: table('version'),
+    cluster: table('cluster'),
+    node: table('node'),
+    shard: table('shard'),
+    log: table('log'),
+  };
+}
+
+/** Partitions of the log: vacuum and indexes of busy shards stay apart. */
+const LOG_PARTITIONS = 16;
+
+/** The changes, in order; the first has number 1. */
+const CHANGES: readonly ((tables: Tables) => readonly string[])[] = [
+  ({ version, cluster, node, shard, log }) => [
+    `CREATE TABLE ${version} (one boolean PRIMARY KEY DEFAULT true CHECK (one), number integer NOT NULL, lowest integer NOT NULL)`,
+    `INSERT INTO ${version} (number, lowest) VALUES (0, 1)`,
+    `CREATE TABLE ${cluster} (one boolean PRIMARY KEY DEFAULT true CHECK (one), id text NOT NULL, shards integer NOT NULL, key_id text)`,
+    `CREATE TABLE ${node} (stay text PRIMARY KEY, name text NOT NULL, joined timestamptz NOT NULL, expires timestamptz NOT NULL)`,
+    // Each append updates the row of its shard: with room in the page it need not touch the index.
+    `CREATE TABLE ${shard} (shard integer PRIMARY KEY, epoch bigint NOT NULL, token bytea NOT NULL, owner text, last bigint NOT NULL) WITH (fillfactor = 30)`,
+    `CREATE TABLE ${log} (shard integer NOT NULL, no bigint NOT NULL, epoch bigint NOT NULL, digest bytea NOT NULL, bytes bytea NOT NULL, PRIMARY KEY (shard, no)) PARTITION BY HASH (shard)`,
+    // The bytes are compressed already.
+    `ALTER TABLE ${log} ALTER COLUMN bytes SET STORAGE EXTERNAL`,
+    ...Array.from(
+      { length: LOG_PARTITIONS },
+      (_, index) =>
+        `CREATE TABLE ${log}_${index} PARTITION OF ${log} FOR VALUES WITH (MODULUS ${LOG_PARTITIONS}, REMAINDER ${index})`,
+    ),
+  ],
+];
+
+/** The version of the tables that this version makes. */
+const VERSION = CHANGES.length;
+const NO_TABLE = '42P01';
+const NO_SCHEMA = '3F000';
+
+/**
+ * Makes the tables, or the changes that are missing, and checks that this version may use them. Rejects with
+ * `StoreVersionError` if a later version has changed them so that it may not.
+ */
+export async function prepareTables(connection: Connection, tables: Tables): Promise<void> {
+  const found = await readVersion(connection, tables);
+  if (found === undefined || found.number < VERSION) {
+    await connection.runAll(changesFrom(found?.number ?? 0, tables), STATEMENT_MS * 4).catch((error: unknown) => {
+      // Another node made the same changes meanwhile; the check below decides.
+      if (!isRace(error)) throw error;
+    });
+  }
+  const after = await readVersion(connection, tables);
+  if (after === undefined || after.number < VERSION || after.lowest > VERSION) {
+    throw new StoreVersionError(
+      `the tables of the cluster have version ${after?.number ?? 0} and need at least version ${after?.lowest ?? 0} of a node; ` +
+        `this one has version ${VERSION}. Nothing was written`,
+      { data: { found: after?.number ?? 0, supported: VERSION } },
+    );
+  }
+}
+
+/** The changes as one transaction. Nodes that open a new cluster at the same time wait for each other. */
+function changesFrom(number: number, tables: Tables): readonly string[] {
+  const { schema, version } = tables;
+  const changes = CHANGES.slice(number).flatMap((change) => change(tables));
+  const created = number === 0 ? [`CREATE SCHEMA IF NOT EXISTS ${schema}`] : [];
+  const updated = `UPDATE ${version} SET number = ${VERSION} WHERE number = ${number}`;
+  return [...created, ...changes, updated];
+}
+
+/** A table, schema or type exists already: SQLSTATE of the definition, or of the catalogue's unique index. */
+function isRace(error: unknown): boolean {
+  return ['42P07', '42P06', '42710', '23505', '40P01'].includes(stateOf(error) ?? '');
+}
+
+async function readVersion(
+  connection: Connection,
+  { version }: Tables,
+): Promise<{ readonly number: number; readonly lowest: number } | undefined> {
+  try {
+    const { rows } = await connection.run('version', `SELECT number, lowest FROM ${version}`, []);
+    const [row] = rows;
+    return row === undefined ? undefined : { number: Number(row['number']), lowest: Number(row['lowest']) };
+  } catch (error) {
+    const state = stateOf(error);
+    if (state === NO_TABLE || state === NO_SCHEMA) return undefined;
+    throw error;
+  }
+}

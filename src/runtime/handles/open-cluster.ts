@@ -1,0 +1,46 @@
+/** `open` with the option `cluster`: enters the cluster, and prepares the directory for the copies of its shards. */
+import { join } from 'node:path';
+import { defined } from '../../base/defined.ts';
+import { joinCluster } from '../../cluster/membership.ts';
+import type { ClusterPlan } from '../../cluster/plan.ts';
+import { clusterOf, openCopyManifest } from '../../journal/store/birth.ts';
+import { encryptionRecord, fittingKeys } from '../../journal/store/store-key.ts';
+import type { CheckedOptions } from '../protocol/options.ts';
+import type { Place } from './assemble.ts';
+
+/**
+ * Waits until this node has the shards of the cluster, then returns its place. The caller holds the lock of `directory`,
+ * which it releases after the place, or after a rejection. Rejects with `ConfigError` for a cluster or a directory that
+ * does not fit, with `StoreKeyError`, with `StoreLockedError` while another node has the shards, and with
+ * `StoreFullError` if the database cannot be reached.
+ */
+export async function openClusterPlace(directory: string, plan: ClusterPlan, checked: CheckedOptions): Promise<Place> {
+  const { encryption, logger, shards } = checked;
+  const known = await clusterOf(directory);
+  const birth = {
+    shards: plan.shards ?? shards ?? 1,
+    ...defined({ keyId: encryption && encryptionRecord(encryption).keyId }),
+  };
+  const isCounted = (plan.shards ?? shards) !== undefined;
+  const membership = await joinCluster(plan, birth, { isCounted, ...defined({ id: known }) }, (message, error) => {
+    logger?.warn({ node: plan.node, err: error }, `cluster: ${message}: ${error.message}`);
+  });
+  try {
+    const { id, shards: count } = membership.facts;
+    // The log of a shard has its data keys, so they are bound to the cluster, and to no directory.
+    const record = encryption && encryptionRecord({ ...encryption, storeId: id });
+    const manifest = await openCopyManifest(directory, count, { id }, record);
+    const keys = fittingKeys(directory, manifest.encryption, encryption);
+    return {
+      ...defined({ encryption: keys }),
+      directory,
+      resultStore: join(directory, 'results'),
+      shards: count,
+      cluster: membership,
+      release: () => membership.leave(),
+    };
+  } catch (error) {
+    await membership.leave();
+    throw error;
+  }
+}
