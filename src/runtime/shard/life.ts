@@ -373,7 +373,8 @@ export class Life {
    */
   async standStill(deadlineMs: number, pid: number): Promise<void> {
     const { journal, clock, index: shard } = this.#parts;
-    if (!this.#standsStill) writeTakeover(journal, clock.now(), { shard, pid });
+    // The request may be repeated, and may come after a close.
+    if (!this.#standsStill && !this.#isClosed) writeTakeover(journal, clock.now(), { shard, pid });
     this.#standsStill = true;
     this.#compactor.close();
     await this.#until(() => this.#hasNoCalls, deadlineMs);
