@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, chownSync, existsSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { chmodSync, chownSync, cpSync, existsSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir, userInfo } from 'node:os';
@@ -78,23 +78,43 @@ async function linkLibraries(directory: string): Promise<void> {
   }
 }
 
+let binaries: string | undefined;
+
+/** The binaries where the server's user can run them: those of a project in a private directory are copied, once. */
+function binariesFor(user: ReturnType<typeof serverUser>): string {
+  binaries ??= readableBinaries(user);
+  return binaries;
+}
+
+function readableBinaries(user: ReturnType<typeof serverUser>): string {
+  if (native === undefined) throw new Error('there is no PostgreSQL for this machine');
+  if (spawnSync(join(native, 'bin', 'postgres'), ['--version'], { ...user, cwd: '/' }).status === 0) return native;
+  const copy = mkdtempSync(join(process.env['TROUPE_POSTGRES'] ?? tmpdir(), 'binaries-'));
+  chmodSync(copy, 0o755);
+  cpSync(native, copy, { recursive: true, verbatimSymlinks: true });
+  process.once('exit', () => rmSync(copy, { recursive: true, force: true }));
+  return copy;
+}
+
 /** Starts a server. The caller stops it. */
 export async function startServer(): Promise<TestServer> {
   if (native === undefined) throw new Error('there is no PostgreSQL for this machine');
   await linkLibraries(native);
   const user = serverUser();
+  const bin = join(binariesFor(user), 'bin');
   const directory = mkdtempSync(join(process.env['TROUPE_POSTGRES'] ?? tmpdir(), 'pg-'));
   chmodSync(directory, 0o700);
   if (user.uid !== undefined && user.gid !== undefined) chownSync(directory, user.uid, user.gid);
   const data = join(directory, 'data');
   const made = spawnSync(
-    join(native, 'bin', 'initdb'),
+    join(bin, 'initdb'),
     ['-D', data, '-U', 'troupe', '-A', 'trust', '--no-sync', '--encoding=UTF8', '--locale=C'],
     { ...user, cwd: directory, encoding: 'utf8' },
   );
   if (made.status !== 0) throw new Error(`initdb: ${made.error?.message ?? made.stderr}`);
   const url = `postgres://troupe@localhost/postgres?host=${encodeURIComponent(directory)}`;
-  let running = await run(directory, data, user, url);
+  const started = { bin, directory, data, user, url };
+  let running = await run(started);
   const kill = async (): Promise<void> => {
     if (running.exitCode !== null || running.signalCode !== null) return;
     const ended = once(running, 'exit');
@@ -115,7 +135,7 @@ export async function startServer(): Promise<TestServer> {
     },
     kill,
     async restart() {
-      running = await run(directory, data, user, url);
+      running = await run(started);
     },
     async stop() {
       await kill();
@@ -125,18 +145,24 @@ export async function startServer(): Promise<TestServer> {
   };
 }
 
-async function run(
-  directory: string,
-  data: string,
-  user: ReturnType<typeof serverUser>,
-  url: string,
-): Promise<ChildProcess> {
+/** What a server is started with. */
+interface ServerStart {
+  /** The directory of the programs. */
+  readonly bin: string;
+  readonly directory: string;
+  readonly data: string;
+  readonly user: ReturnType<typeof serverUser>;
+  readonly url: string;
+}
+
+async function run({ bin, directory, data, user, url }: ServerStart): Promise<ChildProcess> {
   const options = ['listen_addresses=', `unix_socket_directories=${directory}`, 'fsync=off', 'max_connections=100'];
-  const server = spawn(
-    join(native ?? '', 'bin', 'postgres'),
-    ['-D', data, ...options.flatMap((option) => ['-c', option])],
-    { ...user, cwd: directory, stdio: ['ignore', 'ignore', 'pipe'], detached: true },
-  );
+  const server = spawn(join(bin, 'postgres'), ['-D', data, ...options.flatMap((option) => ['-c', option])], {
+    ...user,
+    cwd: directory,
+    stdio: ['ignore', 'ignore', 'pipe'],
+    detached: true,
+  });
   let output = '';
   server.stderr?.setEncoding('utf8').on('data', (text: string) => {
     output = (output + text).slice(-4_000);
