@@ -15,14 +15,14 @@ export interface ClusterPlan {
   readonly module: string;
   /** The module's own data. */
   readonly data: Readonly<Record<string, unknown>>;
-  /** The name of this node, for messages of other nodes. */
+  /** The name of this node. */
   readonly node: string;
-  /** The number of shards that a new cluster gets; an existing one must have it. Missing: the cluster's. */
+  /** The number of shards; missing: the cluster's. */
   readonly shards?: number;
   readonly leaseMs: number;
-  /** Milliseconds for which a commit waits for a log that does not answer. */
+  /** Milliseconds for which a commit waits for the log. */
   readonly holdMs: number;
-  /** Milliseconds for which `open` waits for the lease of another node; missing: for as long as it takes. */
+  /** Milliseconds for which `open` waits for another node; missing: without a bound. */
   readonly waitMs?: number;
 }
 

@@ -76,8 +76,8 @@ export class Stay {
     const facts = await this.#reached(() => directory.prepare(birth, wanted.isCounted));
     if (wanted.id !== undefined && wanted.id !== facts.id) {
       throw new ConfigError(
-        `option "cluster": the database has the cluster ${facts.id}, and the directory of ${JSON.stringify(node)} has ` +
-          `copies of ${wanted.id}. Give another directory, or remove this one if it is not needed any more`,
+        `option "cluster": the database has the cluster ${facts.id}, and the directory copies of ${wanted.id}; ` +
+          'give another directory',
         { data: { key: 'cluster', found: facts.id, expected: wanted.id } },
       );
     }

@@ -36,7 +36,7 @@ export async function openManifest(
 ): Promise<StoreManifest> {
   const known = await readManifest(directory);
   const begun = await readBegunManifest(directory);
-  if (known?.cluster !== undefined) throw otherCluster(directory, known.cluster, undefined);
+  if (known?.cluster !== undefined) throw otherCluster(directory, known.cluster);
   if (known !== undefined && begun === undefined) return settled(directory, known);
   await refuseBackup(directory);
   try {
@@ -56,7 +56,7 @@ export async function clusterOf(directory: string): Promise<string | undefined> 
     await refuseBackup(directory);
     return undefined;
   }
-  if (known.cluster === undefined) throw otherCluster(directory, undefined, 'a cluster');
+  if (known.cluster === undefined) throw otherCluster(directory, undefined);
   return known.cluster.id;
 }
 
@@ -77,23 +77,13 @@ export async function openCopyManifest(
   }
 }
 
-/** The error for a directory that belongs elsewhere. `wanted`: the place that was asked for; undefined: no cluster. */
-export function otherCluster(
-  directory: string,
-  found: ClusterRecord | undefined,
-  wanted: string | undefined,
-): ConfigError {
-  const is =
-    found === undefined ? 'is a store of its own, which no cluster knows' : `has copies of the cluster ${found.id}`;
-  const remedy =
-    wanted === undefined
-      ? 'Open it with the option "cluster"'
-      : 'Give another directory, or remove this one if it is not needed any more';
-  return new ConfigError(
-    `option "cluster": ${directory} ${is}${wanted === undefined ? '' : `, and was to be opened for ${wanted}`}. ${remedy}. ` +
-      'Nothing was written',
-    { data: { key: 'cluster', path: directory } },
-  );
+/** The error for a directory that was opened without a cluster, and is to be opened with one, or the reverse. */
+function otherCluster(directory: string, found: ClusterRecord | undefined): ConfigError {
+  const is = found === undefined ? 'is a store without a cluster' : `has copies of the cluster ${found.id}`;
+  const remedy = found === undefined ? 'give another directory' : 'open it with this option';
+  return new ConfigError(`option "cluster": ${directory} ${is}; ${remedy}. Nothing was written`, {
+    data: { key: 'cluster', path: directory },
+  });
 }
 
 async function refuseBackup(directory: string): Promise<void> {
