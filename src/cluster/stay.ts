@@ -22,7 +22,7 @@ import {
   StoreVersionError,
 } from '../base/errors.ts';
 import type { Lease } from './lease.ts';
-import type { ClusterBirth, ClusterFacts, ShardClaim, ShardDirectory, ShardOwner } from './plan.ts';
+import type { ClaimResult, ClusterBirth, ClusterFacts, ShardClaim, ShardDirectory, ShardOwner } from './plan.ts';
 
 /** The parts of a stay. */
 export interface StayParts {
@@ -56,6 +56,7 @@ export class Stay {
   /** The time on the monotonic clock since which the lease has held without a gap. */
   #heldSinceMs = 0;
   #hasShards = false;
+  #isClaiming = false;
   #hasLeft = false;
   #isFailing = false;
   #timer: unknown;
@@ -86,7 +87,7 @@ export class Stay {
     for (;;) {
       let owner: ShardOwner | undefined;
       try {
-        const result = await directory.claimAll(this.#mayEndOthers());
+        const result = await this.#claim();
         if (result.claims !== undefined) {
           this.#hasShards = true;
           return { facts, claims: result.claims };
@@ -115,6 +116,15 @@ export class Stay {
     await this.#renewing;
     this.#parts.lease.lose();
     await this.#parts.directory.leave();
+  }
+
+  async #claim(): Promise<ClaimResult> {
+    this.#isClaiming = true;
+    try {
+      return await this.#parts.directory.claimAll(this.#mayEndOthers());
+    } finally {
+      this.#isClaiming = false;
+    }
   }
 
   /** Runs a statement of the beginning, which is not tried again: the address may be wrong. */
@@ -154,6 +164,11 @@ export class Stay {
     try {
       isHeld = await directory.renew(leaseMs);
       if (!isHeld && !this.#hasShards && !this.#hasLeft) {
+        // A claim under way belongs to the stay that was ended.
+        if (this.#isClaiming) {
+          this.#renewLater(leaseMs * LEASE_RETRY_SHARE);
+          return;
+        }
         // Nothing is lost yet (ST2).
         await this.#join();
         isHeld = true;

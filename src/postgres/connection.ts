@@ -104,6 +104,8 @@ export class Connection {
       connectionTimeoutMillis: STATEMENT_MS,
       keepAlive: true,
       application_name: 'troupe',
+      // A renewal may be asked for while a claim waits.
+      pipeline: true,
       stream: () => socket,
       ...(tls === undefined ? {} : { ssl: tlsOf(tls) }),
     });

@@ -87,7 +87,8 @@ export class PostgresDirectory implements ShardDirectory {
 
   async claimAll(mayEndOthers: boolean): Promise<ClaimResult> {
     const { cluster, node, shard } = this.#tables;
-    const me = literal(this.#stay);
+    const owner = this.#stay;
+    const me = literal(owner);
     const tokens = Array.from({ length: this.#shards }, () => randomBytes(TOKEN_BYTES).toString('hex'));
     const claimed = tokens.map((token, index) => `(${index}, '\\x${token}'::bytea)`).join(', ');
     const others = `SELECT 1 FROM ${shard} o JOIN ${node} n ON n.stay = o.owner WHERE o.owner <> ${me}`;
@@ -103,7 +104,7 @@ export class PostgresDirectory implements ShardDirectory {
     if (rows.length < this.#shards) return { owner: ownerIn(results.at(-2)?.rows[0]) };
     const claims = rows.map((row) => {
       const index = Number(row['shard']);
-      return { shard: index, epoch: Number(row['epoch']), token: tokens[index] ?? '', owner: this.#stay };
+      return { shard: index, epoch: Number(row['epoch']), token: tokens[index] ?? '', owner };
     });
     return { claims: claims.sort((a, b) => a.shard - b.shard) };
   }
