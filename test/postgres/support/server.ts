@@ -145,7 +145,7 @@ export async function startServer(): Promise<TestServer> {
   };
 }
 
-/** What a server is started with. */
+/** The arguments of a server. */
 interface ServerStart {
   /** The directory of the programs. */
   readonly bin: string;
