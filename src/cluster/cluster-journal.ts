@@ -99,10 +99,10 @@ function withOwnErrors(log: ShardLog): ShardLog {
 async function removeCopy(directory: string, fault: CopyFault): Promise<string> {
   if (fault === 'damaged') {
     await rm(directory, { recursive: true, force: true });
-    return `the copy ${directory} of a shard was damaged; it is built again from the log`;
+    return `the copy ${directory} is damaged; it is built again`;
   }
   const aside = join(dirname(directory), `diverged-${basename(directory)}`);
   await rm(aside, { recursive: true, force: true });
   await rename(directory, aside);
-  return `the copy ${directory} has commits that the log of the cluster has not; it was put aside as ${aside}`;
+  return `the copy ${directory} has commits that the log has not; it was put aside as ${aside}`;
 }

@@ -99,8 +99,8 @@ export class Stay {
       }
       if (clock.monotonic() >= deadlineMs) {
         throw new StoreLockedError(
-          `the node ${JSON.stringify(owner?.node ?? 'unknown')} has the shards of the cluster; ${JSON.stringify(node)} ` +
-            `waited ${waitMs} ms for them. A standby waits longer: option "waitMs" of the cluster`,
+          `the node ${JSON.stringify(owner?.node ?? 'unknown')} has the shards of the cluster; a standby waits longer ` +
+            `than ${waitMs} ms: option "waitMs"`,
           { data: { owner: owner?.node, leaseLeftMs: owner?.leaseLeftMs, node } },
         );
       }

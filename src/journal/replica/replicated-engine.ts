@@ -408,8 +408,8 @@ function damageRefusal(cause: Error): StoreFullError {
 
 function lostEntries(end: LogEnd, last: number): StoreLostError {
   return new StoreLostError(
-    `the log of the shard has lost its entries ${end.number + 1} to ${last}, and they are not in memory any more. The copy ` +
-      'on this machine has them; it is put aside when the cluster is opened again',
+    `the log of the shard has lost its entries ${end.number + 1} to ${last}, which are not in memory any more; the next ` +
+      'open puts the copy aside',
     { data: { reason: 'the log went back', end: end.number, last } },
   );
 }

@@ -25,10 +25,10 @@ export function checkCluster({ cluster, takeover, webhooks, encryption }: Exclud
     throw new ConfigError(`option "${key}": not allowed with the option "cluster": ${reason}`, { data: { key } });
   };
   if (takeover !== undefined && takeover !== false) {
-    refuse('takeover', 'the next node waits for the lease of this one, and gets it as soon as this one closes');
+    refuse('takeover', 'the next node waits for the lease');
   }
   if (webhooks !== undefined && webhooks.length > 0) {
-    refuse('webhooks', 'what was delivered is noted in a file of one machine, so another node would miss notices');
+    refuse('webhooks', 'their cursor is a file of one machine');
   }
   if (encryption?.previousKeys !== undefined && encryption.previousKeys.length > 0) {
     refuse('encryption.previousKeys', 'the key of a cluster cannot be replaced yet');
