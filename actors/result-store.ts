@@ -14,8 +14,9 @@
  *     writes that are in flight, and a session that does not exist any more gets no file;
  *  R4 in an encrypted store a text is encrypted with a key made of its session's data key and the file's name. The data
  *     key is durable before a log names the file;
- *  R5 an unfinished file that a killed process left is removed at the next open of the store. Its session may be one
- *     whose beginning was never durable, and no deletion would ever remove it.
+ *  R5 no file is written before its session is durable, except within a transition (`shortenNow`), because no deletion
+ *     would ever remove it if a crash undid the session's beginning. An unfinished file that a killed process left is
+ *     removed at the next open of the store.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -60,6 +61,8 @@ export interface ResultStoreSettings {
    * `undefined` if the session does not exist any more.
    */
   readonly ownerOf: (session: string) => string | undefined;
+  /** Resolves when everything that its session's log has so far is durable. Rejects if the store refuses it. */
+  readonly durable?: () => Promise<void>;
   /**
    * The data key with which a session's texts are encrypted. `isNew`: it may be made. Missing: they are not encrypted.
    */
@@ -138,6 +141,7 @@ export class ResultStore {
 
   async #kept(cut: Cut): Promise<string> {
     try {
+      await this.#settings.durable?.();
       for (const step of this.#steps(cut)) await this.#disk.perform(step);
       // A key that a refused write forgot decrypts nothing later.
       return this.#hasKeyOf(cut) ? cut.short : cut.lost();

@@ -7,8 +7,8 @@
  *   because each session thread loads them: the 95 files of zod take 40 ms, and the part in use, as one file, 6. Copies
  *   of zod share their settings and the registry of descriptions, and none of our types is zod's or comlink's. Their
  *   licenses are copied beside them.
- * - The code is not minified and has no source maps, so function names in a stack trace are those of the sources. The
- *   chunk of the bundled packages is minified: it would be a tenth of the package.
+ * - The code is not minified and has no source maps, so function names in a stack trace are those of the sources. Two
+ *   chunks are minified (`smallChunks`): they would be a tenth of the package.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
@@ -55,7 +55,7 @@ async function buildCode() {
     // comlink names its ES module in `module` alone.
     resolve: { mainFields: ['module', 'main'] },
     input: { ...entries(), [PROGRAM.name]: join(project, PROGRAM.source) },
-    plugins: [threadEntries(), version(), sharing.plugin, smallLibraries()],
+    plugins: [threadEntries(), version(), sharing.plugin, smallChunks()],
     // The sources have no effects at import except in entries and a few registries, and package.json says so.
     treeshake: { moduleSideEffects: true },
   });
@@ -131,13 +131,21 @@ function sharedChunks() {
   };
 }
 
-/** Minifies the chunk of the bundled packages. Their licenses are beside it. */
-function smallLibraries() {
+/**
+ * Minifies two chunks that are large and that no user's stack trace leads into: the bundled packages, whose licenses are
+ * beside them, and the simulator, whose functions keep their names.
+ */
+function smallChunks() {
+  const options = new Map([
+    [LIBRARIES, { module: true }],
+    ['simulate', { module: true, mangle: false }],
+  ]);
   return {
-    name: 'small-libraries',
+    name: 'small-chunks',
     renderChunk(code, chunk) {
-      if (chunk.name !== LIBRARIES) return null;
-      const { code: small, errors } = minifySync(chunk.fileName, code, { module: true });
+      const wanted = options.get(chunk.name);
+      if (wanted === undefined) return null;
+      const { code: small, errors } = minifySync(chunk.fileName, code, wanted);
       if (errors.length > 0) throw errors[0];
       return { code: small };
     },

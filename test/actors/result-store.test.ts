@@ -1,6 +1,7 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { setImmediate as nextTick } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import { type DiskStep, type ResultDisk, ResultStore } from '../../actors/result-store.ts';
 
@@ -84,6 +85,26 @@ test('R3: a session that does not exist any more gets no file', async () => {
   const short = await new ResultStore(directory, { ownerOf }).shorten(LONG, { ...BOUNDS, session: 'gone' });
   expect(short).not.toContain('saved to: ');
   expect(existsSync(directory)).toBe(false);
+});
+
+test('R5: a file is written only after its session is durable; if the store refuses the session, the rest is lost', async () => {
+  const steps: DiskStep['kind'][] = [];
+  const disk = diskOf(({ kind }) => void steps.push(kind));
+  let resolve = (): void => {};
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
+  const shortened = new ResultStore(directory, { ownerOf, disk, durable: () => promise }).shorten(LONG, BOUNDS);
+  await nextTick();
+  expect(steps).toEqual([]);
+  resolve();
+  expect(await shortened).toContain('saved to: ');
+  expect(steps).toContain('move');
+  steps.length = 0;
+  const durable = () => Promise.reject(new Error('refused'));
+  const lost = await new ResultStore(directory, { ownerOf, disk, durable }).shorten(LONG, BOUNDS);
+  expect(lost).toContain('could not be saved');
+  expect(steps).not.toContain('write');
 });
 
 test('R3: removing results of a store without any is no error', async () => {

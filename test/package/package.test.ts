@@ -69,13 +69,14 @@ describe('the tarball', () => {
     expect(files.length).toBeLessThanOrEqual(FILES_MAX);
   });
 
-  test('has the built files, the program and the page, and no source twice', () => {
+  test('has the built files, the program, the page and the changelog, and no source twice', () => {
     expect(files).toEqual(
       expect.arrayContaining([
         'dist/cli.js',
         'dist/licenses.txt',
         'dist/observer/index.html',
         'GUARANTEES.md',
+        'CHANGELOG.md',
         'LICENSE',
       ]),
     );

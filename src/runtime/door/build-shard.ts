@@ -232,6 +232,7 @@ function resultStoreOf(
       const key = journal.keyOf(session);
       return key === undefined ? undefined : resultOwner(journal, index, key);
     },
+    durable: () => journal.flushed(),
     ...resultKeys(index, journal),
     ...defined({ disk }),
   });
