@@ -33,6 +33,8 @@ export interface RowPiece {
   readonly isLast: boolean;
   /** The number of writes so far that changed or removed stored rows. */
   readonly rewrites: number;
+  /** The newest durable row of the log. */
+  readonly end: number;
 }
 
 /** The rows of a session from new to old, and the row to continue with, 0 for none. */
@@ -162,6 +164,7 @@ class EngineStoredLog implements StoredLog {
       if (part.length < rest.length || (isFirst && offset > 0)) break;
     }
     const isWhole = numbers.length !== 1 || offset + used >= total;
+    const { rewrites, lastRow: end } = this.#engine.state();
     return {
       rows: numbers,
       lengths,
@@ -169,7 +172,8 @@ class EngineStoredLog implements StoredLog {
       bytes: new Uint8Array(bytes.subarray(0, used)),
       total,
       isLast: numbers.length === rows.length && isWhole,
-      rewrites: this.#engine.state().rewrites,
+      rewrites,
+      end,
     };
   }
 

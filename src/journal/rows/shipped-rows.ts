@@ -18,6 +18,8 @@ export interface ShippedRows {
   readonly isLast: boolean;
   /** See `RowPiece`. */
   readonly rewrites: number;
+  /** The newest durable row of the log when the fetch began. */
+  readonly end: number;
 }
 
 /**
@@ -29,8 +31,8 @@ export async function shippedRows(ask: (offset: number) => Promise<RowPiece>): P
   const piece = await ask(0);
   const [row] = piece.rows;
   if (row === undefined || piece.bytes.length >= piece.total) {
-    const { isLast, rewrites } = piece;
-    return { rows: rowsOf(piece), isLast, rewrites };
+    const { isLast, rewrites, end } = piece;
+    return { rows: rowsOf(piece), isLast, rewrites, end };
   }
   const bytes = Buffer.allocUnsafeSlow(piece.total);
   bytes.set(piece.bytes);
@@ -43,7 +45,7 @@ export async function shippedRows(ask: (offset: number) => Promise<RowPiece>): P
     at += length;
     isLast = next.isLast;
   }
-  return { rows: [{ row, bytes }], isLast, rewrites: piece.rewrites };
+  return { rows: [{ row, bytes }], isLast, rewrites: piece.rewrites, end: piece.end };
 }
 
 function rowsOf({ rows, lengths, bytes }: RowPiece): readonly ShippedRow[] {

@@ -8,7 +8,8 @@
  *  W2 some sessions are read as a whole up to a row of their log, and followed from that row. They are sessions of
  *     which a message was taken back or changed, and forks, whose log lacks the beginning. Until this has succeeded the
  *     session is behind, and none of its messages can be found;
- *  W3 one pass runs at a time; a pass sees everything that was durable before it began.
+ *  W3 one pass runs at a time; a pass sees everything that was durable before it began. It does not follow the end of a
+ *     log that grows faster than it is read: an erasure waits for the pass.
  */
 import { z } from 'zod';
 import { SEARCH_BATCH_MESSAGES, SEARCH_PAGE_NAMES } from '../../base/bounds.ts';
@@ -168,14 +169,15 @@ export class SearchFollower {
       this.#isCompared = true;
     }
     for (const [shard, followed] of this.#shards.entries()) {
-      for (;;) {
+      for (let end: number | undefined; ; ) {
         const from = followed.row + 1;
         const read = await shippedRows((offset) => this.#ask(shard, 'search.log', { from, offset }));
         await this.#take(shard, followed, read.rows);
         followed.rewrites = read.rewrites;
         await this.#settleDoubts();
         this.#stepped();
-        if (read.isLast) break;
+        end ??= read.end;
+        if (read.isLast || followed.row >= end) break;
       }
     }
     for (const each of this.#behind) await this.#readWhole(each);

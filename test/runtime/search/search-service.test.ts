@@ -3,6 +3,7 @@
  * data of other logs. A search that does not wait for the index says so, and returns no deleted message.
  */
 import { describe, expect, test } from 'vitest';
+import { SEARCH_PAGE_ROWS } from '../../../src/base/bounds.ts';
 import type { Journal } from '../../../src/journal/journal.ts';
 import { openMemoryJournal } from '../../../src/journal/memory-journal.ts';
 import type { RowPiece } from '../../../src/journal/stored-log.ts';
@@ -116,6 +117,28 @@ describe('following the logs', () => {
     service.forget(['a']);
     expect(await hits(service, 'giraffe')).toEqual(['a#1']);
     expect(await hits(service, 'zebra')).toEqual([]);
+  });
+
+  test('W3: an erasure ends although the log grows by more than a page with each page that is read', async () => {
+    const shard = new Shard();
+    const service = serve(shard);
+    const grow = async (): Promise<void> => {
+      for (let row = 0; row <= SEARCH_PAGE_ROWS; row += 1) {
+        shard.say('a', 'zebra');
+        await shard.journal.flushed();
+      }
+    };
+    await grow();
+    let pages = 0;
+    shard.beforeAnswer = async (method) => {
+      if (method !== 'search.log') return;
+      pages += 1;
+      // Without a bound the read would never end; this one shows it.
+      if (pages > 10) throw new Error('the read follows the end of the log');
+      await grow();
+    };
+    await service.erase(['b']);
+    expect(pages).toBeLessThanOrEqual(3);
   });
 
   test('W3: a search during a read of the logs waits for everything written before the search', async () => {
