@@ -27,3 +27,17 @@ export interface Endpoint {
   /** Rejects open calls with `CancelledError` and closes the port. */
   close(): void;
 }
+
+/** An endpoint that passes everything on to another one, except the methods that are its own. */
+export function endpointWith(endpoint: Endpoint, own: Partial<Pick<Endpoint, 'call' | 'handle'>>): Endpoint {
+  return {
+    call: (method, payload) => endpoint.call(method, payload),
+    notify: (method, payload) => endpoint.notify(method, payload),
+    notifyLate: (method, payload) => endpoint.notifyLate(method, payload),
+    hasten: () => endpoint.hasten(),
+    handle: (method, handler) => endpoint.handle(method, handler),
+    onClose: (listener) => endpoint.onClose(listener),
+    close: () => endpoint.close(),
+    ...own,
+  };
+}

@@ -10,7 +10,7 @@
  *     not keep the process alive.
  */
 import { PROCESS_HOLD_LOOK_MS } from '../../base/bounds.ts';
-import type { Endpoint } from '../../threads/endpoint.ts';
+import { endpointWith } from '../../threads/endpoint.ts';
 import { readCounters } from '../protocol/metrics.ts';
 import type { ShardThread } from './shard-threads.ts';
 
@@ -56,7 +56,7 @@ export class ProcessHold {
     });
     if (this.#timer === undefined) this.#begin();
     const { endpoint } = thread;
-    const watched: Endpoint = {
+    const watched = endpointWith(endpoint, {
       call: (method, payload) => {
         if (this.#isReleased) this.#hold();
         const answer = endpoint.call(method, payload);
@@ -68,13 +68,7 @@ export class ProcessHold {
         answer.then(answered, answered);
         return answer;
       },
-      notify: (method, payload) => endpoint.notify(method, payload),
-      notifyLate: (method, payload) => endpoint.notifyLate(method, payload),
-      hasten: () => endpoint.hasten(),
-      handle: (method, handler) => endpoint.handle(method, handler),
-      onClose: (listener) => endpoint.onClose(listener),
-      close: () => endpoint.close(),
-    };
+    });
     return {
       endpoint: watched,
       exit: () => thread.exit(),

@@ -12,6 +12,7 @@ import type { MemoryStore } from '../../../journal/memory-store.ts';
 import { positionOf } from '../../../journal/rows/row-codec.ts';
 import type { ShardThread } from '../../../runtime/host/shard-threads.ts';
 import { decodeTransition } from '../../../session/state/records.ts';
+import { type Endpoint, endpointWith } from '../../../threads/endpoint.ts';
 import type { Ledger } from '../ledger.ts';
 import { LINE_MS_MAX } from '../simulated-line.ts';
 import type { SimulatedProcess, World } from '../world.ts';
@@ -62,7 +63,7 @@ export class HandOverWatch {
   /** The thread of a shard. Its requests to stand still and to close are noted. */
   line(process: SimulatedProcess, thread: ShardThread, stores: readonly MemoryStore[]): ShardThread {
     const { endpoint } = thread;
-    const call: typeof endpoint.call = (method, payload) => {
+    const call: Endpoint['call'] = (method, payload) => {
       if (method === 'runtime.standStill') this.#standStill(process, stores);
       if (method === 'runtime.close') this.#closes();
       const answer = endpoint.call(method, payload);
@@ -70,15 +71,7 @@ export class HandOverWatch {
       return answer;
     };
     return {
-      endpoint: {
-        call,
-        notify: (method, payload) => endpoint.notify(method, payload),
-        notifyLate: (method, payload) => endpoint.notifyLate(method, payload),
-        hasten: () => endpoint.hasten(),
-        handle: (method, handler) => endpoint.handle(method, handler),
-        onClose: (listener) => endpoint.onClose(listener),
-        close: () => endpoint.close(),
-      },
+      endpoint: endpointWith(endpoint, { call }),
       onExit: (listener) => thread.onExit(listener),
       exit: () => thread.exit(),
       serve: (services) => thread.serve(services),

@@ -7,7 +7,7 @@ import type { ShardThread } from '../../../runtime/host/shard-threads.ts';
 import type { HostMethods } from '../../../runtime/protocol/host-methods.ts';
 import type { ShardMethods } from '../../../runtime/protocol/protocol.ts';
 import type { AnswerForm } from '../../../session/state/answer-form.ts';
-import type { Endpoint } from '../../../threads/endpoint.ts';
+import { type Endpoint, endpointWith } from '../../../threads/endpoint.ts';
 import type { Canaries } from './canaries.ts';
 
 type Marks = {
@@ -128,7 +128,7 @@ const ANSWER_MARKS: {
 };
 
 function canaryEndpoint(endpoint: Endpoint, canaries: Canaries): Endpoint {
-  return {
+  return endpointWith(endpoint, {
     call: (method, payload) => {
       const mark = MARKS[method as keyof Marks] as ((request: unknown, canaries: Canaries) => unknown) | undefined;
       const answer = endpoint.call(method, mark?.(payload, canaries) ?? payload);
@@ -136,9 +136,6 @@ function canaryEndpoint(endpoint: Endpoint, canaries: Canaries): Endpoint {
       answer.then(check, check);
       return answer;
     },
-    notify: (method, payload) => endpoint.notify(method, payload),
-    notifyLate: (method, payload) => endpoint.notifyLate(method, payload),
-    hasten: () => endpoint.hasten(),
     handle: (method, handler) =>
       endpoint.handle(method, (payload) => {
         canaries.check(payload, `the note ${method}`);
@@ -146,7 +143,5 @@ function canaryEndpoint(endpoint: Endpoint, canaries: Canaries): Endpoint {
         if (!(answer instanceof Promise)) return answered(method, answer, canaries);
         return answer.then((value: unknown) => answered(method, value, canaries));
       }),
-    onClose: (listener) => endpoint.onClose(listener),
-    close: () => endpoint.close(),
-  };
+  });
 }
