@@ -4,8 +4,8 @@
 export class AdmissionQueue {
   readonly #members = new Set<string>();
   /**
-   * Kept from one `take` to the next. Deleting from the front of a set leaves holes there, and a new iterator would
-   * pass over all of them. An id that is added, even a second time, comes after the iterator's position.
+   * The iterator is kept from one `take` to the next. Deleting from the front of a set leaves holes there, and a new
+   * iterator would pass over all of them. An id that is added, even a second time, comes after the iterator's position.
    */
   #front = this.#members.values();
 

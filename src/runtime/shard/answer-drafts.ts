@@ -104,7 +104,10 @@ export class AnswerDrafts {
     for (const { key } of actors) if (this.#ending.delete(key) && this.#live.delete(key)) this.#lost.add(key);
   }
 
-  /** The inputs of a session's transition, after an input with the text of a call that ended with its process (D2). */
+  /**
+   * The inputs of a session's transition. If a call of the session ended with its process, an input with the text of
+   * that call comes first (D2).
+   */
   withLost({ key }: SessionActor, inputs: readonly Input[]): readonly Input[] {
     if (!this.#lost.has(key)) return inputs;
     const stored = this.#readable(key);
@@ -124,7 +127,10 @@ export class AnswerDrafts {
     return stored === undefined ? undefined : shown({ ...stored, reason: 'restart' });
   }
 
-  /** The stored draft; undefined if there is none, or if it cannot be read. Such a draft must not stop its session. */
+  /**
+   * The stored draft; undefined if there is none, or if it cannot be read. An unreadable draft is removed, because it
+   * must not stop its session.
+   */
   #readable(key: SessionKey): Omit<LostAnswer, 'reason'> | undefined {
     try {
       return this.#stored(key);

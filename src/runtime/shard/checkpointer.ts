@@ -62,7 +62,8 @@ export class Checkpointer {
   }
 
   /**
-   * Prevents checkpoints until `letGo`, while sessions that the next one must cover are being read (K1). May be nested.
+   * Prevents checkpoints until `letGo`, while sessions that the next checkpoint must cover are being read (K1). Calls
+   * may be nested.
    */
   hold(): void {
     this.#holds += 1;

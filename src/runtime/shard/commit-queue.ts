@@ -26,7 +26,7 @@ export interface CommitItem {
 export interface CommitPort {
   /** `Journal.flushed`. */
   flushed(): Promise<void>;
-  /** Called when a flush failed: once, before the items are refused. */
+  /** Called once when a flush failed, before the items are refused. */
   failed(error: Error): void;
   /** Called when an item threw while it was released. */
   threw(thrown: unknown): void;
@@ -82,7 +82,7 @@ export class CommitQueue {
     if (this.#patience !== undefined) this.#port.clock.clearTimer(this.#patience);
     this.#patience = undefined;
     this.#isFlushing = true;
-    // Deferred to a microtask, so that other items added in this tick share the flush.
+    // The flush begins in a microtask, so that other items added in this tick share it.
     queueMicrotask(() => void this.#flush());
   }
 

@@ -2,11 +2,12 @@
  * Operations on a history that wait for a message boundary. They wait because the answer of a model call in flight
  * belongs to the history that was sent.
  *
- * Owns: the waiting operations, by session. Does not own: the decision when a boundary is reached (the shard's).
+ * Owns: the waiting operations, by session. Does not own: the times at which boundaries are checked, which the shard
+ * decides.
+ * Invariants:
  *  E1 while operations of a session wait or are being done, the session claims no half-step (`holds`): the operations
  *     precede the next request;
- *  E2 at most `EDITS_WAITING_MAX` operations of one session wait; each is settled once, in the order in which they
- *     came.
+ *  E2 at most `EDITS_WAITING_MAX` operations of one session wait. Each is settled once, in the order of arrival.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { EDITS_WAITING_MAX } from '../../base/bounds.ts';
@@ -30,7 +31,7 @@ export class EditQueue {
     return this.#waiting.size > 0 && this.#waiting.has(actor);
   }
 
-  /** Adds an operation. One beyond the bound is rejected with `LimitError`. */
+  /** Adds an operation. An operation beyond the bound is rejected with `LimitError`. */
   add(actor: SessionActor, edit: WaitingEdit): void {
     const waiting = this.#waiting.get(actor);
     if (waiting === undefined) this.#waiting.set(actor, [edit]);
@@ -46,8 +47,8 @@ export class EditQueue {
   }
 
   /**
-   * Passes the operations of a session to `run`, one by one, once the session waits for no answer. True if there were
-   * some and all are done: the session may claim again.
+   * Passes the waiting operations of a session to `run`, one by one, unless the session waits for an answer. True if
+   * operations waited and all are done: the session may claim again.
    */
   release(actor: SessionActor, run: (edit: WaitingEdit) => void): boolean {
     if (!this.holds(actor) || actor.state.state === 'awaiting' || this.#releasing.has(actor)) return false;

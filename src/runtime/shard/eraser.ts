@@ -1,11 +1,11 @@
 /**
  * Erases removed sessions from the store beside the work of the shard, a slice at a time.
  *
- * Owns: the timer of the next slice. Does not own: the journal, which notes what is left to erase, and the result store.
+ * Owns: the timer of the next slice. Does not own: the journal, which notes what is left to erase; the result store.
  *
  * Invariants:
- *  B1 one slice at a time. The next begins `ERASE_PAUSE_MS` after the flush of the one before, so that erasing takes a
- *     small share of the thread;
+ *  B1 one slice runs at a time. The next slice begins `ERASE_PAUSE_MS` after the flush of the slice before, so that
+ *     erasing takes a small share of the thread;
  *  B2 no timer runs while nothing is left to erase (A11);
  *  B3 a removed session is forgotten only when nothing of it is stored: not in its rows, its results or the search
  *     index;
@@ -69,7 +69,7 @@ export class Eraser {
     }, ERASE_PAUSE_MS);
   }
 
-  /** Nothing begins after this. */
+  /** Ends the timer. No slice begins after this. */
   close(): void {
     this.#isClosed = true;
     if (this.#timer !== undefined) this.#parts.clock.clearTimer(this.#timer);
@@ -92,7 +92,10 @@ export class Eraser {
     this.#parts.commits.add({ release: () => this.begin(), refuse: () => undefined }, true);
   }
 
-  /** Removes the results and indexed messages of sessions that are in no row any more, and forgets these sessions (B3). */
+  /**
+   * Removes the results and indexed messages of sessions that are in no row any more, and forgets these sessions (B3).
+   * True if it forgot some.
+   */
   async #endSome(): Promise<boolean> {
     const { journal, results, shard } = this.#parts;
     const keys = journal.erasable();

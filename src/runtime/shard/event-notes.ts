@@ -1,6 +1,6 @@
 /**
- * Collects the events that a shard publishes in one tick in one note for the host. One note for each transition would
- * be too many: one flush may publish for hundreds of actors.
+ * Collects the events that a shard publishes in one tick into one note for the host. A note for each transition would
+ * be too many notes: one flush may publish for hundreds of actors.
  *
  * Owns: the note that still accepts events. Does not own: which events are published and when; the endpoint. Belongs to
  * the shard's thread.
@@ -60,7 +60,7 @@ function notesOf(endpoint: Endpoint, method: string, form: () => Form): EventPub
     events: (events) => {
       for (const event of events) {
         open ??= opened();
-        // Deltas do not wait for the sockets that the tick still has to read.
+        // The note is sent early if it has a delta, before the tick reads the remaining sockets.
         if (open.size === 0 && (event.type === 'text.delta' || event.type === 'thinking.delta')) endpoint.hasten();
         open.form.add(event);
         open.size += 1;

@@ -2,8 +2,9 @@
  * Idle sessions that are still resident, least recently used first. A message to such a session needs no read from
  * disk.
  *
- * Owns: their order, and the time of the last use of each. Does not own: the actors. The shard removes an actor that
- * leaves this list.
+ * Owns: their order, and the time of the last use of each. Does not own: the actors. When an actor leaves this list,
+ * the residency removes the actor from memory.
+ * Invariants:
  *  Q1 at most `ShardBounds.hotSessions` sessions stay besides the ended children of Q2. All sessions together have at
  *     most `HOT_TOKENS_MAX` tokens. Beyond these bounds the oldest leave, several at once. If one session left at a
  *     time, each removal would pass over the holes of all earlier removals at the front of the map;

@@ -1,13 +1,14 @@
 /**
  * Sessions interrupted by a crash: their calls are lost, and the log does not say so yet.
  *
- * Owns: which sessions they are, and the order in which they resume. Does not own: the recovery. The next transition
- * that reaches such a session, its own or one of its family, begins with the recovery, and removes the session from
- * here. Invariants:
- *  R1 they are read one slice per tick, so that the first half-step need not wait for all of them (A10). A slice ends
- *     after `RESUME_BUDGET_MS`, so that messages are accepted meanwhile;
- *  R2 no checkpoint is made until all are read, because a checkpoint would leave out the sessions not yet read (K1 of
- *     `checkpointer.ts`);
+ * Owns: the list of these sessions, and the order in which they resume. Does not own: the recovery. The next transition
+ * that reaches an interrupted session begins with the recovery, and removes the session from the list. It may be a
+ * transition of the session, or of another session of its tree.
+ * Invariants:
+ *  R1 the sessions are read one slice per tick, so that the first half-step need not wait for all of them (A10). A
+ *     slice ends after `RESUME_BUDGET_MS`, so that messages are accepted meanwhile;
+ *  R2 no checkpoint is made until all sessions are read, because a checkpoint would leave out the sessions not yet read
+ *     (K1 of `checkpointer.ts`);
  *  R3 a session whose log cannot be read is left alone, and the others continue;
  *  R4 a session that was working resumes when admission has room for it. Until then it is set aside, outside memory, in
  *     the order in which it was read. A crash may have interrupted more sessions than fit.

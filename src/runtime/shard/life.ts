@@ -1,15 +1,15 @@
 /**
  * The life of a shard: start, resume, isolation, a store that refuses or is lost, stand-still, close, drain, delete.
  *
- * Owns: whether the shard takes inputs, stands still, is closing or closed; when it is drained; the resumption of interrupted and
- * blocked sessions; deletions. Does not own: the transitions that do the work (`transitions.ts`), the actors
- * (`residency.ts`), the attempts to write again (`store-outage.ts`), the order of resumption
+ * Owns: whether the shard takes inputs, stands still, is closing or closed; when it is drained; the resumption of
+ * interrupted and blocked sessions; deletions. Does not own: the transitions that do the work (`transitions.ts`), the
+ * actors (`residency.ts`), the attempts to write again (`store-outage.ts`), the order of resumption
  * (`interrupted-sessions.ts`).
  * Invariants:
  *  H3 an actor whose flush failed is dropped and read again from the log. The outage drops all actors (O2 of
  *     `store-outage.ts`), and each session resumes when the store takes writes again;
- *  H6 a closed shard takes no transition; a closing shard finishes the half-steps that run and begins none. So does a
- *     shard that stands still, but it also takes messages, which wait in their mailboxes;
+ *  H6 a closed shard runs no transition. A closing shard finishes the half-steps that run and begins none. A shard that
+ *     stands still does the same, but also takes messages. These messages wait in their mailboxes;
  *  H7 a deletion, its entries in the audit log and its report to the parent are in one append (A6).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
@@ -122,7 +122,7 @@ export class Life {
     });
   }
 
-  /** Called after a transition, whose data may become old later. */
+  /** Called after a transition, because the data that it wrote may become old later. */
   changed(): void {
     this.#retention?.changed();
   }
@@ -133,7 +133,7 @@ export class Life {
     return this.#isClosed ? new TroupeError('cancelled', 'the runtime is closed') : undefined;
   }
 
-  /** True once no session begins to work any more. */
+  /** True once no session may begin to work any more. */
   get startsNothing(): boolean {
     return this.#standsStill || this.#isClosing;
   }
@@ -200,7 +200,7 @@ export class Life {
   /**
    * Called when a session is about to resume. A failed move to another version is tried again. If the provider's key or
    * the session's model was refused, all sessions may try again (F36, F37). The sessions that the refused key blocked
-   * resume too. Resolves when that is durable.
+   * resume too. Resolves when their resumption is durable.
    */
   async resumeModels(sessionId: string): Promise<void> {
     if (this.#isClosed) return;
@@ -226,7 +226,7 @@ export class Life {
     return this.#work.callWaitOf(sessionId);
   }
 
-  /** Resumes every blocked session, and tries failed moves to another version again. Resolves when that is durable. */
+  /** Resumes every blocked session, and retries failed version moves. Resolves when the resumptions are durable. */
   async resumeBlocked(): Promise<void> {
     await this.resumed();
     this.#work.resumeModels();
@@ -294,15 +294,15 @@ export class Life {
       this.checkDrained();
     };
     this.#commits.add({ release, refuse: (error) => reply.reject(refusalOf(error)) });
-    // Its entry in the audit log becomes old later.
+    // The entry of the deletion in the audit log becomes old later.
     this.changed();
     this.#transitions.admit();
     this.#transitions.gauge();
   }
 
   /**
-   * Forks that share these logs get a copy of their beginning, because the logs are about to be removed. Returns the
-   * forks of each session, because they still need its stored results.
+   * Gives each fork that shares one of these logs a copy of the fork's beginning, because the logs are about to be
+   * removed. Returns the forks of each session: they still need the stored results of the session.
    */
   #rootForks(leaving: readonly SessionActor[]): ReadonlyMap<SessionKey, readonly SessionKey[]> {
     const forks = new Map<SessionKey, SessionKey[]>();
@@ -324,7 +324,7 @@ export class Life {
     return forks;
   }
 
-  /** The keys of forks that were removed and are not forgotten. A fork of such a fork may need the same results. */
+  /** The keys of removed forks that are not completely erased yet. A fork of such a fork may need the same results. */
   #removedForks(names: readonly string[]): readonly SessionKey[] {
     const { journal } = this.#parts;
     const gone = new Set(names.filter((name) => journal.keyOf(name) === undefined));
@@ -359,8 +359,8 @@ export class Life {
   }
 
   /**
-   * Called when the copy of the log on this machine is found damaged. A write that changes nothing is refused, and the
-   * attempts to write again build the copy.
+   * Called when the copy of the log on this machine is found damaged. This starts a write that changes nothing. The
+   * write is refused, and the attempts to write again rebuild the copy.
    */
   copyDamaged(): void {
     this.#parts.journal.checkpoint([], this.#parts.journal.checkpointed());
@@ -368,12 +368,12 @@ export class Life {
   }
 
   /**
-   * Begins no half-step from now on, until the shard is closed, and waits up to `deadlineMs` for those that run.
-   * Messages are still taken. The process `pid`, which opens the store then, has little to wait for.
+   * Begins no half-step from now on, and waits up to `deadlineMs` for the half-steps that run. Messages are still
+   * taken. Called before the process `pid` takes over the store, so that the close that follows is short.
    */
   async standStill(deadlineMs: number, pid: number): Promise<void> {
     const { journal, clock, index: shard } = this.#parts;
-    // The request may be repeated, and may come after a close.
+    // This request may be repeated, and may arrive after a close.
     if (!this.#standsStill && !this.#isClosed) writeTakeover(journal, clock.now(), { shard, pid });
     this.#standsStill = true;
     this.#compactor.close();
@@ -381,8 +381,8 @@ export class Life {
   }
 
   /**
-   * Stops intake, and waits up to `deadlineMs` for running half-steps. Gives up those that still run, which resume at
-   * the next open. Then waits for the commits that have begun, writes heads and closes.
+   * Stops intake, and waits up to `deadlineMs` for running half-steps. Gives up the half-steps that still run; they
+   * resume at the next open. Then waits for the commits that have begun, writes heads and closes.
    */
   async close(deadlineMs: number): Promise<void> {
     if (this.#isClosed) return;
@@ -391,7 +391,7 @@ export class Life {
     this.#commits.hurry();
     this.#work.closeEnrichers(this.#residency.actors());
     await this.#until(() => this.#hasNoCalls && this.#commits.isEmpty, deadlineMs);
-    // A message that was accepted before is answered by its flush, also without a deadline for half-steps.
+    // The flush answers the messages that were accepted before. So it is awaited even if `deadlineMs` is 0.
     await this.#until(() => this.#commits.isEmpty, LAST_COMMITS_MS);
     this.#isClosed = true;
     this.#outage.close();
@@ -407,7 +407,7 @@ export class Life {
     await this.#parts.journal.close();
   }
 
-  /** True if the only calls in flight are those that wait for `resume`. No session is admitted at that time. */
+  /** True if no call is in flight except model calls that wait for `resume`. Read only while no session is admitted. */
   get #hasNoCalls(): boolean {
     return this.#work.modelCalls === this.#work.stoppedCalls && this.#work.toolCalls === 0;
   }

@@ -22,8 +22,7 @@ export interface Fate {
 export class Outbox {
   events: SessionEvent[] | undefined;
   /**
-   * Sessions to introduce before the events. Introductions alone do not make the outbox non-empty, because no caller
-   * waits for them.
+   * Sessions to introduce before the events. `hasSomething` leaves introductions out, because no caller waits for them.
    */
   introduced: SessionActor[] | undefined;
   settled: Fate[] | undefined;

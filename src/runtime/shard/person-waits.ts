@@ -1,8 +1,9 @@
 /**
  * The sessions of a shard with calls that wait for a person. A list of these calls then reads no other session.
  *
- * Owns: their ids, and since when their calls wait, as last noted. Does not own: the calls. The state of a session says
- * which calls wait, and a list of them reads that state. Invariants:
+ * Owns: the ids of these sessions, and the times at which their calls began to wait, as last noted. Does not own: the
+ * calls. The state of a session says which calls wait, and a list of calls reads that state.
+ * Invariants:
  *  P1 once the interrupted sessions have been read, every session whose log has a waiting call is noted here. Such a
  *     session is never idle, so it is in the journal's runnable set or in the tail of the log, and a start reads it;
  *  P2 a session may be noted here without a waiting call, because a transition of a dropped actor may not have reached

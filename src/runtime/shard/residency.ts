@@ -1,13 +1,14 @@
 /**
  * The actors of a shard that are in memory.
  *
- * Owns: the resident actors, the order in which idle ones leave, which of them transient messages keep resident, the
- * bytes in their mailboxes, which sessions wait for a person, and the checkpointer that writes the heads of those that
+ * Owns: the resident actors, the order in which idle actors leave, which actors transient messages keep resident, the
+ * bytes in the mailboxes, which sessions wait for a person, and the checkpointer that writes the heads of sessions that
  * leave. Does not own: when a transition runs (`transitions.ts`), what runs for an actor beside its transitions
  * (`session-work.ts`), whether the store takes writes (`life.ts`).
  * Invariants:
  *  H3 an actor whose transition threw, or whose flush failed, is dropped and read again from the log. `drop` forgets
- *     all that memory holds of the actor, and `find` reads it. `transitions.ts` and `life.ts` decide when to drop;
+ *     all that memory holds of the actor, and `find` reads its session again. `transitions.ts` and `life.ts` decide
+ *     when to drop;
  *  H4 an idle session holds no timer and, beyond `ShardBounds.hotSessions`, no memory (A11);
  *  H5 a session has at most one actor: no idle session leaves during a transition, because the transition may hold its
  *     actor.
@@ -84,7 +85,7 @@ export class Residency {
     const refusal = isolated.errorOf(key, sessionId);
     if (refusal !== undefined) throw refusal;
     const actor = sessionAtWork.during(key, () => readActor(journal, sessionId, key));
-    // An id without a log: the transition that was to create the session was lost.
+    // The id has no log, because the transition that created the session was lost.
     if (actor.state.agent === undefined) return undefined;
     this.#resident.set(sessionId, actor);
     this.checkpointer.returned(actor);
@@ -143,8 +144,8 @@ export class Residency {
   }
 
   /**
-   * The reason for a block that is not in the session's log: its definition is missing, or its move to another version
-   * failed. Undefined without such a block.
+   * The reason for a block that is not in the session's log: the definition of its agent is missing, or its move to
+   * another version failed. Undefined if neither is the case.
    */
   blockOf(state: SessionState): ErrorShape | undefined {
     const { agent, id } = state;
@@ -160,8 +161,8 @@ export class Residency {
   }
 
   agentOf(actor: SessionActor): SessionAgent | undefined {
-    // The name of a session's agent and its grants never change. The version may change between turns, the form of its
-    // answers with each turn, and the known traits of its model at any time.
+    // The name and the grants of a session's agent never change. The agent's version may change between turns, the form
+    // of the session's answers with each turn, and the known traits of the model at any time.
     const { catalog } = this.#parts;
     const form = formInForce(actor.state)?.key;
     if (actor.agent === undefined || actor.agentForm !== form || !catalog.isCurrent(actor.agent, actor.state)) {
@@ -176,7 +177,7 @@ export class Residency {
     return this.#waiting.bytes;
   }
 
-  /** Sessions kept in memory by transient messages. */
+  /** The number of sessions that transient messages keep in memory. */
   get transientSessions(): number {
     return this.#transient.size;
   }
@@ -188,7 +189,7 @@ export class Residency {
     this.order.note(actor);
   }
 
-  /** Called when the actor became idle, or no longer is. */
+  /** Called when the actor may have become idle, or may no longer be idle. */
   noteIdle(actor: SessionActor): void {
     if (actor.isQuiet) this.#quiet.add(actor);
     else this.#quiet.delete(actor);
@@ -221,7 +222,7 @@ export class Residency {
     this.gauge();
   }
 
-  /** Forgets an actor whose state is not that of the log (H3). Work that runs for it is given up. */
+  /** Forgets an actor whose state may differ from its log (H3), and gives up the work that runs for the actor. */
   drop(actor: SessionActor): void {
     this.#resident.delete(actor.id);
     this.#waiting.delete(actor);

@@ -64,7 +64,7 @@ export class SessionOrder {
     return this.#reading;
   }
 
-  /** All sessions, the last changed one first. Call it after `read`. */
+  /** All sessions, the most recently changed first. Call this after `read`. */
   newestFirst(): readonly NotedSession[] {
     this.#sorted ??= [...(this.#entries?.values() ?? [])].sort(byOrder('newest'));
     return this.#sorted;

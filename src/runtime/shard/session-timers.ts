@@ -2,15 +2,15 @@
  * Wake-ups of sessions: a model call is retried after a wait, a child restarts, an approval expires, a call's result is
  * lost.
  *
- * Owns: the timers of resident actors, at most one of each kind. Does not own: what is due, because the log says that.
- * A timer that is lost with its actor is set again when the session is recovered. Does not own the deadlines of tools
- * either: the tool pool does.
+ * Owns: the timers of resident actors, at most one of each kind. Does not own: what is due, because the log says that;
+ * the deadlines of tools, which the tool pool owns. A timer that is lost with its actor is set again when the session
+ * is recovered.
  * Invariants:
  *  W1 an actor that leaves memory holds no timer (H4 of the shard);
- *  W2 while calls of a session are in flight, one deadline covers all of them. No report says that a call began, and
- *     such a report could be lost too. At the deadline the session asks for each call whether a pool holds it. A call
- *     that waits or runs is checked again after another timeout. A call that nothing holds is lost, and is answered
- *     (`heal`).
+ *  W2 while calls of a session are in flight, one deadline covers all of them. At the deadline the timers ask for each
+ *     call whether the tool runner holds it. A call that waits or runs is checked again after another timeout. A call
+ *     that the runner does not hold is lost, and is answered (`heal`). No report says that a call began, because such a
+ *     report could be lost too.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { CALL_CHECK_GRACE_MS } from '../../base/bounds.ts';
@@ -25,7 +25,7 @@ export interface TimersPlace {
   readonly clock: Clock;
   /** Wakes a session if this actor is still the resident one. */
   readonly wake: (actor: SessionActor, input: Input) => void;
-  /** True if the tool pool still holds this call, so that its result will come. */
+  /** True if the tool runner still holds this call, so that its result will come. */
   readonly holdsCall: (sessionId: string, callId: string) => boolean;
   /** Milliseconds that calls of this session wait for a decision; null: forever. */
   readonly approvalsMs: (actor: SessionActor) => number | null;
@@ -35,7 +35,7 @@ export interface TimersPlace {
 export class SessionTimers {
   readonly #place: TimersPlace;
   readonly #clock: Clock;
-  /** One timer serves all deadlines, because most rounds end long before their deadline (W2). */
+  /** One timer serves all deadlines, because most calls end long before their deadline (W2). */
   readonly #calls: DeadlineQueue<SessionActor>;
 
   constructor(place: TimersPlace) {
@@ -84,7 +84,7 @@ export class SessionTimers {
   #checkCalls(actor: SessionActor): void {
     actor.callsDeadline = undefined;
     const lost: string[] = [];
-    // A call starts after the flush of the transition that asks for it. Until then no pool holds it.
+    // Most calls start after the flush of the transition that asks for them. Until then the runner does not hold them.
     if (actor.unflushed === 0) {
       for (const { id } of this.#callsOf(actor)) if (!this.#place.holdsCall(actor.id, id)) lost.push(id);
     }

@@ -5,10 +5,10 @@
  * Owns: the pools, and all calls to them. Does not own: which work starts, since a transition decides that; when a
  * transition is durable.
  * Invariants:
- *  H2 of the shard: only a model call, a call of a tool that is declared `pure`, a timer and a cancellation start with
- *     the transition that asks for them (`runEarly`). With durability `strict`, and without a lease in a cluster, the
- *     calls wait too. All other
- *     work starts after the flush (`start`);
+ *  H2 of the shard: only effects that publish nothing start with the transition that asks for them (`runEarly`). These
+ *     are a model call, a call of a tool that is declared `pure`, the evaluation of a system function, a timer, a log
+ *     line and a cancellation. With durability `strict`, and without a lease in a cluster, the model calls and tool
+ *     calls wait too. All other work starts after the flush (`start`);
  *  W1 work starts only for the resident actor, and only if its state still waits for that work. Both may have changed
  *     between a transition and its flush, and then nothing starts.
  */
@@ -65,7 +65,7 @@ export class SessionWork {
   readonly #models: ModelCaller;
   readonly #tools: ToolRunner;
   readonly #enrichers: Enrichers;
-  /** The limit of each used-up budget as last logged, by the budget's session. A fan-out then logs one line. */
+  /** The limit of each used-up budget that was last logged, by the session that has it. So a fan-out logs one line. */
   readonly #budgetsReported = new RecentMap<number>(BUDGETS_REPORTED_MAX);
   /** Moves of sessions to another version of their agent. */
   readonly upgrades: Upgrades;
@@ -243,7 +243,7 @@ export class SessionWork {
   runEarly({ actor, effect }: ActorEffect): boolean {
     switch (effect.type) {
       case 'audited':
-        // It was written in the append of its transition.
+        // The entry of the audit log was written in the append of the transition.
         return true;
       case 'callModel':
         if (!this.#parts.runsAhead()) return false;
@@ -309,9 +309,9 @@ export class SessionWork {
   }
 
   /**
-   * A `pure` call changes nothing outside. If a crash loses the call and the record of it, the call is made again, like
-   * a model call. A call may run only a bounded number of transitions ahead of the disk. After a crash, all work since
-   * the last flush is done again.
+   * True if a tool call may start before the flush: it is `pure`, so it changes nothing outside. If a crash loses the
+   * call and the record of it, the call is made again, like a model call. A call may run only a bounded number of
+   * transitions ahead of the disk, because after a crash all work since the last flush is done again.
    */
   #mayRunAhead(actor: SessionActor, start: ToolStart): boolean {
     if (start.isRuntimeTool || !this.#parts.runsAhead() || actor.unflushed > RUN_AHEAD_TURNS_MAX) return false;
@@ -368,7 +368,7 @@ export class SessionWork {
     this.#models.call(actor, agent, halfStep, attempt);
   }
 
-  /** Runs after the flush, because an enricher must not work on a state that is not durable. */
+  /** Starts the run of an enricher, after the flush: an enricher must not work on a state that is not durable. */
   #startEnricher(actor: SessionActor, enricher: EnricherName, run: number): void {
     const agent = this.#place.agentOf(actor);
     // Between the transition and its flush the run may have been given up, or the actor dropped. A run that begins
@@ -379,8 +379,8 @@ export class SessionWork {
   }
 
   /**
-   * Ends a run that names a sub-agent, which keeps the name it has. The parent's spawn call waits for the name, and
-   * must not stay open after an orderly close (F13).
+   * Ends a run that names a sub-agent. The sub-agent keeps the name that it has. The parent's spawn call waits for the
+   * name, and must not stay open after an orderly close (F13).
    */
   #endNaming(actor: SessionActor): void {
     const { enrichment } = actor.state;

@@ -23,7 +23,7 @@ import type { UpgradeQuestion } from '../protocol/upgrade.ts';
 import type { IsolatedSessions } from './isolated-sessions.ts';
 import type { SessionAtWork } from './session-at-work.ts';
 
-/** The requester of an input. Settled once, after the flush. */
+/** The reply to the requester of an input. It is settled once, after the flush. */
 export interface Reply {
   /**
    * True if the requester waits for something later than this reply, so that the reply is deferrable (Q5 of
@@ -59,7 +59,7 @@ export interface ShardHost {
   lookUp(question: EnricherQuestion): Promise<EnricherReply>;
   /** Resolves when no file of the search index has messages of these deleted sessions. */
   eraseIndex(sessions: readonly string[]): Promise<void>;
-  /** Resolves when no other shard is compacted. `endCompaction` ends the turn. */
+  /** Resolves when no other shard is being compacted. `endCompaction` lets the next shard begin. */
   beginCompaction(): Promise<void>;
   endCompaction(): Promise<void>;
 }
@@ -73,9 +73,9 @@ export function logThrown(host: ShardHost, message: string, thrown: unknown, ses
 /** The parts of a shard. */
 export interface ShardParts {
   /**
-   * The input of a request without what must not be stored. `agent`: the agent with which the session is created. Throws
-   * `RedactionError`. Missing: there is no option `redact`. Values that do not come with a request are redacted by the
-   * pools and by the host.
+   * Returns the input of a request as the option `redact` leaves it; missing if that option is not set. `agent`: the
+   * agent with which the session is created. Throws `RedactionError`. The pools and the host redact the values that do
+   * not come with a request.
    */
   readonly redactInput?: ((session: string, input: Input, agent: string | undefined) => Input) | undefined;
   /** The number of the shard. */

@@ -164,7 +164,7 @@ export const DELETED: ChildEnd = Object.freeze({
   error: errorShape(new CancelledError('the child was deleted')),
 });
 
-/** The end of a child with its current name. Undefined while it has not ended. */
+/** The end of a child with its current name. Undefined while the child has not ended. */
 export function endOf(state: SessionState): ChildEnd | undefined {
   const end = endOfChild(state);
   return end === undefined || state.name === undefined ? end : { ...end, name: state.name };

@@ -192,7 +192,7 @@ export class Shard {
     return this.#work.upgrades.isMoving(sessionId);
   }
 
-  /** Milliseconds that calls of a session wait for a decision; null: forever. `agent`: the session's, if known. */
+  /** Milliseconds that calls of a session wait for a decision; null: forever. `agent`: its agent, if known. */
   approvalsMs(state: SessionState, agent: SessionAgent | undefined = this.parts.catalog.of(state)): number | null {
     return approvalPolicy({ agent: agent?.facts ?? this.parts.catalog.missing(''), settings: this.parts.settings })
       .expiresMs;

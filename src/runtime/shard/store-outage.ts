@@ -5,8 +5,8 @@
  * the actors, which the shard drops and reads again (H3), nor the resumption of sessions afterwards.
  * Invariants:
  *  O1 however many flushes fail, one attempt at a time tries the store again, and everything is resumed once;
- *  O2 during the outage no actor holds state that a refused write would have made true. All actors are dropped when the
- *     outage begins. They are dropped again when it ends, since a refused write may have reached the disk nevertheless;
+ *  O2 during the outage no actor holds state that the log does not have. All actors are dropped when the outage begins.
+ *     They are dropped again when it ends, since a refused write may have reached the disk nevertheless;
  *  O3 a lost store (`StoreLostError`) and a shard that another node has (`ShardMovedError`) are not tried again: the
  *     outage lasts until the store is opened again.
  */
@@ -54,7 +54,7 @@ export interface OutageParts {
 export class StoreOutage {
   readonly #parts: OutageParts;
   #error: StoreRefusal | undefined;
-  /** Dropped sessions whose heads are as old as the last checkpoint, or older. */
+  /** Sessions whose stored heads may be older than their logs: they changed since the last checkpoint, or can run. */
   #staleHeads: ReadonlySet<SessionKey> = new Set();
   #timer: unknown;
   #isLost = false;
@@ -152,7 +152,7 @@ export class StoreOutage {
   }
 }
 
-/** The error of a failed write, as its waiting callers receive it. A closed journal is no refusal of the store. */
+/** The error of a failed write, as its waiting callers receive it. A closed journal does not count as a refusal. */
 export function refusalOf(error: Error): TroupeError {
   return error instanceof CancelledError ? error : storeError(error);
 }

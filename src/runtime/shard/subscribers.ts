@@ -2,8 +2,8 @@
  * The subscribers of each session on the host: event readers, message listeners, listeners whose verdict is awaited,
  * and readers that want introductions.
  *
- * Owns: these sets, and what each transition collects for them. Does not own: requests that wait for receipts and ends
- * (`ShardWaiters`), nor when the outbox is published: after the flush (A2).
+ * Owns: the subscribers, and what each transition collects for them. Does not own: requests that wait for receipts and
+ * ends (`ShardWaiters`), nor the publishing of the outbox, which follows the flush (A2).
  * Invariants: nothing is built for a session without subscribers or waiters. When introductions are requested, a
  * watched session is introduced with its first transition in memory, before the events of that transition.
  */
@@ -46,8 +46,8 @@ export class Subscribers {
   readonly #chain: NoticeChain;
 
   /**
-   * `watched` is called when the events of this session, or of all (`undefined`), start or stop being published. It is
-   * also called for each further reader of a session. `isNew`: a reader of one session begins.
+   * `watched` is called when the events of a session, or of all sessions (`undefined`), start or stop being published.
+   * It is also called for each further reader of a session. `isNew`: a reader of one session begins.
    */
   constructor(
     waiters: ShardWaiters,
@@ -64,8 +64,8 @@ export class Subscribers {
   }
 
   /**
-   * Starts or stops publishing the events of a session, or of all (`undefined`). Called again for each further reader
-   * of a session.
+   * Starts or stops publishing the events of a session, or of all sessions (`undefined`). Called again for each further
+   * reader of a session.
    */
   watch(sessionId: string | undefined, on: boolean): void {
     if (on) this.#watched.add(sessionId);
@@ -143,8 +143,8 @@ export class Subscribers {
   }
 
   /**
-   * Makes the introductions once the transition has ended. A session whose creation was refused has no identity yet. It
-   * is introduced when it is created.
+   * Makes the introductions once the transition has ended. A session whose creation was refused has no agent yet. It is
+   * introduced when it is created.
    */
   introductionsOf(actors: readonly SessionActor[]): readonly SessionIntroduction[] {
     const introductions: SessionIntroduction[] = [];

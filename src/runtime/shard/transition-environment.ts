@@ -1,6 +1,6 @@
 /**
- * The environment that `decide` receives. A shard has one such object. It is filled again for each step of a
- * transition, and no reader keeps it.
+ * The environment that `decide` receives. A shard has one such object, and fills it again for each step of a
+ * transition. So no function keeps the object after its step.
  */
 import { fitOf } from '../../../actors/answer-forms.ts';
 import type { Limits } from '../../base/bounds.ts';

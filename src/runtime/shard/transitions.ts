@@ -1,15 +1,15 @@
 /**
  * Runs the transitions of a shard: submit, transition, journal, release.
  *
- * Owns: the order of transitions, the environment of each, what each publishes and starts after its flush, admission as
- * transitions see it. Does not own: what a transition decides (`src/session`), which actors are in memory
+ * Owns: the order of transitions, the environment of each transition, what it publishes and starts after its flush, and
+ * admission as transitions see it. Does not own: what a transition decides (`src/session`), which actors are in memory
  * (`residency.ts`), whether the shard takes inputs (`life.ts`), what runs beside the transitions (`session-work.ts`),
  * the subscribers on the host (`subscribers.ts`).
  * Invariants:
  *  H1 a transition is one synchronous function; its records are one append (A3, A6);
- *  H2 nothing that a transition publishes or starts leaves before its records are flushed. Exceptions are a model call,
- *     a call of a tool that is declared `pure`, and a cancellation, which publish nothing. In `strict` the calls wait
- *     too (A2);
+ *  H2 nothing that a transition publishes or starts leaves before its records are flushed. Exceptions are effects that
+ *     publish nothing: a model call, a call of a tool that is declared `pure`, the evaluation of a system function, a
+ *     timer, a log line, a cancellation. In `strict` the calls wait too (A2);
  *  H3 an actor whose transition threw is dropped, and read again from the log when its session resumes
  *     (`residency.ts`).
  */
@@ -55,9 +55,9 @@ const RECOVERY: readonly Input[] = [{ type: 'recover' }];
 export interface TransitionsLife {
   /** Why no transition may run: the store refuses writes, or the shard is closed. */
   refusal(): TroupeError | undefined;
-  /** True once no session begins to work any more. */
+  /** True once no session may begin to work any more. */
   startsNothing(): boolean;
-  /** Called when work ends. If the shard is now drained, answers the requests that wait for that. */
+  /** Called when work ends. If the shard is now drained, answers the requests that wait for the drain. */
   checkDrained(): void;
   /** Called after each transition. */
   changed(): void;
@@ -141,8 +141,8 @@ export class Transitions {
   // ---- submit -------------------------------------------------------------------------------------------------------
 
   /**
-   * Gives inputs to a session, in one transition. Without `agent` an unknown session is refused; with it, the session
-   * is created. The reply is settled after the flush.
+   * Gives inputs to a session, in one transition. If the session does not exist, it is created with `agent`; without
+   * `agent` the inputs are refused. The reply is settled after the flush.
    */
   submit(sessionId: string, inputs: readonly Input[], reply?: Reply, agent?: string): void {
     const refusal = this.#life.refusal();
@@ -150,10 +150,10 @@ export class Transitions {
       reply?.reject(refusal);
       return;
     }
-    // `inMemory` does not mark the session as used, because the transition does so itself.
+    // `inMemory` does not count as a use of the session. The transition itself marks the session as used.
     let actor = this.#residency.inMemory(sessionId) ?? this.#residency.find(sessionId);
     if (actor === undefined && agent === undefined) {
-      // This is a completion for a session that was deleted, or a question about a session that never existed.
+      // The input is a completion for a deleted session, or a request for a session that never existed.
       this.#parts.counters.add('staleCompletions');
       reply?.reject(new TroupeError('unknown_session', `there is no session ${JSON.stringify(sessionId)}`));
       return;
@@ -354,7 +354,7 @@ export class Transitions {
     if (!answered) reply?.resolve(undefined);
   }
 
-  /** Runs an effect at once if it needs no flush: those of H2, and transient messages, which only the actor holds. */
+  /** Runs an effect at once if it needs no flush (H2). Transient messages need none: only the actor holds them. */
   #runEarly(each: ActorEffect): boolean {
     const { actor, effect } = each;
     if (effect.type !== 'transients') return this.#work.runEarly(each);
@@ -368,7 +368,7 @@ export class Transitions {
     }
   }
 
-  /** Interrupts every working descendant, and those that wait for a person or for an answer. */
+  /** Interrupts every descendant that works, or that waits for a person or for an answer. */
   #interruptChildren(actor: SessionActor, reason: string | undefined): void {
     // All working descendants are in memory. An idle one is skipped, so that no interrupt flag remains on it (F070).
     for (const child of [...this.#residency.actors()]) {
@@ -443,7 +443,7 @@ export class Transitions {
 
   // ---- beside transitions -------------------------------------------------------------------------------------------
 
-  /** Publishes an ephemeral event after all that was journalled before it: a delta must not precede its claim (A2). */
+  /** Publishes an ephemeral event once all earlier records are durable: a delta must not precede its claim (A2). */
   publish(session: string, body: EventBody | StreamNoteBody): void {
     const events: readonly PublishedEvent[] = [{ session, at: this.#parts.clock.now(), ...body }];
     this.afterCommit(
@@ -452,7 +452,7 @@ export class Transitions {
     );
   }
 
-  /** A caller began to wait, so the next flush must not be delayed for more commits. */
+  /** Starts a flush for all commits that wait now, because a caller began to wait for one of them. */
   hurry(): void {
     this.#commits.hurry();
   }
@@ -466,8 +466,8 @@ export class Transitions {
   // ---- failure ------------------------------------------------------------------------------------------------------
 
   /**
-   * Called when an invariant broke (R22), and nothing of the transition was journalled. The actors are read again, and
-   * their sessions continue.
+   * Drops the actors of a transition that threw, because an invariant broke (R22). Nothing of the transition was
+   * journalled. The actors are read again, and their sessions continue.
    */
   #threw(touched: readonly SessionActor[], thrown: unknown, reply: Reply | undefined): void {
     const fault = new TroupeError('internal', 'a session turn failed', { cause: thrown });

@@ -7,8 +7,8 @@
  *  P1 a session whose move waits, runs or has failed begins no turn and waits for no admission (`holds`). It may
  *     begin a turn only with the transition that applies the move;
  *  P2 at most `UPGRADES_RUNNING_MAX` functions run at a time; the other moves wait in order;
- *  P3 nothing of a move is durable before that transition, so a crash or a failure changes nothing. A failed move is
- *     tried again after `resume()`, and at the next open.
+ *  P3 nothing of a move is durable before the transition that applies it, so a crash or a failure changes nothing. A
+ *     failed move is tried again after `resume()`, and at the next open.
  */
 import type { SessionAgent } from '../../../actors/agent-catalog.ts';
 import type { SessionActor } from '../../../actors/session-actor.ts';
@@ -42,10 +42,10 @@ export class Upgrades {
   readonly #place: UpgradePlace;
   /** The moves that wait or run, by session. */
   readonly #moves = new Map<string, Move>();
-  /** Those that wait, in the order in which they were decided. */
+  /** The moves that wait, in the order in which they were decided. */
   readonly #waiting = new Set<Move>();
   #running = 0;
-  /** The errors of moves that failed, oldest first. The move of a session beyond the bound is tried again. */
+  /** The errors of failed moves, oldest first. Beyond the bound the oldest is forgotten, and its move may run again. */
   readonly #failed = new Map<string, ErrorShape>();
 
   constructor(host: ShardParts['host'], place: UpgradePlace) {

@@ -13,7 +13,7 @@ export class WaitingBytes {
   readonly #counted = new Map<SessionActor, number>();
   #sum = 0;
 
-  /** UTF-8 bytes. */
+  /** The sum, in UTF-8 bytes. */
   get bytes(): number {
     return this.#sum;
   }

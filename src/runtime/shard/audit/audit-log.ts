@@ -1,7 +1,7 @@
 /**
- * Writes the audit log of a shard. An entry is in the append of the act of which it speaks, so a crash leaves both or
- * neither (A1 of `src/journal/stored-audit.ts`). Which steps of a session are acts, and what an entry has of them, is
- * decided in `src/session/audited.ts`. Deletions and takeovers are no steps of a session: their entries are made here.
+ * Writes the audit log of a shard. An entry and its act are in one append, so a crash leaves both or neither (A1 of
+ * `src/journal/stored-audit.ts`). `src/session/audited.ts` decides which steps of a session are acts, and which facts
+ * an entry has. Deletions and takeovers are not steps of a session: their entries are made here.
  */
 import type { SessionActor } from '../../../../actors/session-actor.ts';
 import type { ActorEffect } from '../../../../actors/supervision/tree-transition.ts';
@@ -21,8 +21,8 @@ export function writeActs({ audit }: Journal, at: number, effects: readonly Acto
 }
 
 /**
- * Writes that another process takes the store over from this one. The entry is durable with the next commit, at the
- * latest with the close that follows. `pid`: the process that takes it.
+ * Writes the entry about another process that takes over the store from this one. The entry is durable with the next
+ * commit, at the latest with the close that follows. `pid`: the process that takes over.
  */
 export function writeTakeover(
   { audit }: Journal,

@@ -2,16 +2,16 @@
  * Compacts the store of a shard beside its work (`live-compaction.ts`): when bytes of deleted sessions are left in free
  * pages, and when most of the file is free.
  *
- * Owns: the timer of the next compaction, and the waits after the last one. Does not own: the copy and its replacement,
- * which are the engine's; the turns of the shards, which the host gives.
+ * Owns: the timer of the next compaction, and the waits after the last compaction. Does not own: the copy and its
+ * replacement, which the engine owns; the order in which shards compact, which the host decides.
  *
  * Invariants:
  *  C1 one shard of a runtime compacts at a time;
  *  C2 bytes of a deleted session leave the file within `eraseWithinMs`. A compaction begins after half of that time, so
- *     one compaction serves all sessions that were erased in the meantime. If a former process left such bytes, it
- *     begins at once;
- *  C3 compactions take at most a tenth of the time (`COMPACT_TIME_SHARE_MAX`), whatever the size of the file. So for a
- *     large file the time of C2 is exceeded;
+ *     one compaction serves all sessions that were erased in the meantime. If a former process left such bytes, the
+ *     compaction begins at once;
+ *  C3 compactions take at most a tenth of the time (`COMPACT_TIME_SHARE_MAX`), whatever the size of the file. So the
+ *     bytes may stay in a large file for longer than C2 says;
  *  C4 after a failure the wait grows with each failure. A failure is logged and counted, and the store is as before;
  *  C5 no timer runs while no compaction is due. The timer does not keep the process alive, because the next open
  *     begins at once (A11).
@@ -56,7 +56,7 @@ export class Compactor {
   #owedSince: number | undefined;
   /** Monotonic ms before which no compaction begins (C3, C4). */
   #notBefore = Number.NEGATIVE_INFINITY;
-  /** The same, for one that only makes the file smaller. */
+  /** Monotonic ms before which no compaction begins that only makes the file smaller. */
   #notForSpaceBefore = Number.NEGATIVE_INFINITY;
 
   constructor(parts: CompactorParts) {
@@ -66,7 +66,7 @@ export class Compactor {
   /** Called at open, and when the store takes writes again. */
   begin(): void {
     const { journal, clock, eraseWithinMs } = this.#parts;
-    // It is unknown for how long a former process has owed it.
+    // The time at which a former process left these bytes is unknown, so the compaction is due now.
     if (journal.compaction.isOwed) this.#owedSince ??= clock.monotonic() - eraseWithinMs;
     this.look();
   }
@@ -77,14 +77,14 @@ export class Compactor {
     if (journal.compaction.isOwed || journal.erasures().size === 0) this.look();
   }
 
-  /** Sets the timer if a compaction is due, now or later. Reads the shapes of the tables, so it is not for each commit. */
+  /** Sets the timer if a compaction is due, now or later. Not called for each commit, because it reads table sizes. */
   look(): void {
     const { clock, isRefusing } = this.#parts;
     if (this.#isClosed || this.#isAtWork || isRefusing()) return;
     const now = clock.monotonic();
     const dueAt = this.#dueAt(now);
     if (dueAt === undefined) return;
-    // It is due earlier only if it was due for space alone before.
+    // A timer that is already set is replaced: the reason for the compaction, and thus its time, may have changed.
     if (this.#timer !== undefined) clock.clearTimer(this.#timer);
     this.#timer = setIdleTimer(
       clock,
@@ -96,7 +96,7 @@ export class Compactor {
     );
   }
 
-  /** No compaction begins after this. One that runs is ended by the journal's close. */
+  /** Ends the timer. No compaction begins after this, and the journal's close ends one that runs. */
   close(): void {
     this.#isClosed = true;
     if (this.#timer !== undefined) this.#parts.clock.clearTimer(this.#timer);
@@ -116,7 +116,7 @@ export class Compactor {
     return freeBytes >= COMPACT_FREE_BYTES_MIN && freeBytes >= bytes * COMPACT_FREE_SHARE_MIN ? now : undefined;
   }
 
-  /** Enforces C1. */
+  /** Runs one compaction, once no other shard of the runtime compacts (C1). */
   async #run(): Promise<void> {
     const { host, journal, clock, counters, isRefusing } = this.#parts;
     if (isRefusing()) return;
@@ -160,7 +160,7 @@ export class Compactor {
     });
   }
 
-  /** Enforces C4. */
+  /** Logs and counts a failure, and sets the wait before the next attempt (C4). */
   #failed(thrown: unknown): void {
     const { clock, counters, host, isRefusing, eraseWithinMs } = this.#parts;
     // A closing shard ends its compaction. A store that takes writes again calls `begin`.

@@ -1,6 +1,7 @@
 /**
  * Removes the old history of one session: the messages that left the model's window before a given moment, together
- * with the part of the log that contains them. A base replaces that part: the state at its end (`log-beginning.ts`).
+ * with the part of the log that contains them. A base replaces that part (`log-beginning.ts`). The base is the state at
+ * the end of the part.
  *
  * Owns: nothing that outlives a call. Does not own: the rows, which the eraser removes; the search for due sessions.
  *
@@ -61,7 +62,8 @@ export async function removeOldHistory(
   const end = await endOfOld(parts, id, key, before);
   // The row of the last removed entry must not grow any more, and only a durable row never grows.
   if (end === undefined || parts.journal.starts.isUnwritten(rowOf(end))) return false;
-  // The first attempt has a base without the archived messages. If the rest of the log needs them, the second has them.
+  // The base of the first attempt lacks the archived messages. If the rest of the log needs them, the second attempt
+  // keeps them in the base.
   for (const isStripped of [true, false]) {
     const old = await foldTo(parts, id, key, (position) => position <= end);
     if (old.position !== end) return false;
@@ -73,7 +75,7 @@ export async function removeOldHistory(
     const rest = await foldOn(parts, key, old, () => true);
     const actor = parts.find(id);
     if (actor === undefined || actor.key !== key) return false;
-    // Entries may have been appended since this fold began, in its pauses.
+    // Entries may have been appended during the pauses of the fold.
     for (const entry of parts.journal.read(key, rest.position)) foldEntry(parts.journal, rest.state, entry, false);
     if (textAfter(rest.state, history) !== textAfter(actor.state, history)) continue;
     // The clock was set back: the record would change nothing.
@@ -81,7 +83,8 @@ export async function removeOldHistory(
     parts.rootForks(actor);
     const address = parts.journal.putBlob(base, key);
     parts.withoutSnapshot(actor);
-    // Each step above may close the open batch. The cut and the record are in one batch, because nothing is between them.
+    // Each step above may close the open batch. No such step is between the cut and the record, so both are in one
+    // batch.
     if (!parts.journal.starts.cut(key, old.position, address)) return false;
     parts.submit(id, history);
     return true;

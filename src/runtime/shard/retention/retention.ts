@@ -3,13 +3,15 @@
  * that left the model's window, dead letters, children that have ended, and entries of the audit log.
  *
  * Owns: the timer of the next search, and the search. Does not own: the removed data. Dead letters and children are
- * removed as if an embedder had asked for that. History is removed by `old-history.ts`. Entries are the journal's.
+ * removed as if an embedder had asked for that. `old-history.ts` removes history, and the journal removes the entries
+ * of the audit log.
  *
  * Invariants:
  *  N1 one search runs at a time. It looks at `RETENTION_SLICE_SESSIONS` sessions in a step, and pauses between steps;
  *  N2 the timer is set when the store is opened or takes writes again, by a transition, and by a search that found data
  *     which will become old. Otherwise no timer runs (A11);
- *  N3 a child is deleted only if it and all its descendants have ended, and its parent has taken its last message;
+ *  N3 a child is deleted only if it and all its descendants have ended, and the parent has taken the child's last
+ *     message;
  *  N4 a failure is reported, and affects one session. The next search tries again.
  */
 import type { SessionActor } from '../../../../actors/session-actor.ts';
@@ -72,7 +74,7 @@ export class RetentionSearch {
   #isClosed = false;
   /** True if there was a transition since the search began. */
   #hasChanged = false;
-  /** Epoch ms at which the first data that the current search found, and that is not old yet, becomes old. */
+  /** The earliest time at which data that the current search left alone becomes old, in epoch ms. */
   #dueAt = Number.POSITIVE_INFINITY;
 
   constructor(parts: RetentionParts) {
@@ -156,7 +158,7 @@ export class RetentionSearch {
         try {
           this.#lookAt(id, key, history, ended);
         } catch {
-          // This session cannot be read. That was reported when the session was to resume.
+          // This session cannot be read. The failure was reported when the session was about to resume.
         }
       }
       for (const id of ended) await this.#try(id, () => this.#removeEnded(id));
