@@ -50,7 +50,7 @@ export interface ShardSurroundings {
   readonly gate?: ThreadGate;
   /** Records which session the thread works on. Missing if the death of the thread ends the process. */
   readonly sessionAtWork?: SessionAtWork;
-  /** Sessions that must be left alone; missing: none. */
+  /** Sessions that must not be read; missing: none. */
   readonly isolated?: readonly SessionKey[];
   readonly learned: Learned;
   /** The function of the option `redact`, if it was given as a value; otherwise the plan may name its module. */
@@ -68,10 +68,10 @@ export interface ShardPorts {
   readonly resultDisk?: ResultDisk;
 }
 
-/** A shard, and the entry for messages of the host that are not requests. */
+/** A shard, and its function for messages of the host that are not requests. */
 export interface BuiltShard {
   readonly shard: Shard;
-  /** Progress of a host tool. */
+  /** Takes the progress of a tool that runs on the host. */
   readonly toolProgress: (id: number, data: unknown) => void;
 }
 
@@ -137,7 +137,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
         cachedPromptTokens: ports.bounds?.cachedPromptTokens,
       }),
     ]);
-    // Noted before an error is thrown, so that each part is closed whatever failed.
+    // The parts are noted before an error is thrown, so that a failed start closes each part that began.
     if (opened.status === 'fulfilled') journal = opened.value;
     if (started.status === 'fulfilled') models = started.value;
     const definitions = settledValue(described);
@@ -206,7 +206,10 @@ function opener(
   };
 }
 
-/** In a cluster nothing begins without a lease: what waits for a flush waits for the lease too. */
+/**
+ * Returns the check whether calls may begin before their records are flushed. With durability `strict` they never may,
+ * and in a cluster only while the lease of the node is valid.
+ */
 function runsAhead({ durability, cluster }: ShardPlan): () => boolean {
   if (durability === 'strict') return () => false;
   if (cluster === undefined) return () => true;

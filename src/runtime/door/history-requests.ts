@@ -48,7 +48,7 @@ function editHistory(door: ShardDoor, request: ShardMethods['history.edit']['req
   const { session, edit, key, fingerprint, incarnation, by } = request;
   const keyed = key === undefined ? {} : { key, fingerprint: fingerprint ?? '' };
   const given: Input = { type: 'edit', request: edit, ...keyed, ...defined({ by }) };
-  // The handle in the answer names the edited session, which is known before the answer comes.
+  // The answer to `append` names the edited session and its incarnation, which are known before the edit is done.
   let edited: SessionActor | undefined;
   return new Promise((resolve, reject) => {
     const reply: Reply = { resolve, reject };

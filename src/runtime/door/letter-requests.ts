@@ -1,4 +1,4 @@
-/** Answers the methods `letters.…`: the dead letters of a shard's sessions, and what is done with one of them. */
+/** Answers the methods `letters.…`: lists, reads, sends again and drops the dead letters of a shard's sessions. */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { DEAD_LETTER_SCAN_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
@@ -64,7 +64,7 @@ async function page(door: ShardDoor, request: Request): Promise<LetterPart> {
   const items: DeadLetterSummary[] = [];
   let bytes = 0;
   let from = after?.session;
-  // The session at which the page before ended may have more letters.
+  // The session at which the previous page ended may have more letters.
   let slice = first(shard, request);
   for (let looked = 0; ; looked += SLICE) {
     const found = await door.readDurable(() => slice.flatMap(([id, key]) => lettersOf(shard, id, key)));
@@ -87,7 +87,8 @@ async function page(door: ShardDoor, request: Request): Promise<LetterPart> {
 type Named = readonly (readonly [string, SessionKey])[];
 
 /**
- * The session with which a page begins: where the page before ended if that is wanted, or the root of the wanted tree.
+ * The session with which a page begins: the session at which the previous page ended if it is wanted, otherwise the
+ * root of the wanted tree.
  */
 function first(shard: Shard, { after, session, tenant }: Request): Named {
   const isWanted = after !== undefined && (session === undefined || isInTree(after.session, session));
@@ -97,8 +98,8 @@ function first(shard: Shard, { after, session, tenant }: Request): Named {
 }
 
 /**
- * The next sessions by id. With a tenant, only its sessions. In a tree, only the descendants of its root, whose ids
- * begin with the root's id.
+ * The next sessions by id. With `tenant`, only the sessions of that tenant. With `session`, only its descendants, whose
+ * ids begin with its id.
  */
 function namesBehind(shard: Shard, { session, tenant }: Request, after: string | undefined): Named {
   if (session !== undefined && !isOfTenant(tenant, session)) return [];
@@ -109,7 +110,7 @@ function namesBehind(shard: Shard, { session, tenant }: Request, after: string |
   return shard.parts.journal.names({ limit: SLICE, ...defined({ after: behind, prefix }) });
 }
 
-/** The letters of a session. Only a session that has some is read. */
+/** The letters of a session. A session without letters is not loaded. */
 function lettersOf(shard: Shard, id: string, key: SessionKey): readonly DeadLetterSummary[] {
   const { residency } = shard;
   let actor: SessionActor | undefined;
@@ -117,7 +118,7 @@ function lettersOf(shard: Shard, id: string, key: SessionKey): readonly DeadLett
     if ((residency.summary(id, key)?.deadLetters ?? 0) === 0) return [];
     actor = residency.find(id);
   } catch {
-    // This session cannot be read, and its resumption has reported that. The other sessions are listed.
+    // This session cannot be read, and its resumption has reported the failure. The other sessions are listed.
     return [];
   }
   residency.passivateSome();

@@ -52,7 +52,8 @@ function pendingIdOf({ key, state }: SessionActor, wanted: WantedReceipt): numbe
 }
 
 /**
- * The number of the event that announced an entry. The state has the numbers of entries with a key; the log has all.
+ * The number of the event that announced an entry. The state has the event numbers of entries with a key; the log has
+ * the numbers of all entries.
  */
 function acceptedSeq(shard: Shard, actor: SessionActor, pendingId: number): number {
   for (const { id, seq } of actor.state.keys.values()) if (id === pendingId) return seq;

@@ -86,7 +86,7 @@ function prefixOf({ parent, tenant }: ListRequest): string | undefined {
   return tenant === undefined ? undefined : tenantPrefix(tenant);
 }
 
-/** The sessions by their last change. Only those that the list returns are read. */
+/** The sessions by their last change, newest first. Few sessions are read besides those that the list returns. */
 function listNewest(shard: Shard, request: ListRequest): readonly SessionSummary[] {
   const { residency } = shard;
   const { after, parent, limit, tenant } = request;

@@ -10,7 +10,7 @@ import { decodeHead } from '../reading/head.ts';
 import type { SearchMethod } from '../search/reader.ts';
 import { answer, type ShardDoor, settle } from './shard-door.ts';
 
-/** A handler for each question of the index; it answers synchronously from durable data. */
+/** A handler for each question of the index. A handler answers synchronously from stored data. */
 export type SearchAnswers = {
   readonly [M in SearchMethod]: (request: ShardMethods[M]['request']) => ShardMethods[M]['answer'];
 };

@@ -1,6 +1,6 @@
 /**
- * Answers the methods `session.…` that change a session: messages, decisions, sub-agents, goals, compression, forks.
- * Each answers once the change is durable (A2).
+ * Answers the methods `session.…` that change a session: messages, decisions, sub-agents, goals, compression, forks. A
+ * method answers once its change is durable (A2).
  */
 import { defined } from '../../base/defined.ts';
 import type { Draft } from '../../base/draft.ts';
@@ -27,7 +27,7 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
   const { shard } = door;
   return {
     'session.send': (request) => send(door, request),
-    // Passes on the parsed message alone, so that its bytes can be freed.
+    // Only the parsed message is passed on, so that the bytes of the request can be freed.
     'session.post': ({ session, agent, json }) =>
       send(door, { session, ...(agent === undefined ? {} : { agent }), ...postedMessage(json) }),
     'session.recall': (request) =>
@@ -91,7 +91,7 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
         (reply, again) => shard.waiters.onCompression(session, reply, again),
       );
     },
-    /** Makes a fork that shares its parent's log. */
+    /** Makes a fork that shares the log of its original. */
     'session.fork': ({ session, id, at, by }) => door.submit({ session }, { type: 'fork', ...defined({ id, at, by }) }),
     /** Makes a fork of a session on another shard, from the record that `session.copy` returned there. */
     'session.plant': ({ session, record, by }) =>
@@ -128,7 +128,8 @@ function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']
 }
 
 /**
- * Sends the follower a receipt's final state once that is durable. If waiting cannot provide it, the follower polls.
+ * Sends a receipt's final state to the follower once the state is durable. If waiting cannot provide the state, the
+ * follower polls.
  */
 function followReceipt({ shard }: ShardDoor, session: string, pendingId: number, follow: number): void {
   const { host } = shard.parts;

@@ -1,6 +1,6 @@
 /**
- * Answers the methods `session.…` that change nothing: state, messages, pages, the request, events. Each answers once
- * the data it read is durable (A2).
+ * Answers the methods `session.…` that change nothing: state, messages, pages, the request, events. A method answers
+ * once the data that it read is durable (A2).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import type { AnswerDraft } from '../../base/answer-draft.ts';
@@ -85,7 +85,7 @@ export function sessionReads(door: ShardDoor): SessionReads {
         () => explanationOf(shard, emptyState(session)),
       );
     },
-    /** Messages oldest first. Messages still in memory are taken from there; older ones are read from the log. */
+    /** Answers with the messages, oldest first. Messages that are no longer in memory are read from the log. */
     'session.messages': ({ session, after = 0, limit = Number.POSITIVE_INFINITY }) =>
       door.read<readonly Message[]>(
         session,
@@ -158,8 +158,8 @@ export function sessionReads(door: ShardDoor): SessionReads {
     'session.events': (request) => {
       const key = journal.keyOf(request.session);
       if (key === undefined) return Promise.resolve({ events: [], isComplete: true });
-      // Reads now and answers after the flush. The journal also shows appended transitions that are not durable yet. So
-      // a read after the wait could return transitions that were appended during the wait.
+      // The log is read now, and the answer follows the flush. The journal also shows appended transitions that are not
+      // durable yet. So a read after the wait could return transitions that were appended during the wait.
       return door.readDurable(() => shard.replays.page(request.session, key, request.after, request));
     },
     'session.watch': ({ session, on }) => {
@@ -170,8 +170,8 @@ export function sessionReads(door: ShardDoor): SessionReads {
 }
 
 /**
- * The tokens of a session, with `tree` also of all sessions below it. Each is read in a separate tick, so that the
- * thread serves other requests in between.
+ * The tokens of a session, with `tree` also of all sessions below it. Each session is read in a separate tick, so that
+ * the thread serves other requests in between.
  */
 async function usageOf(door: ShardDoor, session: string, tree: boolean): Promise<Usage> {
   let sum = NO_USAGE;
@@ -203,7 +203,7 @@ function explanationOf(shard: Shard, state: SessionState): Explanation {
   });
 }
 
-/** The request of a session; undefined if its agent is not defined. `shown`: its messages, including transient ones. */
+/** The request of a session; undefined if its agent is not defined. `shown`: the messages, with transient ones. */
 function render(shard: Shard, state: SessionState, shown?: readonly LoggedMessage[]): ModelRequest | undefined {
   const agent = shard.parts.catalog.of(state);
   if (agent === undefined) return undefined;
@@ -245,7 +245,10 @@ function viewportOf(shard: Shard, actor: SessionActor): readonly LoggedMessage[]
   return viewport(actor.state.messages, budget);
 }
 
-/** `draft`: the draft of a call whose end is not in the log; without one, the state's draft of a lost answer. */
+/**
+ * The snapshot of a state, for `session.state`. `draft`: the draft of a call whose end is not in the log; missing: the
+ * state's draft of a lost answer.
+ */
 function snapshotOf(state: SessionState, now: number, draft: AnswerDraft | undefined = state.draft): SessionSnapshot {
   // A retry whose time has come counts as an ordinary call.
   const isRetrying = (state.current?.retryAt ?? 0) > now;

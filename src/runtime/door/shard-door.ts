@@ -1,4 +1,7 @@
-/** Shared parts of the handlers of a shard's methods: reads, inputs and waits. Each answers with durable data (A2). */
+/**
+ * Shared parts of the handlers of a shard's methods: reads, inputs and waits. Every handler answers with durable data
+ * (A2).
+ */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { asError, CancelledError, ConfigError, type TroupeError } from '../../base/errors.ts';
 import { listed, namesHint } from '../../base/near-names.ts';
@@ -35,8 +38,8 @@ export class ShardDoor {
   }
 
   /**
-   * The input of a request without what must not be stored; every input of a request passes here. Throws
-   * `RedactionError` if the option `redact` fails. `agent`: the agent with which the session is created.
+   * Returns the input of a request as the option `redact` leaves it. Every input of a request passes through here.
+   * Throws `RedactionError` if the option fails. `agent`: the agent with which the session is created.
    */
   redacted(session: string, input: Input, agent: string | undefined): Input {
     return this.shard.parts.redactInput?.(session, input, agent) ?? input;
@@ -57,8 +60,8 @@ export class ShardDoor {
   }
 
   /**
-   * Throws `ConfigError` (`agent_mismatch`) for a request that names another agent than its session has. Every request
-   * passes here.
+   * Throws `ConfigError` (`agent_mismatch`) for a request that names another agent than its session has. Called for
+   * every request.
    */
   checkAgent(payload: unknown): void {
     const { session, agent, isNamed } = payload as Partial<OfSession>;
@@ -78,14 +81,14 @@ export class ShardDoor {
     return this.submit(request, input);
   }
 
-  /** Gives an input to an existing session. Resolves with `absent` if there is none, and creates none. */
+  /** Gives an input to an existing session. If there is no such session, resolves with `absent` and creates none. */
   submitIfPresent<T>({ session }: OfSession, input: Input, absent: T): Promise<T> {
     return this.shard.residency.find(session) === undefined ? Promise.resolve(absent) : this.submit({ session }, input);
   }
 
   /**
-   * An answer that shares no objects with the sessions, so that a caller who changes it changes no session. A port
-   * copies every answer; on the thread of the callers it is copied here.
+   * An answer that shares no objects with the sessions, so that a caller who changes the answer changes no session. A
+   * port copies every answer. If the shard runs on the thread of its callers, this function copies the answer.
    */
   detached<T>(value: T): T {
     return this.#isInPlace ? structuredClone(value) : value;
@@ -142,14 +145,14 @@ export class ShardDoor {
     });
   }
 
-  /** Calls `look`, unless the shard has closed meanwhile: its journal can then no longer be read. */
+  /** Calls `look`. Throws `CancelledError` if the shard has closed: the journal can then no longer be read. */
   #ifServing<T>(look: () => T): T {
     if (this.shard.life.isOver) throw new CancelledError('the runtime is closed');
     return look();
   }
 }
 
-/** Answers with what `look` returns now, or with its error. */
+/** Calls `look` now, and answers with its value or its error. */
 export function answer<T>(reply: Reply, look: () => T): void {
   try {
     reply.resolve(look());

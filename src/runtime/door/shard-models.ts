@@ -32,7 +32,7 @@ export interface ModelSurroundings {
   readonly hostProvider: (key: string, name: string) => ModelProvider;
   /** Starts a model thread; default: a worker. */
   readonly startModelThread?: ((provider: ProviderData) => ModelThread) | undefined;
-  /** Tokens from which a prompt is cached. Default: as the model's traits say. */
+  /** The length in tokens from which a prompt is cached. Default: as the model's traits say. */
   readonly cachedPromptTokens?: number | undefined;
 }
 
@@ -87,7 +87,7 @@ export async function startModels(plan: ShardPlan, surroundings: ModelSurroundin
   return { makePool, close };
 }
 
-/** The pool of one provider behind its governor. The settings may put the pool that warms the cache before both. */
+/** The pool of one provider behind its governor. With `warmCache`, the pool that warms the cache is before both. */
 function governedPool(
   { providers, settings }: ShardPlan,
   index: number,
@@ -125,8 +125,8 @@ function governedPool(
 }
 
 /**
- * The pool that makes a provider's calls. Provider data runs on model threads. Without model threads, and for a
- * provider that is a value on the host, the calls run on this thread.
+ * The pool that makes a provider's calls. A provider that is given as data runs on model threads. Without model threads
+ * its calls run on this thread. The calls to a provider that is a value on the host start on this thread too.
  */
 async function startPool(
   { key, plan: provider }: ShardProvider,

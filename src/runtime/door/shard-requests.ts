@@ -31,8 +31,8 @@ import { waitingRequests } from './waiting-requests.ts';
 const AFTER_CLOSE: ReadonlySet<string> = new Set(['runtime.close', 'runtime.drain', 'runtime.standStill']);
 
 /**
- * Answers all methods of the protocol on `endpoint`. Runs on the shard's thread. `isInPlace`: that is the thread of the
- * callers.
+ * Answers all methods of the protocol on `endpoint`. Runs on the shard's thread. `isInPlace`: the callers are on the
+ * same thread.
  */
 export function serveShard(shard: Shard, endpoint: Endpoint, isInPlace: boolean): void {
   const door = new ShardDoor(shard, isInPlace);
@@ -53,7 +53,7 @@ export function serveShard(shard: Shard, endpoint: Endpoint, isInPlace: boolean)
   for (const [method, handler] of Object.entries(handlers)) {
     const handle = handler as (payload: unknown) => unknown;
     endpoint.handle(method, (payload) => {
-      // The endpoint lives a little longer than the shard, whose journal can then no longer be read.
+      // The endpoint outlives the shard for a short time. The journal of a closed shard cannot be read.
       if (shard.life.isOver && !AFTER_CLOSE.has(method)) throw new CancelledError('the runtime is closed');
       door.checkAgent(payload);
       return handle(payload);

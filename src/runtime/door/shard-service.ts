@@ -59,7 +59,7 @@ export function serveShardThread(endpoint: Endpoint, surroundingsOf: (plan: Shar
       built.toolProgress(id, data);
     });
     serveShard(built.shard, endpoint, inPlace !== undefined);
-    // Set before any session continues. Otherwise a held message could pass listeners that still exist on the host.
+    // Gates are set before any session continues. Otherwise a held message could pass listeners that exist on the host.
     for (const session of gated) built.shard.subscribers.gate(session, true);
     built.shard.life.resumeInterrupted();
   });

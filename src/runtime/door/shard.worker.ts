@@ -35,6 +35,6 @@ serveShardThread(endpoint, (plan) => {
     sessionAtWork: new SessionAtWork(sessionAtWork),
   };
 });
-// Loads the database while the host may still be locking the directory. `shard.start` loads it again and reports
-// errors.
+// The database module loads while the host may still be locking the directory. `shard.start` loads it again and
+// reports errors.
 if (usesStore) loadDatabase().catch(() => undefined);

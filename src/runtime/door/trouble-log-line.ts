@@ -1,5 +1,5 @@
 /**
- * One log line for provider trouble that affects all sessions on a provider key, however many there are. Pure.
+ * Makes one log line for provider trouble that affects all sessions on a provider key, however many there are. Pure.
  */
 import type { Trouble } from '../../models/governor/governor.ts';
 import type { LogLine } from '../protocol/protocol.ts';

@@ -22,7 +22,7 @@ export function waitingRequests(door: ShardDoor): HandlersOf<'waiting'> {
   };
 }
 
-/** The calls of a page, and one more if there are more. */
+/** The calls of a page, and one call more if the list continues. */
 function page(shard: Shard, request: Request): readonly NumberedWait[] {
   const { after, limit, bytesMax, session: within, tenant } = request;
   const candidates = [...shard.residency.personWaits.all()]
@@ -34,7 +34,7 @@ function page(shard: Shard, request: Request): readonly NumberedWait[] {
   for (const candidate of candidates) {
     if (candidate.oldest > age) {
       age = candidate.oldest;
-      // No later candidate has a call as old as these.
+      // No call of a later candidate began to wait before `age`.
       if (found.filter(({ call }) => call.at < age).length > limit) break;
     }
     for (const wait of waitsOf(shard, candidate)) if (after === undefined || isBehind(wait, after)) found.push(wait);
@@ -47,7 +47,7 @@ function page(shard: Shard, request: Request): readonly NumberedWait[] {
   return found.slice(0, end + 1);
 }
 
-/** The waiting calls of a session, from its state. A session that is read for this leaves memory again. */
+/** The waiting calls of a session, from its state. A session that only this function loaded leaves memory again. */
 function waitsOf(shard: Shard, { session }: PersonWait): readonly NumberedWait[] {
   const { residency } = shard;
   const wasInMemory = residency.inMemory(session) !== undefined;
@@ -55,7 +55,7 @@ function waitsOf(shard: Shard, { session }: PersonWait): readonly NumberedWait[]
   try {
     actor = residency.find(session);
   } catch {
-    // This session cannot be read, and its resumption has reported that. The other sessions are listed.
+    // This session cannot be read, and its resumption has reported the failure. The other sessions are listed.
     return [];
   }
   if (actor === undefined) residency.personWaits.forget(session);
