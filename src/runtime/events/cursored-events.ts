@@ -5,14 +5,14 @@
  * Owns: its cursors, one page of the log. Does not own: the log (it calls `replay`), the live events (an `EventQueue`
  * over all sessions, opened before the first call of `replay`).
  *
- *  C1 Each durable event of a named session (one with a cursor) after its cursor is read exactly once, ascending. A
- *     `gap` announces events that the log does not have. While sessions catch up they are read one after the other:
+ *  C1 A named session is a session with a cursor. Each durable event after its cursor is read exactly once, ascending.
+ *     A `gap` announces events that the log does not have. While sessions catch up, they are read one after the other:
  *     there is no order between sessions.
  *  C2 When the reader is too slow, lost events of a named session come from the log. For other sessions a `gap`
  *     announces the loss, as for a reader without cursors.
  *  C3 An ephemeral event of a named session is left out if a later event of the session was already read.
  *  C4 Memory is bounded: the cursors, the queue's bounds, one page of the log. The page is counted in the budget of the
- *     readers, and read again after it was given up.
+ *     readers. A page that was given up is read again.
  */
 import { REPLAY_PAGE_EVENTS } from '../../base/bounds.ts';
 import type { SessionEvent } from '../../events/event.ts';
@@ -30,15 +30,15 @@ export interface CursoredEventsOptions {
   readonly replay: (session: string, after: number, limit: number) => Promise<readonly SessionEvent[]>;
   /** The event as the reader sees it, or undefined to leave it out. A throw fails the iteration. */
   readonly view?: (event: SessionEvent) => SessionEvent | undefined;
-  /** Epoch ms, for the gaps that it announces. */
+  /** Epoch ms, for the gaps that the reader announces. */
   readonly now: () => number;
 }
 
 /** The cursor of the reader in a session. */
 interface Place {
-  /** The next durable event to be read. */
+  /** The number of the next durable event to be read. */
   next: number;
-  /** The newest durable event that arrived live; 0: none yet. */
+  /** The number of the newest durable event that arrived live; 0: none yet. */
   readUpTo: number;
   /** Time of the last event that was read, epoch ms. */
   at: number;
@@ -109,7 +109,7 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
     return this.#pageCharacters;
   }
 
-  /** Drops the page. Its session counts as behind until an empty page arrives, so the page is requested again. */
+  /** Drops the page. The session of the page counts as behind until an empty page arrives, so it is read again. */
   giveUp(): void {
     this.#setPage([]);
     this.#account();
@@ -205,7 +205,7 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
 
   /**
    * Requests another page of the log for a session that is behind, or takes the next live event. `again`: a page has
-   * arrived, or the live event is not the next one of its session.
+   * arrived, or the live event is not the next event of its session.
    */
   async #further(): Promise<SessionEvent | 'again' | undefined> {
     const { live } = this.#options;
@@ -221,7 +221,7 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
     return event === undefined ? undefined : (this.#placed(event) ?? 'again');
   }
 
-  /** Returns a live event if it is the next one of its session. */
+  /** Returns a live event if it is the next event of its session; otherwise undefined. */
   #placed(event: SessionEvent): SessionEvent | undefined {
     const { session, seq } = event;
     const place = this.#places.get(session);

@@ -6,7 +6,8 @@
  *     with its next half-step.
  *  G2 A hole in a session's durable events, or a notice that some were lost, ends the session's open operations as
  *     `unseen`.
- *  G3 A session without open operations is not held; beyond the bound the session held longest is dropped.
+ *  G3 A session without open operations is not held. Beyond the bound the session that was held longest is dropped, and
+ *     its operations end as `unseen`.
  *
  * Events do not carry whole operations: an end would have to repeat parts of earlier events, such as the messages of a
  * turn or the input of a tool. Then each content would cross threads twice. No event marks the start of a model call
@@ -79,7 +80,7 @@ interface Followed {
   readonly pending: Pending[];
   /** The session's children; missing until there is one. */
   children: Set<string> | undefined;
-  /** Users' messages that this turn, or the next one, consumes. */
+  /** Messages of users that the open turn, or the next turn, consumes. */
   messages: Message[];
 }
 
@@ -105,7 +106,7 @@ interface TurnEnd {
   readonly error?: ErrorShape;
 }
 
-/** See the head of the file. Host thread; publishes synchronously. */
+/** See the head of the file. Lives on the host thread, and publishes synchronously. */
 export class DiagnosticsTracker {
   readonly #runtime: object;
   readonly #sessions = new Map<string, Followed>();
@@ -453,10 +454,7 @@ function resultOf({ pending }: Followed, toolUseId: string): Pending['content'] 
   return pending[placeOf(pending, 'toolUseId', toolUseId)]?.content;
 }
 
-/**
- * The index of the first element with this value; -1: none. A loop, since for a few elements a closure per element
- * costs more.
- */
+/** The index of the first element with this value; -1: none. For few elements a loop costs less than closures. */
 function placeOf<T, K extends keyof T>(list: readonly T[], key: K, value: T[K]): number {
   for (let place = 0; place < list.length; place += 1) if (list[place]?.[key] === value) return place;
   return -1;

@@ -1,15 +1,15 @@
 /**
  * Reads the events of all sessions while a channel of `base/diagnostics.ts` has a subscriber, and publishes them there.
  *
- * Owns: its reader of all events, the facts about the sessions of these events. Does not own: the open operations (the
- * tracker), the channels. Host thread.
+ * Owns: the reader of all events, the facts about the sessions of these events. Does not own: the open operations (the
+ * tracker), the channels. Lives on the host thread.
  *  H1 Without a subscriber nothing is watched: a check costs six property reads.
  *  H2 A shard introduces a session (its agent and parent) before the session's first event of a reading. An event of a
  *     session that was not introduced was published before the reading began, and is dropped. Events are taken in the
  *     order they were published. The facts of a session are dropped when 65,536 others were introduced or ended a turn
- *     since its last turn. By then it left memory, and it is introduced again when it returns.
- *  H3 A tap that falls behind loses events, which ends the open operations of their sessions as `unseen`. It delays
- *     nothing.
+ *     since its last turn. By then the session has left memory. It is introduced again when it returns.
+ *  H3 A tap that falls behind loses events, and the open operations of their sessions end as `unseen`. The tap delays
+ *     no other reader.
  *
  * Introductions are separate from events, because the first event of a stored session is long past. Also, no event may
  * depend on whether its session was in memory: a replay of the log must show the same event.
@@ -77,7 +77,7 @@ export class Diagnostics {
   }
 
   /**
-   * Takes the sessions that are about to publish their first event. An id may belong to another session than before.
+   * Notes the sessions that are about to publish their first event. An id may belong to another session than before.
    */
   introduced(sessions: readonly SessionIntroduction[]): void {
     if (!this.#isReading) return;
@@ -107,13 +107,13 @@ export class Diagnostics {
 
   #ended(reading: Reading, error: unknown): void {
     if (error !== undefined) this.#parts.failed(error);
-    // The tap ended by itself: the runtime is closed.
+    // The tap ended without an error although there is a subscriber, so the runtime is closed.
     else if (reading.isWanted) this.#isClosed = true;
     this.#parts.introduce(false);
     reading.tracker.end(this.#parts.now());
     this.#isReading = false;
-    // A subscriber may have arrived, or the tap fell behind, so reading starts again. After a period without events,
-    // only the next call of `look` starts it.
+    // A subscriber may have arrived, or the tap may have fallen behind, so reading starts again. After a period without
+    // events, only the next call of `look` starts it.
     if (reading.hasRead) this.look();
   }
 

@@ -75,7 +75,7 @@ export class EventHub {
    * readers.
    */
   session(session: string, reading: SessionReading): AsyncIterableIterator<SessionEvent> {
-    // Throws when the runtime is closed.
+    // This call throws when the runtime is closed.
     this.#linkOf(session);
     return this.#fanOut.subscribe(session, {
       ...reading,

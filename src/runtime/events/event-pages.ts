@@ -9,7 +9,7 @@
  *  P3 An empty page is true only for a moment. It goes to readers that wanted it before it was requested from the
  *     shard, never to others.
  *  P4 Kept pages are bounded in bytes and counted in the budget of the readers. They are dropped when a session is
- *     deleted and when a shard serves again, because another session may have the id then.
+ *     deleted and when a shard serves again, because then another session may have the id of a page.
  */
 import { REPLAY_PAGE_BYTES_MAX, REPLAY_PAGES_KEPT_BYTES_MAX, REPLAYS_UNDER_WAY_MAX } from '../../base/bounds.ts';
 import { Lane } from '../../base/lane.ts';
@@ -27,7 +27,7 @@ export class EventPages implements BudgetedReader {
   readonly #underWay = new Map<string, Promise<Page>>();
   readonly #lanes = new WeakMap<object, Lane>();
   #characters = 0;
-  /** Incremented when kept pages become invalid. A page requested before that is not kept. */
+  /** Incremented when kept pages become invalid. A page that was requested before the last increment is not kept. */
   #generation = 0;
 
   constructor(linkOf: (session: string) => ShardCaller) {

@@ -54,12 +54,12 @@ export class MessageCallbacks {
     }
     const hearing = callback as MessageCallback;
     if (known !== undefined) {
-      // A new list, since a dispatch in progress keeps the old one (M1).
+      // The list is replaced, not changed, because a dispatch in progress keeps the old list (M1).
       known.callbacks = [...known.callbacks, hearing];
       return;
     }
     this.#bySession.set(session, { callbacks: [hearing], waiting: [], isDispatching: false });
-    // Sent over the same ordered connection as requests, so it takes effect before any later request.
+    // The setting is sent over the same ordered connection as requests, so it takes effect before any later request.
     this.#parts.listen(session, true).catch((error: unknown) => this.#logThrown('cannot listen', session, error));
   }
 
@@ -67,7 +67,7 @@ export class MessageCallbacks {
   said({ session, messages }: SaidNote): void {
     const listeners = this.#bySession.get(session);
     if (listeners === undefined) return;
-    // A copy: a shard on this thread sends its own objects.
+    // The messages are copied, because a shard on this thread sends its own objects.
     listeners.waiting.push(...structuredClone(messages));
     if (listeners.isDispatching) return;
     listeners.isDispatching = true;
