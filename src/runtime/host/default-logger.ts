@@ -1,4 +1,4 @@
-/** The logger of a runtime that is given none: pino, to stderr. */
+/** The logger of a runtime whose options have no logger: pino, to stderr. */
 
 import type * as pinoLibrary from 'pino';
 import type { Logger as PinoLogger } from 'pino';
@@ -42,7 +42,10 @@ function loadPino(level: string | undefined, write: ((line: string) => void) | u
   return pino(options, write === undefined ? destination({ dest: STDERR, sync: true }) : { write });
 }
 
-/** Other programs use the same variable, so a level that pino does not have must not keep the runtime from starting. */
+/**
+ * The level that the variable names, or the default. Other programs use the same variable, so the runtime must start
+ * with a level that pino does not have.
+ */
 function levelOf(value: string | undefined, levels: typeof pinoLibrary.levels): string {
   const level = value?.trim().toLowerCase() ?? '';
   return level === 'silent' || Object.hasOwn(levels.values, level) ? level : LEVEL_DEFAULT;

@@ -2,8 +2,8 @@
  * Receipts whose end the shard publishes without a request. This saves `ask` a second request, since `ask` needs only
  * the answer.
  *
- * Owns: the followers. Does not own: the content of a receipt; an end that is not published here is requested
- * (`receipt.wait`).
+ * Owns: the followers. Does not own: the content of a receipt. If the shard does not publish an end, the follower
+ * requests it (`receipt.wait`).
  *  R1 each follower is notified once: of the durable end, or with `undefined` when the shard will not publish it.
  *
  * Two alternatives were measured, with instant models and answers of 9 kB:

@@ -21,9 +21,9 @@ import type { RedactFunction } from '../protocol/redact-option.ts';
 import { callUpgrade, type UpgradeFunction } from '../protocol/upgrade.ts';
 import { type EnricherLibrary, lookUp } from './enricher-lookup.ts';
 
-/** The values an embedder gave. Those of agents are found by the key of the agent's definition (`agentKey`). */
+/** The values that an embedder gave. Values of an agent are found by the key of its definition (`agentKey`). */
 export interface HostValues {
-  /** The function of the option `redact`, if it is a value; missing: it is not. Used if the shard runs on this thread. */
+  /** The function of the option `redact`; missing: none was given as a value. Used if the shard runs on this thread. */
   readonly redact?: RedactFunction;
   /** Providers by key. */
   readonly providers: ReadonlyMap<string, ModelProvider>;
@@ -42,11 +42,11 @@ export interface HostValues {
   readonly enricherLibrary?: EnricherLibrary;
   /** Removes messages of deleted sessions from the files of the search index; missing: there is no index. */
   readonly eraseIndex?: (sessions: readonly string[]) => Promise<void>;
-  /** One shard compacts its store at a time; missing: there is only one shard. */
+  /** Lets one shard at a time compact its store; missing: there is only one shard. */
   readonly compactions?: Lane;
 }
 
-/** The services of one shard, and their end. A shard on this thread calls `ask`. */
+/** The services of one shard. A shard on this thread calls `ask` directly. */
 export interface HostServer extends HostCaller {
   /** The tools given as values. */
   readonly runner: HostRunner;
@@ -86,7 +86,8 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
       const malformed = new Promise<never>((_resolve, reject) => {
         fail = reject;
       });
-      // Answer and deltas are checked before they are cloned. A value that a clone would shorten or refuse is invalid (F56).
+      // Answer and deltas are checked before they are cloned. A value that a clone would shorten or refuse is invalid
+      // (F56).
       const onDelta = (given: unknown): void => {
         if (signal.aborted) return;
         const delta = checkDelta(given);
@@ -129,7 +130,7 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
   });
   return {
     runner,
-    // An embedder's functions get their own copy, as they would across a thread boundary.
+    // An embedder's functions get their own copy of the messages, as they would across a thread boundary.
     ask: (method, request) => methods[method](COPIED.has(method) ? structuredClone(request) : request),
     abandon() {
       runner.abortAll('The session thread is gone');
@@ -169,7 +170,7 @@ class CompactionTurn {
     this.#end = undefined;
   }
 
-  /** The shard is gone: its turn ends, or does not begin. */
+  /** Called when the shard is gone: its turn ends, or never begins. */
   abandon(): void {
     this.#isGone = true;
     this.end();

@@ -1,9 +1,9 @@
 /**
- * The vendor's list of its models, for one runtime. Host thread.
+ * The vendor's list of its models, for one runtime. Lives on the host thread.
  *
  * Owns: the rows of the vendor's list, the file that keeps them in the store's directory, the request in flight, the
- * timer of the next one. Does not own: the traits that follow from a row (`src/context/model-traits.ts`), the session
- * threads, which are sent the rows.
+ * timer of the next request. Does not own: the traits that follow from a row (`src/context/model-traits.ts`), the
+ * session threads, which receive the rows.
  *
  *  V1 opening a runtime reads at most the file, and never waits for the network;
  *  V2 a failure leaves the rows as they are, and each further failure doubles the wait for the next request;
@@ -55,7 +55,7 @@ const fileSchema: z.ZodType<ReadList & { readonly format: typeof FILE_FORMAT }> 
 /** The last list of each provider in this process. */
 const lastRead = new WeakMap<ModelList, ReadList>();
 
-/** Lists by the provider's options, so that the runtimes of a process share what one of them has read. */
+/** Lists by the provider's options, so that all runtimes of a process share the list that one of them has read. */
 const listsByOptions = new RecentMap<ModelList>(MODEL_LISTS_KEPT_MAX);
 
 /**
@@ -74,7 +74,7 @@ function modelListOf(provider: ModelProvider | ProviderData): ModelList | undefi
 }
 
 /**
- * The list of a runtime: that of its first provider that has one. Other providers are not asked, because a row
+ * The list of a runtime: the list of the first provider that has a list. Other providers are not asked, because a row
  * describes a model independently of the provider that is called.
  */
 export function firstModelList(providers: readonly (ModelProvider | ProviderData)[]): ModelList | undefined {
@@ -200,7 +200,7 @@ export class KnownModels {
     const own = lastRead.get(list);
     const stored = directory === undefined ? undefined : await this.#readFile(join(directory, FILE));
     const found = [own, stored].filter((each) => each?.source === this.#source);
-    // The newer of the two.
+    // The newer list of the two counts.
     this.#read = found.sort((a, b) => (b?.readAt ?? 0) - (a?.readAt ?? 0))[0];
   }
 

@@ -1,12 +1,12 @@
 /**
  * The tools that MCP servers listed last, kept in the store's directory. After a restart a session's requests and open
- * calls need them before their server has started again. Host thread.
+ * calls need the tools of a server before the server has started again. Lives on the host thread.
  *
  * Owns: the file. Does not own: the servers, the lists that are in use now.
  *
  *  N1 a list is used only for a server of the same name with the same command and arguments, or the same address;
- *  N2 one write at a time; the newest lists are written last;
- *  N3 a file that cannot be read or written is reported and costs only the lists.
+ *  N2 one write runs at a time; the newest lists are written last;
+ *  N3 a file that cannot be read or written is reported, and only the kept lists are lost.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
@@ -117,7 +117,7 @@ export class KnownTools {
   }
 }
 
-/** A digest of the server's program or address: an argument may be a secret, which no file of the store may have. */
+/** A digest of the server's program or address. An argument may be a secret, and no file of the store may have it. */
 function originOf(server: McpServer): string {
   const origin = 'command' in server ? [server.command, ...(server.args ?? [])] : [server.url];
   return createHash('sha256').update(JSON.stringify(origin)).digest('base64url');

@@ -1,14 +1,14 @@
 /**
- * The MCP servers of one runtime. Host thread.
+ * The MCP servers of one runtime. Lives on the host thread.
  *
- * Owns: the definitions and the watch on their file, what is known of the servers' tools, the two places of their
- * connections (MCP thread and host thread). Does not own: the connections (`src/tools/mcp/connection.ts`), which tools
- * an agent is granted.
+ * Owns: the definitions and the watch on their file, the known tools of the servers, the choice of the thread of each
+ * connection (MCP thread or host thread). Does not own: the connections (`src/tools/mcp/connection.ts`), which tools an
+ * agent is granted.
  *
  *  C1 a server has one connection. The connection is on the MCP thread. If the server has an authentication provider,
  *     which is a value of the host thread, the connection is on the host thread;
  *  C2 `open` waits until each server has listed its tools or failed once, at most `MCP_OPEN_WAIT_MS`;
- *  C3 a server that is lost keeps the tools it had, over a restart too: a call waits for its connection;
+ *  C3 the tools of a lost server stay known, also over a restart. A call waits until the server is connected again;
  *  C4 after `close` no process, thread, timer or watch of the servers is left.
  */
 import { type FSWatcher, watch } from 'node:fs';
@@ -78,7 +78,7 @@ export class McpServers {
       checkMcpServers(parts.agents, Object.keys(definitions));
       servers.#follow();
       const [known] = await Promise.all([servers.#known.read(definitions), servers.#configure(definitions)]);
-      // A list that the server gave meanwhile is newer than the one that was kept.
+      // A list that the server gave meanwhile is newer than the list in the file.
       for (const list of known) if (!servers.#lists.has(list.server)) servers.#lists.set(list.server, list);
       await servers.#started();
     } catch (error) {
@@ -93,7 +93,7 @@ export class McpServers {
     return Object.keys(this.#definitions).flatMap((name) => this.#lists.get(name) ?? []);
   }
 
-  /** `onChange` runs now, since the tools may have changed while the runtime started, and after each change. */
+  /** Calls `onChange` now, since the tools may have changed while the runtime started, and after each later change. */
   begin(onChange: () => void): void {
     this.#onChange = onChange;
     onChange();
@@ -117,8 +117,8 @@ export class McpServers {
         if ('question' in answer) return new AskingResult(answer);
         const { blocks, isError } = answer;
         const [only] = blocks;
-        // Returned as a text and not as blocks: a text that is too long is cut, but blocks that are too large are
-        // refused.
+        // A single text is returned as text and not as a block: a text that is too long is shortened, but blocks that
+        // are too large are refused.
         if (blocks.length === 1 && only?.type === 'text' && !isError) return only.text;
         return content(blocks, { isError });
       },
@@ -238,7 +238,7 @@ export class McpServers {
     if (this.#isClosed || this.#timer !== undefined) return;
     this.#timer = this.#parts.clock.setTimer(() => {
       this.#timer = undefined;
-      // One reading at a time; a change during a reading causes another one.
+      // One reading runs at a time; a change during a reading causes another reading.
       this.#reading = this.#reading.then(() => this.#readAgain());
     }, DEFINITIONS_SETTLE_MS);
   }

@@ -1,4 +1,4 @@
-/** The answers of the tools `search_messages` and `view_messages` (contract §11.2). Host thread. */
+/** Makes the answers of the tools `search_messages` and `view_messages` (contract §11.2), on the host thread. */
 import { VIEW_INPUT_CHARACTERS, VIEW_MESSAGES_AROUND } from '../../base/bounds.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';

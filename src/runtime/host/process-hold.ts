@@ -3,7 +3,7 @@
  *
  * Owns: whether the session threads keep the process alive. Does not own: the threads, nor what they do.
  *  P1 The threads keep the process alive while a request is unanswered or a session works, and for two checks after
- *     that. Then each thread is asked too: a thread in a long step has not counted that step yet;
+ *     that. Then each thread is asked too, because a thread in a long transition has not counted that transition yet;
  *  P2 before a request to a released thread is sent, the threads keep the process alive again;
  *  P3 a process that ends because nothing is left to do closes its runtimes first, so that everything is flushed and
  *     the directories are released. A wait for a session that does not work, such as `ask` on a paused session, does
@@ -41,7 +41,7 @@ export class ProcessHold {
   #isAsking = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `close`: closes the runtime. `counters`: those of its shards, which are complete before the first check. */
+  /** `close`: closes the runtime. `counters`: those of its shards; the list is complete before the first check. */
   constructor(counters: readonly SharedArrayBuffer[], close: () => Promise<void>) {
     this.#counters = counters;
     this.#close = close;

@@ -1,7 +1,7 @@
 /**
  * The queue of large requests from the host to one shard. A request is copied when it is posted to a session thread,
- * and copied again when it is written. So requests in flight are bounded in bytes. The others wait on the host, where
- * each costs only a reference.
+ * and copied again when it is written. So requests in flight are bounded in bytes. The other requests wait on the host,
+ * where each costs only a reference.
  *
  * Owns: the number of bytes in flight, and the waiting requests. Does not own: the requests themselves
  * (`shard-link.ts`).

@@ -1,5 +1,5 @@
 /**
- * Deaths of one session thread: whether it may be replaced again, and which sessions the next thread leaves alone.
+ * Deaths of one session thread: whether it may be replaced again, and which sessions the next thread does not read.
  *
  * Owns: the deaths that count, the isolated sessions. Does not own: the thread, its replacement (`shard-link.ts`).
  *  D1 a session on which the thread ran out of memory twice within the period is isolated, and those two deaths no
@@ -22,7 +22,7 @@ export class ShardDeaths {
     return this.#times.length;
   }
 
-  /** Sessions that the next thread leaves alone. */
+  /** Sessions that the next thread does not read. */
   get isolated(): readonly SessionKey[] {
     return [...this.#isolated];
   }

@@ -1,6 +1,6 @@
 /**
- * A shard on the host thread. It needs all modules of a session thread. A runtime with session threads does not need
- * them on its host thread, so this module is imported only on use.
+ * A shard on the host thread. Such a shard needs all modules of a session thread. A runtime with session threads does
+ * not need these modules on its host thread, so this file is imported only on use.
  */
 import { defined } from '../../base/defined.ts';
 import { createLocalEndpoints } from '../../threads/batched-endpoint.ts';
@@ -16,8 +16,8 @@ export interface InPlaceSurroundings extends Pick<ServiceSurroundings, 'clock' |
 }
 
 /**
- * A shard on the host thread, which waits for `shard.start`. The shard ends with the process; `exit` only closes its
- * endpoint.
+ * Makes a shard on the host thread. The shard waits for `shard.start`, and ends with the process. `exit` only closes
+ * its endpoint.
  */
 export function startInPlace(surroundings: InPlaceSurroundings): ShardThread {
   const { clock, random, providers, redact, ports } = surroundings;

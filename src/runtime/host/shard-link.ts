@@ -7,9 +7,9 @@
  *  L1 a request that only reads, or carries a key, is sent again to a new thread, and the caller does not notice;
  *  L2 any other request that was in flight when the thread died rejects with a retryable error, since its outcome is
  *     unknown;
- *  L3 after more deaths than `SHARD_RESTARTS` allows the link gives up: everything rejects. A session on which the
- *     thread ran out of memory twice is isolated: the next thread leaves the session alone, and those two deaths no
- *     longer count;
+ *  L3 after more deaths than `SHARD_RESTARTS` allows, the link gives up, and every request rejects. A session on which
+ *     the thread ran out of memory twice is isolated: the next thread does not read the session, and those two deaths
+ *     no longer count;
  *  L4 a close always ends. A thread that does not answer within its deadline and `SHARD_CLOSE_MS` is ended as by a
  *     crash, and its work resumes at the next open.
  */
@@ -60,7 +60,7 @@ export interface LinkListener {
   degraded(error: TroupeError | undefined): void;
   log(line: LogLine): void;
   /**
-   * The newest event of a watched session, published again: the thread may have died before it published the last ones.
+   * The newest event of a watched session, published again: the thread may have died before it published some events.
    */
   remind(event: SessionEvent): void;
   /** Called when the shard serves again; events that became durable before may not have been published. */
@@ -73,7 +73,7 @@ export interface LinkListener {
 export interface LinkParts {
   readonly plan: ShardPlan;
   readonly values: HostValues;
-  /** Read when a thread starts and at each `learn`. */
+  /** Returns the external facts. Called when a thread starts, and at each `learn`. */
   readonly learned: () => Learned;
   readonly clock: Clock;
   readonly random: Random;
@@ -110,7 +110,7 @@ export class ShardLink implements ShardCaller {
   readonly #listened = new Set<string>();
   /** True while sessions are introduced. */
   #introduces = false;
-  /** The running calls of host tools. They outlive the session thread that asked for them. */
+  /** The running calls of tools on the host. They outlive the session thread that asked for them. */
   readonly #hostWork: HostWork = new Map();
   #current: Promise<Incarnation> | undefined;
   /** The incarnation of `#current`, once it serves. */
@@ -144,7 +144,7 @@ export class ShardLink implements ShardCaller {
     return this.#serving?.isGone === false && this.#failure === undefined && !this.isClosing;
   }
 
-  /** How often the thread was replaced. */
+  /** The number of times that the thread was replaced. */
   get restarts(): number {
     return this.#restarts;
   }
@@ -221,7 +221,7 @@ export class ShardLink implements ShardCaller {
     return this.#ask(method, request, repeatable);
   }
 
-  /** The thread died with a request unanswered: throws unless the request may be repeated (L1, L2). */
+  /** Throws unless a request that a dead thread left unanswered may be repeated (L1, L2). */
   #checkRepeatable(repeatable: boolean, cause: unknown): void {
     if (this.isClosing) throw this.#failure ?? new CancelledError('the runtime was closed', { cause });
     if (!repeatable) throw unknownOutcome(cause);
@@ -452,7 +452,7 @@ export class ShardLink implements ShardCaller {
     return isReplaced ? undefined : `session thread ${plan.index} died ${this.#deaths.count} times within a minute`;
   }
 
-  /** Gives the shard up: requests reject with this error, also those that their thread leaves unanswered. */
+  /** Gives up the shard: every request rejects with this error, also a request that the thread has not answered. */
   fail(failure: TroupeError): TroupeError {
     this.#failure = failure;
     this.#parts.listener.degraded(failure);
@@ -470,7 +470,7 @@ export class ShardLink implements ShardCaller {
   }
 
   /**
-   * Durable events that could not be published are in the log. A reader that receives the newest event notices the gap
+   * Publishes the newest event of each watched session again. A reader that missed durable events then notices the gap,
    * and reads the missing events from the log.
    */
   async #remindReaders({ endpoint }: Incarnation): Promise<void> {

@@ -22,7 +22,7 @@ export interface ShardThread extends Pick<Thread, 'endpoint' | 'exit'> {
 
 /** The end of a shard's thread. */
 export interface ShardThreadEnd {
-  /** The session on which the thread ran out of memory; 0: on none. Missing: the thread ended otherwise. */
+  /** The session on which the thread ran out of memory; 0: on no session. Missing: the thread ended otherwise. */
   readonly outOfMemory?: SessionKey;
 }
 
@@ -40,7 +40,7 @@ export interface ShardWorkerOptions {
 }
 
 /**
- * Starts the worker thread of a shard, which then waits for `shard.start`. Throws `ConfigError` if its file is missing.
+ * Starts the worker thread of a shard. The thread waits for `shard.start`. Throws `ConfigError` if its file is missing.
  */
 export function startWorker({ index, usesStore, limits }: ShardWorkerOptions): ShardWorker {
   const entry = workerUrl('../door/shard.worker', import.meta.url);
