@@ -1,6 +1,6 @@
 /**
- * Archives made by compressions, read from the log. The log keeps everything, so an archive's messages can be read as
- * they were when it was made.
+ * Archives made by compressions, read from the log. The log keeps an archive's messages as they were when the archive
+ * was made, until `retention` removes that part of the log.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { CancelledError } from '../../base/errors.ts';
@@ -33,8 +33,8 @@ export function archivedChunks(journal: Journal, actor: SessionActor): readonly 
 }
 
 /**
- * The messages of an archive, as they were when it was made; `undefined` if there is no such archive. Reads the log up
- * to that point.
+ * The messages of an archive, as they were when the archive was made; `undefined` if there is no such archive. Reads
+ * the log up to the record of the archive.
  */
 export function chunkMessages(
   journal: Journal,

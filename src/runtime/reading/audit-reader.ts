@@ -6,8 +6,8 @@ import type { AuditRow } from '../../journal/stored-audit.ts';
 import type { AuditFilter, AuditPart, AuditRequest } from '../protocol/audit.ts';
 
 /**
- * A part of the log. `read`: reads rows above a number, ascending, at most `limit`. `pause` is awaited between two
- * slices. Rejects like `read`.
+ * A part of the audit log. `read`: reads rows above a number, ascending, at most `limit`. `pause` is awaited between
+ * two slices. Rejects like `read`.
  */
 export async function auditPart(
   read: (after: number, limit: number) => Promise<readonly AuditRow[]>,

@@ -6,15 +6,15 @@
  * Invariants:
  *  Y1 a page holds the events that a fold of the whole log publishes after the requested number: the same events with
  *     the same numbers, in order;
- *  Y2 while its reader's fold is kept (of at most `REPLAYS_MAX` readers), a page reads only transitions after those of
- *     the previous page. A new reader reads from the start of the log, or from the snapshot if that is not later than
- *     the reader's position;
+ *  Y2 at most `REPLAYS_MAX` folds are kept. While the fold of a reader is kept, a page reads only transitions after
+ *     those of the previous page. A new reader reads from the start of the log, or from the snapshot if the snapshot is
+ *     not later than the reader's position;
  *  Y3 no outdated fold is used: `clear` runs when the log may have lost transitions, and a later session of the same id
  *     has another key.
  *  Y4 memory is bounded in bytes. The bound of a request limits its page, not counting the first event.
  *     `REPLAYS_BYTES_MAX` limits all folds and their events beyond the pages, not counting the fold served last.
- *  Y5 a page that would begin in a removed part of the log begins with the first event that is left. The reader of the
- *     page sees that numbers are missing, and announces a `gap`.
+ *  Y5 a page that would begin in a removed part of the log begins with the first event after that part. The reader of
+ *     the page sees that numbers are missing, and announces a `gap`.
  */
 import { BYTES_PER_TOKEN, REPLAYS_BYTES_MAX, REPLAYS_MAX } from '../../base/bounds.ts';
 import type { SessionEvent } from '../../events/event.ts';
@@ -39,7 +39,7 @@ interface Replay {
   readonly state: SessionState;
   /** The position of the last transition in the state. */
   position: Position;
-  /** The log after `position`, as found by the last look-up. Kept because a look-up takes long in a long log. */
+  /** The log after `position`, as the last look-up found it. It is kept, because a look-up in a long log takes long. */
   entries: Iterator<StoredEntry> | undefined;
   /** The number of the last event that was served. */
   readUpTo: number;
@@ -72,7 +72,7 @@ export class EventReplays {
   page(session: string, key: SessionKey, after: number, { limit, bytesMax }: PageBounds): EventPage {
     const known = this.#replays.find((each) => each.key === key && each.readUpTo === after);
     const replay = known ?? begin(this.#journal, session, key, after);
-    // Removed until the read succeeds, because a read that throws may leave its state in the middle of a transition.
+    // The fold is removed until the read succeeds: a read that throws may leave the state within a transition.
     this.#replays = this.#replays.filter((each) => each !== replay);
     const found: SessionEvent[] = [];
     let bytes = 0;
@@ -109,7 +109,7 @@ export class EventReplays {
     return { events, isComplete: found.length === 0 };
   }
 
-  /** Always keeps the newest fold. Of the others it keeps as many as fit, the newest first (Y4). */
+  /** Keeps this fold, and as many of the other folds as fit, the most recently served first (Y4). */
   #keep(replay: Replay): void {
     const known = [...this.#replays, replay].slice(-REPLAYS_MAX);
     let left = REPLAYS_BYTES_MAX - replay.bytes;
@@ -141,7 +141,7 @@ function begin(journal: Journal, session: string, key: SessionKey, after: number
 function next(journal: Journal, replay: Replay): StoredEntry | undefined {
   const step = replay.entries?.next();
   if (step?.done === false) return step.value;
-  // Transitions written since the look-up; none at the end of the log.
+  // Another look-up finds the transitions written since the last look-up. At the end of the log there are none.
   replay.entries = journal.read(replay.key, replay.position)[Symbol.iterator]();
   const later = replay.entries.next();
   if (later.done !== true) return later.value;

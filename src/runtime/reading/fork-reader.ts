@@ -1,6 +1,6 @@
 /**
- * Reads the beginning of a fork from one of two places. These are the fork's stored copy, and the log of the session it
- * was forked from, up to the fork's marker.
+ * Reads the beginning of a fork from one of two places. These are the fork's stored copy, and the log of the forked
+ * session up to the fork's marker.
  *
  * Invariant: K5 a log that forks share, or its older part, is removed only after the forks' beginnings are stored
  * (`fork-roots.ts`), so one of the two places always has a fork's beginning.
@@ -24,7 +24,7 @@ export interface LogSource extends BeginningSource, Pick<Journal, 'keyOf' | 'rea
 }
 
 /**
- * Gives an empty state its session's beginning, if the transition is the first of a fork and does not hold the
+ * Adds the beginning of a fork to an empty state, if `first` is the first transition of a fork and does not hold the
  * beginning itself. Returns how many transitions of other logs were read. Throws an Error when neither place has the
  * beginning.
  */
@@ -71,10 +71,10 @@ function stateBefore(
   throw new Error(`the log of ${JSON.stringify(origin.session)} does not say where it was forked`);
 }
 
-/** A fork in the log of its parent. */
+/** A fork in the log of the forked session. */
 export interface ForkPlace {
   readonly marker: Extract<SessionRecord, { type: 'forkMade' }>;
-  /** The parent's state at that marker. The next step of the iteration changes the state. */
+  /** The forked session's state at the marker. The next step of the iteration changes this state. */
   readonly state: SessionState;
   /** Transitions read so far, including those of other logs. */
   readonly turns: number;

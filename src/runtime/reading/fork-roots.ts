@@ -20,8 +20,9 @@ export interface ForkRoot {
 }
 
 /**
- * Stores the beginnings of this session's forks that still exist, unless they are stored already. Returns the addresses
- * of all of them. Throws `Error` or `StoreCorruptError` when the session's log cannot be read.
+ * Stores the beginnings of this session's forks that still exist, unless they are stored already. Returns all these
+ * forks with the addresses of their beginnings. Throws `Error` or `StoreCorruptError` when the session's log cannot be
+ * read.
  */
 export function storeRoots(journal: Journal, state: SessionState, key: SessionKey): readonly ForkRoot[] {
   const roots: ForkRoot[] = [];
@@ -52,7 +53,7 @@ export function storeRoots(journal: Journal, state: SessionState, key: SessionKe
 }
 
 /**
- * The forks that depend on this session's log, by number. Each is verified, because its id may belong to another
+ * The forks that depend on this session's log, by number. Each fork is verified, because its id may belong to another
  * session by now.
  */
 function forksThere(
@@ -70,7 +71,7 @@ function forksThere(
   return found;
 }
 
-/** The address of a fork's beginning, if that is stored separately. */
+/** The address of a fork's beginning, if the beginning is stored separately. */
 function baseOf(journal: Journal, key: SessionKey): string | undefined {
   const head = journal.head(key);
   return head === undefined ? undefined : decodeHead(head.data).base;

@@ -23,13 +23,13 @@ export interface SnapshotReference {
 export interface HeadData {
   readonly summary: SessionSummary;
   readonly snapshot?: SnapshotReference;
-  /** Address of a fork's beginning, once the shared log was deleted. */
+  /** Address of a fork's beginning, once the beginning is stored apart from the shared log. */
   readonly base?: string;
-  /** The version of its agent that the session's turn needs; missing: any will do. */
+  /** The version of its agent that the session needs; missing: it can run with any version. */
   readonly needs?: string;
   /** Epoch ms at which the oldest stored messages outside the window left it; missing: there are none. */
   readonly departed?: number;
-  /** True if an authentication failure blocks the session. `runtime.resume()` looks for these sessions. */
+  /** True if the session is blocked for a reason in its log. `runtime.resume()` looks for these sessions. */
   readonly blocked?: true;
 }
 
@@ -79,7 +79,7 @@ export function decodeHead(text: string): HeadData {
   }
 }
 
-/** The status for a head of an earlier version, which has none. */
+/** The status for a head of an earlier version. Such a head has no status. */
 function earlierStatus(state: SessionStateName, blocked: true | undefined): SessionStatus {
   if (blocked === true) return 'blocked';
   return state === 'idle' ? 'idle' : 'running';
@@ -95,7 +95,7 @@ export function movedHead(text: string, moved: (address: string) => string): str
   });
 }
 
-/** True for the head of a session that an authentication failure blocks. */
+/** True for the head of a session that is blocked for a reason in its log. */
 export function isHeadBlocked(text: string): boolean {
   return decodeHead(text).blocked === true;
 }

@@ -23,8 +23,8 @@ export interface Beginning {
 }
 
 /**
- * The text of a base begins with this, so that it differs from every snapshot. Otherwise both could have one address,
- * and a checkpoint could remove the base as an outdated snapshot.
+ * The characters with which the text of a base begins, so that it differs from every snapshot. Otherwise both could
+ * have one address, and a checkpoint could remove the base as an outdated snapshot.
  */
 const BASE_BEGINS = '{"base":1,"state":';
 

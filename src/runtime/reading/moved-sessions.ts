@@ -1,4 +1,4 @@
-/** Reads sessions for a move to other shards. `journal/layout/move-sessions.ts` moves them, and cannot decode them. */
+/** Reads sessions for a move to other shards. `journal/layout/move-sessions.ts` moves them, but cannot decode them. */
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionReading } from '../../journal/layout/move-sessions.ts';
 import type { Head, SessionKey } from '../../journal/position.ts';
@@ -24,7 +24,7 @@ function sharedWith(firstEntry: string): string | undefined {
   return record?.type === 'forked' && record.seed === undefined ? record.origin.session : undefined;
 }
 
-/** The text of a fork's beginning; undefined if that is stored separately already, or if the session is not a fork. */
+/** The text of a fork's beginning; undefined if the text is stored separately, or if the session is not a fork. */
 function beginning(journal: Journal, name: string, key: SessionKey): string | undefined {
   const head = journal.head(key);
   if (head !== undefined && decodeHead(head.data).base !== undefined) return undefined;

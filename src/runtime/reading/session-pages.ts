@@ -45,7 +45,7 @@ export function messagePage(journal: Journal, actor: SessionActor, bounds: PageB
     const found = fitting(later, 0, bounds);
     const isCut = found.length < later.length || end !== undefined;
     const last = found.length < later.length ? found.at(-1)?.seq : end;
-    // Messages that were read from the log may have been removed from the history since. The page continues after them.
+    // All messages of this part of the log have since been removed from the history. The page continues after the part.
     if (found.length === 0 && end !== undefined) {
       after = end;
       continue;
@@ -84,7 +84,10 @@ export function pendingOf(state: SessionState, read: ReadContent): readonly Pend
   return inDrainOrder(state).map((entry) => publicEntry(withContent(entry, read)));
 }
 
-/** Tool responses, background entries, interrupts, steers, then the others, each in order of arrival (§4.2). */
+/**
+ * The mailbox in drain order: tool responses, background entries, interrupts, steers, then the other entries. The
+ * entries of each group are in order of arrival (§4.2).
+ */
 function inDrainOrder({ mailbox }: SessionState): readonly MailboxEntry[] {
   return mailbox.toSorted((a, b) => rankOf(a) - rankOf(b) || a.id - b.id);
 }
