@@ -1,8 +1,9 @@
 /**
  * Full-text search over all sessions of a runtime: the host's connection to the thread that has the index.
  *
- * Owns: that thread. Does not own: the index (`search/service.ts`), messages. Invariants:
- *  R1 nothing is read or held before the first search or erasure, which starts the thread. The index on disk is brought
+ * Owns: the thread of the index. Does not own: the index (`search/service.ts`), messages.
+ * Invariants:
+ *  R1 the first search or erasure starts the thread, and nothing is read or held before. The index on disk is brought
  *     up to date from the logs, and anything missing is read from them. So a crash or a restart needs no other repair;
  *  R2 a search finds only messages that existed when it began; see V1 of `service.ts`;
  *  R3 the host only forwards pages: neither a search nor building the index blocks it.
@@ -24,13 +25,13 @@ import type { SearchAnswer, SearchRequest, SearchStatistics } from './service.ts
 export interface SearchParts {
   readonly links: () => readonly ShardCaller[];
   readonly linkOf: (session: string) => ShardCaller;
-  /** Directory of the index; made by the first search. */
+  /** Directory of the index; the first search makes it. */
   readonly directory: string;
-  /** The master key of the store, of which the key of the index is made; missing: the index is not encrypted. */
+  /** The master key of the store. The key of the index is derived from it. Missing: the index is not encrypted. */
   readonly key?: Uint8Array;
   /** Epoch ms. */
   readonly now: () => number;
-  /** How strongly age lowers a score: it is divided by `1 + decay` times the age in years. */
+  /** How strongly age lowers a score: the score is divided by `1 + decay * years`. */
   readonly decay: number;
   /** How long a search waits for the index to be up to date; default `SEARCH_WAIT_MS`. */
   readonly waitMs?: number;
@@ -68,7 +69,7 @@ export class MessageSearch {
     this.#parts = parts;
   }
 
-  /** Statistics of the index; `undefined` while its thread does not run. */
+  /** Statistics of the index; `undefined` while the thread of the index does not run. */
   async statistics(): Promise<ThreadStatistics | undefined> {
     const thread = this.#thread;
     return thread === undefined
@@ -108,7 +109,7 @@ export class MessageSearch {
     return (await this.#asked(this.#running(), 'search', request)) as SearchAnswer;
   }
 
-  /** Sends a request to the thread. A thread with a request keeps the process alive; an idle one does not. */
+  /** Sends a request to the thread. A thread with a request keeps the process alive; an idle thread does not. */
   #asked(thread: Thread, method: string, request: unknown): Promise<unknown> {
     return keepAliveFor(thread.endpoint.call(method, request));
   }
@@ -119,8 +120,8 @@ export class MessageSearch {
   }
 
   /**
-   * Removes messages of these deleted sessions from all files of the index. Resolves at once if there is no index. Rejects
-   * with the error of a shard or of the device, and when the thread dies.
+   * Removes messages of these deleted sessions from all files of the index. Resolves at once if there is no index.
+   * Rejects with the error of a shard or of the device, and when the thread dies.
    */
   async erase(sessions: readonly string[]): Promise<void> {
     if (this.#thread === undefined && !existsSync(this.#parts.directory)) return;

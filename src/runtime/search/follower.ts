@@ -1,15 +1,16 @@
 /**
  * Updates the index of all messages from the logs of the shards. Runs on the index's thread.
  *
- * Owns: the position in each log, and the facts about a session that reading further requires. Does not own: the index,
- * the logs. Invariants:
+ * Owns: the position in each log, and the facts about each session that reading further requires. Does not own: the
+ * index, the logs.
+ * Invariants:
  *  W1 a page of a log is applied as a whole: the known sessions, the index and the log position change together,
  *     between two awaits;
  *  W2 some sessions are read as a whole up to a row of their log, and followed from that row. They are sessions of
- *     which a message was taken back or changed, and forks, whose log lacks the beginning. Until this has succeeded the
- *     session is behind, and none of its messages can be found;
- *  W3 one pass runs at a time; a pass sees everything that was durable before it began. It does not follow the end of a
- *     log that grows faster than it is read: an erasure waits for the pass.
+ *     which a message was taken back or changed, and forks, whose log lacks the beginning. Until the whole session has
+ *     been read it is behind, and none of its messages can be found;
+ *  W3 one pass runs at a time; a pass sees everything that was durable before it began. It reads a log up to the end
+ *     that its first page names. Otherwise a growing log could keep the pass from ending, and an erasure waits for it.
  */
 import { z } from 'zod';
 import { SEARCH_BATCH_MESSAGES, SEARCH_PAGE_NAMES } from '../../base/bounds.ts';
@@ -45,7 +46,7 @@ interface FollowedSession {
 interface FollowedShard {
   /** The last row that was read. */
   row: number;
-  /** The checksum of that row, which identifies the log until rows are rewritten. */
+  /** The checksum of the last row that was read. It identifies the log until rows are rewritten. */
   checksum: number;
   /** The number of writes that had rewritten rows of the log. */
   rewrites: number;
@@ -200,8 +201,8 @@ export class SearchFollower {
   }
 
   /**
-   * True if this is the log that was followed. The log then has the last saved row at its position, unless rows were
-   * rewritten meanwhile. A log restored from an older copy has fewer rewrites, or as many and another row.
+   * True if this is the log that was followed. Such a log has the last saved row at its position, unless rows were
+   * rewritten meanwhile. A log restored from an older copy has fewer rewrites, or as many rewrites and another row.
    */
   async #isSameLog(shard: number, { row, checksum, rewrites }: FollowedShard): Promise<boolean> {
     if (row === 0) return true;
@@ -243,8 +244,8 @@ export class SearchFollower {
     for (const { row, entries } of read) {
       for (const { key, data } of entries) {
         const known = followed.sessions.get(key) ?? this.#made(followed, key, names.get(key));
-        // A session that was read as a whole already has this row. A session that is behind gets the row when it is
-        // read.
+        // The fold of a session that was read as a whole may have this row already. A session that is behind gets the
+        // row when it is read as a whole.
         if (known?.fold !== undefined && row > known.row) this.#fold(known, known.fold, readTurn(data));
       }
     }
@@ -288,12 +289,12 @@ export class SearchFollower {
     try {
       read = await readSession(this.#ask, { shard, session, key }, { keepsAll: true });
     } catch (error) {
-      // A session that cannot be read stays out of the index, and must not hold up the others.
+      // A session that cannot be read stays out of the index, and must not delay the other sessions.
       if (asError(error) instanceof StoreCorruptError) return;
       throw error;
     }
     await this.#settleDoubts();
-    // The session was deleted during the read, or just now.
+    // The session was deleted during the read, or while the doubts were settled.
     if (this.#known.get(session) !== known || read === undefined) return;
     const { state, row } = read;
     const messages = bySeq(state.messages).flatMap((message) => searchableText(message) ?? []);
@@ -310,7 +311,7 @@ export class SearchFollower {
   }
 
   /**
-   * Determines which session has the id of a deleted one now. A page read earlier may still contain the deleted
+   * Determines which session now has the id of a deleted session. A page read earlier may still contain the deleted
    * session, and the id may be in use again. The shard's answer decides.
    */
   async #settleDoubts(): Promise<void> {

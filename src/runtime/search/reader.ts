@@ -1,7 +1,7 @@
 /**
  * Reads one session from its log on the thread of the index. It requests bounded pieces from the session's shard and
- * folds them with the core's `apply`, as the shard would. The beginning of a fork is read from the log of the session
- * it was forked from, up to the fork's marker (K5 of `fork-reader.ts`).
+ * folds them with the core's `apply`, as the shard would. The beginning of a fork is its stored copy, or is read from
+ * the log of the forked session up to the fork's marker (K5 of `fork-reader.ts`).
  *
  * Owns: nothing that outlives a call. Does not own: the logs, the index.
  */
@@ -83,7 +83,7 @@ function folding(session: string, { keepsAll }: ReadingOptions): SessionState {
   return state;
 }
 
-/** Folds a log into an empty state, up to its end or to the marker of a fork, which is returned. */
+/** Folds a log into an empty state. Ends at the marker of the fork `fork`, which is returned, or at the log's end. */
 async function fold(
   ask: AskShard,
   place: SessionPlace,
@@ -161,8 +161,8 @@ function replaced(place: SessionPlace): StoreCorruptError {
 }
 
 /**
- * Works like `plantFork`: adds the beginning of a fork, if this is the first transition of a fork and does not hold the
- * beginning itself.
+ * Works like `plantFork`: adds the beginning of a fork to a state, if `first` is the first transition of a fork and
+ * does not hold the beginning itself.
  */
 async function plant(ask: AskShard, place: SessionPlace, state: SessionState, first: TransitionRecords): Promise<void> {
   const [record] = first.records;

@@ -4,9 +4,9 @@
  * Owns: the index, its follower, the time at which both are saved. Does not own: the location of the segment store, the
  * thread.
  * Invariants:
- *  V1 a search finds the messages that were durable before it began, and none that had been removed by then. If the
- *     index has not read everything in time, the answer says so (`isComplete`). Each message is then checked against
- *     the present state of its session before it is returned;
+ *  V1 a search finds the messages that were durable before it began, but no message that was removed before it began.
+ *     If the index has not read everything in time, the answer says so (`isComplete`). Each message is then checked
+ *     against the present state of its session before it is returned;
  *  V2 the saved segments, numbers and positions are from one moment. After a crash only later rows are read again;
  *  V3 an index that is damaged, or belongs to other logs, is deleted and built again.
  */
@@ -42,8 +42,8 @@ export interface SearchRequest {
   readonly text: string;
   readonly limit: number;
   /**
-   * A session whose messages from the seq `floor` on are not returned. Without `floor`, the messages of its window are
-   * not returned.
+   * A session whose messages from the seq `floor` on are not returned. Without `floor`, the messages of the session's
+   * window are not returned.
    */
   readonly excluding?: { readonly session: string; readonly floor?: number };
   /** Roots of the trees to search; missing: all. */
@@ -146,8 +146,8 @@ export class SearchService {
   }
 
   /**
-   * Removes messages of these deleted sessions from all files. Rejects with the error of a shard or of the device; the next
-   * call tries again.
+   * Removes messages of these deleted sessions from all files. Rejects with the error of a shard or of the device; the
+   * next call tries again.
    */
   async erase(sessions: readonly string[]): Promise<void> {
     this.forget(sessions);
@@ -177,7 +177,7 @@ export class SearchService {
       isRead = true;
     });
     const late = this.#parts.wait(waitMs);
-    // An error after the wait also fails the next search, which reports it.
+    // If the pass fails after the wait, the next search fails too and reports the error.
     read.catch(() => undefined);
     await Promise.race([read, late]);
     return isRead;
@@ -228,8 +228,8 @@ export class SearchService {
     isComplete: boolean,
   ): Promise<readonly FoundMessage[]> {
     const candidates = this.#index.look(query, request);
-    // Notes the indexed text of each candidate, and the row up to which its session was indexed, before any await: the
-    // index may change during the checks.
+    // The indexed text of each candidate, and the row up to which its session was indexed, are noted before any await:
+    // the index may change during the checks.
     const standing = isComplete ? undefined : this.#standing(candidates);
     const found: FoundMessage[] = [];
     for (const [index, candidate] of candidates.entries()) {
@@ -274,7 +274,7 @@ export class SearchService {
   #stepped(): void {
     if (this.#isClosed) return;
     this.#isSaved = false;
-    // Saves after each new segment, so that a crash repeats at most about one segment of reading.
+    // The index is saved after each new segment, so that a crash repeats at most about one segment of reading.
     if (this.#index.segmentNames() !== this.#savedSegments) this.#save();
   }
 
@@ -287,7 +287,7 @@ export class SearchService {
     this.#isSaved = true;
   }
 
-  /** The saved index, or an empty one if it cannot be used. */
+  /** The saved index, or an empty index if the saved index cannot be used. */
   #load(): { readonly index: SearchIndex; readonly follower: SearchFollower; readonly isSaved: boolean } {
     const { segments, shards, documentsMax = SEARCH_DOCUMENTS_MAX } = this.#parts;
     const saved = readState(segments.loadState());
@@ -297,8 +297,8 @@ export class SearchService {
         this.#savedSegments = index.segmentNames();
         return { index, follower: this.#follow(index, saved.follower), isSaved: true };
       } catch {
-        // The saved index is damaged or missing. A new index is made below, which removes what is left of the saved
-        // one.
+        // The saved index is damaged or missing. A new index is made below. Making it removes the rest of the saved
+        // index.
       }
     }
     const index = new SearchIndex(documentsMax, segments);

@@ -1,7 +1,7 @@
 /**
- * Checks that messages of a session still match the index, for a search that does not wait until the index is up to
- * date. Reads the rows written since the index read the session. The session is read as a whole only if these rows
- * removed or changed something.
+ * Checks whether messages of a session still match the index, for a search that does not wait until the index is up to
+ * date. The check reads the rows written since the index read the session. It reads the whole session only if these
+ * rows removed or changed something.
  */
 import { asError, StoreCorruptError } from '../../base/errors.ts';
 import { type SearchableText, searchableText } from '../../search/searchable.ts';
@@ -15,7 +15,7 @@ export type StandingText = Pick<SearchableText, 'kind' | 'text'>;
 export class SessionSince {
   readonly #ask: AskShard;
   readonly #place: SessionPlace & { readonly row: number };
-  /** The present texts of its messages, by seq; `undefined` if they are unchanged since they were indexed. */
+  /** The present texts of the session's messages, by seq; `undefined` if none changed since they were indexed. */
   #changed: Promise<ReadonlyMap<number, StandingText> | undefined> | undefined;
 
   /** `place.row`: the last row that the index has of the session. */
