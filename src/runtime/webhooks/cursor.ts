@@ -10,7 +10,7 @@ import type { MovedSessions } from '../../journal/layout/move-sessions.ts';
 import { putFile } from '../../journal/store/durable-file.ts';
 import type { SavedLane } from './delivery-queue.ts';
 
-/** The contents of a cursor. All notices up to `positions` are delivered, except those of the sessions in `behind`. */
+/** The contents of a cursor. All notices up to `positions` are delivered, except those of sessions in `behind`. */
 export interface WebhookCursor {
   /** Identifies the store and the webhook in the ids of deliveries. */
   readonly source: string;
@@ -25,7 +25,7 @@ export interface WebhookCursor {
   readonly behind: readonly SavedLane[];
 }
 
-/** Keeps cursors. A simulator has its own. */
+/** Keeps cursors. A simulator replaces the files. */
 export interface CursorStore {
   /** The text of a cursor; undefined if there is none. */
   load(name: string): Promise<string | undefined>;
@@ -74,14 +74,15 @@ export function decodeCursor(text: string | undefined): WebhookCursor | undefine
 }
 
 /**
- * The text of a cursor for a store whose sessions were moved to `shards` shards. With it, no notice is skipped, and no
- * notice that the cursor counts as delivered is delivered again. A text that is not a cursor is returned unchanged.
+ * The text of a cursor for a store whose sessions were moved to `shards` shards. With the new text, no notice is
+ * skipped, and no notice that the old cursor counts as delivered is delivered again. A text that is not a cursor is
+ * returned unchanged.
  */
 export function movedCursor(text: string, shards: number, moved: MovedSessions): string {
   const cursor = decodeCursor(text);
-  // A cursor of a third layout cannot be used. That is reported when the webhook is opened.
+  // The cursor is of a layout that is not the old one, so it cannot be used. `Webhook.open` reports that.
   if (cursor === undefined || cursor.positions.length !== moved.ends.length) return text;
-  // While a store refuses writes, a cursor may reach positions that the log never gets. Later transitions get them now.
+  // While a store refused writes, the cursor may have passed the end of the log. Later transitions get these positions.
   const former = cursor.positions.map((position, shard) => Math.min(position, moved.ends[shard] ?? 0));
   return encodeCursor({
     ...cursor,

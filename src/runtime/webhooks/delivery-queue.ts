@@ -1,14 +1,15 @@
 /**
  * The undelivered notices of one webhook, by session. Pure: it keeps the notices and does not send them.
  *
- * Owns: for each session that is behind (has undelivered notices), the seq of its last delivered and of its newest
- * known notice, and as many of the notices between as fit. Does not own: attempts (`sender.ts`), the notices
- * themselves, which are in the log. Invariants:
+ * A session with undelivered notices is behind. Owns: for each session that is behind, the seqs of its last delivered
+ * and its newest known notice, and as many of the notices between as fit. Does not own: attempts (`sender.ts`), the
+ * notices themselves, which are in the log.
+ * Invariants:
  *  Q1 the notices of a session leave in the order of their seqs, one at a time, and none is skipped. Notices that are
- *     not held are read from the log, after the last delivered one;
+ *     not held are read from the log;
  *  Q2 memory is bounded: `WEBHOOK_SESSIONS_MAX` sessions, and `WEBHOOK_HELD_BYTES_MAX` of notices besides one page for
  *     each delivery in flight;
- *  Q3 a session is here exactly while it is behind.
+ *  Q3 a session is in the queue exactly while it is behind.
  */
 import { WEBHOOK_HELD_BYTES_MAX, WEBHOOK_SESSIONS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
@@ -28,7 +29,7 @@ export interface Lane {
   delivered: number;
   /** Seq of the newest known notice. */
   known: number;
-  /** The next notices. If `isWhole`, these are all up to `known`. */
+  /** The next notices. If `isWhole`, these are all notices after `delivered` up to `known`. */
   held: Notice[];
   isWhole: boolean;
   /** Attempts that failed since the last delivery. */
@@ -50,7 +51,7 @@ export class DeliveryQueue {
     this.#sessionsMax = sessionsMax;
   }
 
-  /** Sessions that are behind. */
+  /** The number of sessions that are behind. */
   get size(): number {
     return this.#lanes.size;
   }
@@ -86,7 +87,7 @@ export class DeliveryQueue {
     this.#laneOf(saved, false);
   }
 
-  /** The next lane to work for; it is not returned again before `ready` was called for it. */
+  /** The next lane to work for. The lane is not returned again before `ready` was called for it. */
   take(): Lane | undefined {
     for (const lane of this.#ready) {
       this.#ready.delete(lane);
@@ -123,8 +124,8 @@ export class DeliveryQueue {
   }
 
   /**
-   * Called when a taken lane waits for another attempt. If the queue holds too much, the lane's notices are read again
-   * then.
+   * Called when a taken lane waits for another attempt. If the queue holds too much, the lane's notices are dropped,
+   * and are read again for that attempt.
    */
   release(lane: Lane): void {
     if (this.#heldBytes > WEBHOOK_HELD_BYTES_MAX) this.#letGo(lane);

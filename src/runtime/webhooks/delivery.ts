@@ -36,7 +36,7 @@ export type SendDelivery = (request: DeliveryRequest, signal: AbortSignal) => Pr
 const ID_CHARACTERS = 32;
 const GONE = 410;
 
-/** The identity of a notice. `source`: the store, and the webhook. */
+/** The identity of a notice's session in the ids of deliveries. `source`: identifies the store and the webhook. */
 export interface DeliveryPlace {
   readonly source: string;
   readonly shard: number;
@@ -46,7 +46,7 @@ export interface DeliveryPlace {
   readonly origin?: string | undefined;
 }
 
-/** The id of a delivery, the same for each attempt. It has no full stop, because full stops divide the signed text. */
+/** The id of a delivery, the same for each attempt. The id has no full stop: full stops divide the signed text. */
 export function deliveryId({ source, shard, key, origin }: DeliveryPlace, { session, seq }: Notice): string {
   // A notice that is repeated after its session was moved to another shard keeps its id.
   const place = (origin ?? `${shard}-${key}`).replace('-', '\n');

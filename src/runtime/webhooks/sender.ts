@@ -5,7 +5,7 @@
  * Invariants:
  *  N1 at most one delivery of a session is in flight, and at most `WEBHOOK_DELIVERIES_MAX` of the webhook;
  *  N2 a failed delivery is tried again, after waits that double up to `WEBHOOK_BACKOFF_MS_MAX`. A receiver that fails
- *     again and again gets one delivery at a time, with such a wait before each;
+ *     again and again gets one delivery at a time, with a doubling wait before each delivery;
  *  N3 after 410 (gone), or once closed, nothing is sent.
  */
 import {
@@ -40,11 +40,11 @@ export const WEBHOOK_PACE: WebhookPace = {
 /** The parts of a sender. */
 export interface SenderParts {
   readonly webhook: CheckedWebhook;
-  /** The store, and the webhook, in the ids of deliveries. */
+  /** Identifies the store and the webhook in the ids of deliveries. */
   readonly source: string;
   readonly queue: DeliveryQueue;
   readonly send: SendDelivery;
-  /** The notices of a lane after its last delivered one. */
+  /** The notices of a lane after its last delivered notice. */
   readonly read: (lane: Lane) => Promise<readonly Notice[]>;
   readonly pace: WebhookPace;
   readonly clock: Clock;
@@ -103,7 +103,7 @@ export class WebhookSender {
     }
   }
 
-  /** Begins no more deliveries, waits at most `waitMs` for those in flight, and then aborts them. */
+  /** Begins no more deliveries. Waits at most `waitMs` for the deliveries in flight, and then aborts them. */
   async close(waitMs: number): Promise<void> {
     const { clock } = this.#parts;
     this.#isOver = true;
@@ -125,7 +125,7 @@ export class WebhookSender {
     return this.#failures >= WEBHOOK_DELIVERIES_MAX;
   }
 
-  /** Never rejects. */
+  /** Makes one attempt to deliver the next notice of a lane. Never rejects. */
   async #deliver(lane: Lane): Promise<void> {
     const { queue, changed, webhook, source, clock } = this.#parts;
     const notice = lane.held[0] ?? (await this.#nextOf(lane));
@@ -200,7 +200,7 @@ export class WebhookSender {
     const pauseMs = Math.max(askedMs, this.#backoff(this.#failures - WEBHOOK_DELIVERIES_MAX + 1));
     const resume = (): void => {
       this.#pause = undefined;
-      // Tries the lane that has waited longest.
+      // The next attempt is for the lane that has waited longest.
       const [first] = this.#waiting.keys();
       if (first !== undefined) this.#again(first);
       this.pump();

@@ -1,8 +1,9 @@
 /**
  * One webhook: follows the notices of all shards, and keeps its cursor durable.
  *
- * Owns: its position in the log of each shard, its queue and its sender, its cursor. Does not own: the notices. They
- * are in the log, and everything here can be read from the log again. Invariants:
+ * Owns: the position in the log of each shard, the queue and the sender, the cursor. Does not own: the notices. They
+ * are in the log, and every undelivered notice can be read from the log again.
+ * Invariants:
  *  W1 no wanted notice is skipped: each is delivered, is in the queue, or comes after the webhook's position in the log
  *     of its shard. The log is read from the position after a restart, if a live note does not follow the previous one,
  *     and if the queue was full;
@@ -10,8 +11,9 @@
  *     moment. So a crash repeats deliveries, and loses none;
  *  W3 nothing is sent before the cursor of a new webhook is durable, because the ids of deliveries contain its
  *     `source`;
- *  W4 a position beyond the end of the log that its shard found when it opened is moved back to that end. A store that
- *     refused writes had counted positions that never reached the disk, and new transitions get these positions again;
+ *  W4 each shard says where its log ended when the shard opened. A position beyond that end is moved back to it. A
+ *     store that refused writes had counted positions that never reached the disk, and new transitions get these
+ *     positions again;
  *  W5 memory is bounded: the queue, and `WEBHOOK_BUFFERED_MAX` live notices while the log of their shard is read.
  */
 import { randomUUID } from 'node:crypto';
@@ -45,7 +47,7 @@ export interface WebhookParts {
 /** The webhook's position in the log of one shard. */
 interface Followed {
   readonly shard: number;
-  /** Everything up to here is in the queue, or delivered. Undefined for a new webhook until `#place` has set it. */
+  /** All notices up to here are queued or delivered. Undefined for a new webhook until `#place` has set it. */
   position: number | undefined;
   /** The end of the log when its shard began, according to the last reading; undefined before the first reading. */
   opened: number | undefined;
@@ -54,7 +56,7 @@ interface Followed {
   /** True while the log is read; live notes wait in `notes` meanwhile. */
   isReading: boolean;
   notes: NoticeNote[];
-  /** True if a note was dropped, or was never sent. */
+  /** True if a note was dropped, or if the shard may not have sent one. */
   hasDropped: boolean;
 }
 
@@ -183,7 +185,7 @@ export class Webhook {
     else this.#pump();
   }
 
-  /** Called when the shard serves again: its log may have notices that it did not publish. */
+  /** Called when the shard serves again: the log may have notices that the shard did not publish. */
   resumed(shard: number): void {
     const followed = this.#followed[shard];
     if (followed === undefined) return;
@@ -202,7 +204,7 @@ export class Webhook {
     await this.#save();
   }
 
-  /** Moves the position past a note, or finds that the log must be read. */
+  /** Queues the notices of a note, and moves the position past the note. Otherwise notes that the log must be read. */
   #follow(followed: Followed, { previous, position, notices }: NoticeNote): void {
     const { shard } = followed;
     const at = followed.position ?? 0;
@@ -274,7 +276,7 @@ export class Webhook {
       this.#changed();
       this.#pump();
       if (!isLast) continue;
-      // Live notes continue from here. If one of them is missing, the log is read from this position.
+      // Live notes continue from this position. If a note is missing, the log is read again from here.
       followed.isBehind = false;
       this.#settle(followed);
     }
@@ -288,7 +290,7 @@ export class Webhook {
     this.#retryTimer = setIdleTimer(clock, again, pace.backoffMs);
   }
 
-  /** Writes the cursor soon. If the queue has room again, reads the notices that it had no room for. */
+  /** Writes the cursor soon. If the queue has room again, reads the notices for which there was no room. */
   #changed(): void {
     this.#isChanged = true;
     for (const shard of this.#followed.keys()) this.#readOn(shard);
@@ -303,7 +305,7 @@ export class Webhook {
     );
   }
 
-  /** Never rejects: without a newer cursor deliveries are repeated. */
+  /** Writes the cursor if it changed. Never rejects: after a crash with an old cursor, deliveries are repeated. */
   async #save(): Promise<void> {
     if (!this.#isChanged || !this.#isBegun) return;
     this.#isChanged = false;
@@ -319,7 +321,7 @@ export class Webhook {
     }
   }
 
-  /** The positions in earlier layouts, until the logs of all shards have been read up to the last of them. */
+  /** The positions in earlier layouts, until the logs of all shards have been read up to the highest of them. */
   #needed(positions: readonly number[]): Pick<WebhookCursor, 'former'> {
     const last = Math.max(0, ...this.#former.flat());
     return positions.every((position) => position >= last) ? {} : { former: this.#former };

@@ -1,4 +1,4 @@
-/** The webhooks of a runtime. Host thread. This module is imported only if the runtime has webhooks. */
+/** The webhooks of a runtime, on the host thread. This module is imported only if the runtime has webhooks. */
 import type { Clock, Random } from '../../base/clock.ts';
 import type { NoticeNote } from '../protocol/notices.ts';
 import type { GuardedLogger } from '../protocol/options.ts';
