@@ -1,7 +1,7 @@
 /**
- * The host of a shard with redaction: answers of the embedder's functions are redacted before the session's thread reads
- * them, and log lines before they leave it (D1 of `redactor.ts`). An answer that cannot be redacted is a failure of the
- * function that gave it.
+ * The host of a shard with redaction. Answers of the embedder's functions are redacted before the session's thread
+ * reads them. Log lines are redacted before they leave the thread (D1 of `redactor.ts`). An answer that cannot be
+ * redacted counts as a failure of the function that gave the answer.
  */
 import type { EnricherReply } from '../../../actors/enrichers/enricher-sources.ts';
 import { errorFromShape, errorShape } from '../../base/errors.ts';
@@ -55,7 +55,7 @@ export function redactedHost(host: ShardHost, redactor: Redactor): ShardHost {
   };
 }
 
-/** The reasons and the changed messages of a verdict. */
+/** Redacts the reasons and the changed messages of a verdict. */
 function redactVerdict(verdict: HostVerdict, redact: RedactKind): HostVerdict {
   if (!('type' in verdict)) {
     const { interrupt } = verdict;
@@ -72,12 +72,12 @@ function isMessages(value: readonly HistoryMessage[] | AssistantMessage): value 
   return Array.isArray(value);
 }
 
-/** The texts of definitions and memories. Ids and names are kept, because the enricher's model chooses by them. */
+/** Redacts the texts of definitions and memories. Ids and names are kept: the enricher's model chooses by them. */
 function redactReply(reply: EnricherReply, redact: RedactKind): EnricherReply {
   return redactJson(reply, redact('memory'), (_, name) => name === 'about' || name === 'id' || name === 'name');
 }
 
-/** A line whose text cannot be redacted says only that. */
+/** Redacts a log line. If that fails, the line has the error of the redaction in place of its texts. */
 function redactedLine(line: LogLine, redactor: Redactor): LogLine {
   const redact = redactor.of(line.session);
   const { message, error, stack } = line;

@@ -138,7 +138,7 @@ function redactSpawn(input: InputOf<'spawn'>, redact: RedactKind): Input {
   if (task === request.task && output === request.output) return input;
   const redacted = { ...request, task, ...defined({ output }) };
   if (request.key === undefined) return { ...input, request: redacted };
-  // A request to continue the child of a key asks for the same child, so it has the same fingerprint.
+  // A request that continues a child asks for the child of the same key, so it has the same fingerprint.
   const { continues: _continues, callId: _callId, ...child } = redacted;
   return { ...input, request: { ...redacted, fingerprint: fingerprint(stableText(child)) } };
 }

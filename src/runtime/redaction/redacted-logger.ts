@@ -1,6 +1,6 @@
 /**
- * A logger for the lines that the host thread writes itself: about callbacks, MCP servers, webhooks. Lines of a session
- * thread are redacted there, before they reach the host (`redacted-host.ts`).
+ * A logger for the lines that the host thread itself writes, about callbacks, MCP servers and webhooks. Lines of a
+ * session thread are redacted on that thread, before they reach the host (`redacted-host.ts`).
  */
 import type { GuardedLogger } from '../protocol/options.ts';
 import type { RedactOption } from '../protocol/redact-option.ts';
@@ -11,8 +11,8 @@ import { loadRedact, Redactor, redactionError } from './redactor.ts';
 const NAMES_OF_FIELDS: ReadonlySet<string> = new Set(['session', 'agent', 'provider', 'server', 'code', 'name']);
 
 /**
- * The logger with redaction. A module of the option `redact` is loaded on this thread too. Rejects with `ConfigError` for
- * a module without a function.
+ * The logger with redaction. A module of the option `redact` is loaded on this thread too. Rejects with `ConfigError`
+ * for a module without a function.
  */
 export async function redactedLogger(logger: GuardedLogger, redact: RedactOption): Promise<GuardedLogger> {
   const redacts = redact instanceof URL ? await loadRedact(redact.href) : redact;
@@ -28,7 +28,7 @@ function loggerOf(logger: GuardedLogger, redactor: Redactor, session: string | u
       try {
         line = [redactJson(fields, redact, (_, name) => NAMES_OF_FIELDS.has(name)), redact(message)];
       } catch (thrown) {
-        // A line that cannot be redacted says only that.
+        // A line that cannot be redacted has only the error of the redaction.
         line = [{}, redactionError(thrown).message];
       }
       logger[level](...line);

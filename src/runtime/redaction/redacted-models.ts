@@ -4,14 +4,14 @@
  *
  * Owns: the streamed text of calls in flight. Does not own: the calls.
  *  M1 a delta may end within a secret, so no part of a text is reported before the text is whole. A text is whole when
- *     the model changes from text to thought or back, or when the answer is there. Deltas and drafts then have
- *     the whole redacted text;
- *  M2 the last text of a lost answer may end within a secret, so it is left out, and the draft says that text is missing;
+ *     the model changes from text to thought or back, or when the answer is complete. Deltas and drafts then have the
+ *     whole redacted text;
+ *  M2 the last text of a lost answer may end within a secret, so it is left out. The draft says that text is missing;
  *  M3 an answer that cannot be redacted is lost: its call fails with `redaction_failed`, and its tokens count;
- *  M4 a paused answer that was changed ends its turn, because the API continues only unchanged answers. A call of the
- *     provider that then has no result is left out of later requests, as after any answer that was cut off (A8);
- *  M5 the text of a call is held until its completion, and not longer. A pool reports each call once, cancelled ones
- *     too, so `cancel` needs to drop nothing: the tokens of a cancelled call and its whole texts come with that report.
+ *  M4 a paused answer that was changed ends its turn, because the API continues only unchanged answers. If a call of
+ *     the provider then has no result, later requests leave the call out, as after any answer that was cut off (A8);
+ *  M5 the text of a call is held until its completion, and not longer. A pool reports each call once, also a cancelled
+ *     call, with its tokens and its whole texts. So `cancel` drops nothing.
  */
 import { defined } from '../../base/defined.ts';
 import { errorShape } from '../../base/errors.ts';
@@ -40,7 +40,7 @@ interface Stream {
   readonly whole: ModelDelta[];
   /** UTF-16 units of the whole texts of each type, before they were redacted. */
   readonly units: { [Type in ModelDelta['type']]: number };
-  /** The text that the model still writes. */
+  /** The text that the model is still writing. */
   open: { readonly type: ModelDelta['type']; readonly text: TextBuffer } | undefined;
   /** True once text is missing in the drafts. */
   isCut: boolean;
@@ -159,7 +159,7 @@ class RedactedModels implements ModelPool {
   }
 }
 
-/** An answer with its texts redacted, and what that means for its thoughts. */
+/** An answer with its texts redacted, and the effects of the changes on its thoughts. */
 function answered(
   response: ModelResponse,
   redact: RedactKind,
@@ -225,12 +225,15 @@ function redactedText(type: ModelDelta['type'], text: string, redact: RedactKind
   try {
     return { type, text: redact(type === 'text' ? 'answer' : 'thinking')(text) };
   } catch {
-    // The answer, which has the same text, reports the failure if it comes.
+    // The answer has the same text. If the answer arrives, it reports the failure.
     return { type, text: '' };
   }
 }
 
-/** The texts and thoughts of an answer that were not whole before it, redacted. Neighbours of one type are one text. */
+/**
+ * The texts and thoughts of an answer that were not whole before the answer arrived, redacted. Neighbours of one type
+ * are one text.
+ */
 function unreported(content: unknown, { units, redact }: Stream): readonly ModelDelta[] {
   const reported = { ...units };
   const texts: ModelDelta[] = [];

@@ -28,7 +28,7 @@ export function redactedTools(
         try {
           redacted = redactJson(data, redactor.of(sessions.get(id))('progress'));
         } catch {
-          // The result, which matters more, reports a failing function.
+          // If the function keeps failing, the result of the call reports the failure.
           return;
         }
         listener.progress(id, redacted);

@@ -1,6 +1,7 @@
 /**
  * Values with their texts redacted: plain JSON, content, answers, messages of a history, errors. Names of members and
- * numbers are kept. A value without a change is returned itself. Pure, given the function that redacts a text.
+ * numbers are kept. A value that does not change is returned as it is, not as a copy. Pure, given the function that
+ * redacts a text.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
@@ -43,7 +44,7 @@ const MAPS_OF_SCHEMA: ReadonlySet<string> = new Set([
 /** Keywords of JSON Schema whose value is data. */
 const DATA_OF_SCHEMA: ReadonlySet<string> = new Set(['default', 'examples', 'enum', 'const']);
 
-/** All texts of a plain value, at any depth. `isOpaque`: members that are kept as they are. */
+/** Redacts all texts of a plain value, at any depth. `isOpaque`: true for members that are kept as they are. */
 export function redactJson<T>(
   value: T,
   redact: RedactText,
@@ -57,13 +58,13 @@ export function redactJson<T>(
   ) as T;
 }
 
-/** The texts of a content that a user or a tool gives. Media are kept. */
+/** Redacts the texts of a content that a user or a tool gives. Media are kept. */
 export function redactContent<T extends UserContent>(content: T, redact: RedactText): T {
   if (typeof content === 'string') return redact(content) as T;
   return changedList(content, (block) => redactBlock(block, redact)) as T;
 }
 
-/** The texts of one block; the input of a call has texts under any name. */
+/** Redacts the texts of one block. In the input of a call, the members of every name are redacted. */
 function redactBlock(block: ContentBlock, redact: RedactText, redactInput: RedactText = redact): ContentBlock {
   if (block.type !== 'tool_use' && !isServerUse(block)) return redactJson(block, redact, isOpaqueMember);
   return changedMembers(block as unknown as Holder, (name, member) =>
@@ -90,12 +91,12 @@ function redactSchema(schema: unknown, redact: RedactText): unknown {
   });
 }
 
-/** Base64 is under `data`, and so is the text of a document of plain text. */
+/** True for members that are kept. Base64 is under `data`, but so is the text of a document of plain text. */
 function isOpaqueMember(holder: Holder, name: string): boolean {
   return OPAQUE_MEMBERS.has(name) || (name === 'data' && holder['type'] !== 'text');
 }
 
-/** A model's answer without what must not be stored. */
+/** A model's answer with its texts redacted. */
 export interface RedactedAnswer {
   readonly content: unknown;
   readonly hasChanged: boolean;
@@ -106,8 +107,9 @@ export interface RedactedAnswer {
 }
 
 /**
- * The blocks of an answer. A thought is bound to its exact text, so a thought that would change is left out. Thoughts
- * and parts of other vendors' models are sent back verbatim or not at all, so they are left out of any changed answer.
+ * Redacts the blocks of an answer. A thought is bound to its exact text, so a thought that would change is left out.
+ * Thoughts and parts of other vendors' models are sent back verbatim or not at all. So any changed answer leaves them
+ * out.
  */
 export function redactAnswer(content: unknown, redact: RedactKind): RedactedAnswer {
   const unchanged = { content, hasChanged: false, lacksThoughts: false, isUnbound: false };
@@ -142,7 +144,7 @@ function isForeignThought(block: unknown): boolean {
   return isThought({ type } as ContentBlock) || type === 'provider_part';
 }
 
-/** A message of a history, or some of its members. */
+/** Redacts a message of a history, or some of its members. */
 export function redactMessage<T extends object>(message: T, redact: RedactText): T {
   return changedMembers(message as Holder, (name, member) => {
     if (NAMES_OF_MESSAGE.has(name)) return member;
@@ -154,7 +156,7 @@ export function redactMessage<T extends object>(message: T, redact: RedactText):
   }) as T;
 }
 
-/** A call of a message. Its arguments are a JSON text, which must stay one. */
+/** Redacts a call of a message. Its arguments are a JSON text, and must remain a JSON text. */
 function redactCall(call: unknown, redact: RedactText): unknown {
   if (!isRecord(call)) return call;
   const { arguments: text } = call;
@@ -175,13 +177,13 @@ function redactJsonText(text: string, redact: RedactText): string {
   return redacted === parsed ? text : JSON.stringify(redacted);
 }
 
-/** The parts of a reasoning that need no change. A part is never edited, because its signature is bound to its text. */
+/** The parts of a reasoning that need no redaction. A part is never edited: its signature is bound to its text. */
 function unchangedItems(items: readonly unknown[], redact: RedactText): readonly unknown[] {
   const kept = items.filter((item) => redactJson(item, redact, isOpaqueMember) === item);
   return kept.length === items.length ? items : kept;
 }
 
-/** An error's message, and the texts of its data. */
+/** Redacts an error's message, and the texts of its data. */
 export function redactError(error: ErrorShape, redact: RedactText): ErrorShape {
   const message = redact(error.message);
   const data = error.data === undefined ? undefined : redactJson(error.data, redact);

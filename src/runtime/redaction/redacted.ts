@@ -1,6 +1,6 @@
 /**
- * The places at which values enter a session's thread, with redaction: requests, model calls, tool calls, and answers of
- * the host. Nothing behind them redacts, and nothing enters elsewhere (D1 of `redactor.ts`).
+ * The places at which values enter a session's thread, with redaction: requests, model calls, tool calls, and answers
+ * of the host. No value enters elsewhere, and no code after these places redacts (D1 of `redactor.ts`).
  */
 import type { ModelPool, ModelPoolListener } from '../../models/pool.ts';
 import type { Input } from '../../session/state/inputs.ts';
@@ -22,7 +22,7 @@ export class Redacted {
     this.#redactor = new Redactor(redact, agentOf);
   }
 
-  /** The input of a request. `agent`: the agent with which its session is created. Throws `RedactionError`. */
+  /** Redacts the input of a request. `agent`: the agent with which its session is created. Throws `RedactionError`. */
   input(session: string, input: Input, agent: string | undefined): Input {
     try {
       return redactInput(input, this.#redactor.of(session, agent));

@@ -4,8 +4,8 @@
  * Owns: the checks of its results. Does not own: which values are redacted, and where (`redacted-*.ts` beside it).
  *  D1 each value from outside is redacted once, where it enters its session's thread, before `decide` reads it. So log,
  *     events, index, files and later requests have the redacted value;
- *  D2 if the function fails, the value is refused, and nothing of it is stored or published. The error names neither the
- *     value nor the message of the function's error, which may quote the value.
+ *  D2 if the function fails, the value is refused, and nothing of it is stored or published. The error contains neither
+ *     the value nor the message of the function's error, because that message may quote the value.
  */
 import { REDACTED_CHARACTERS_MIN, REDACTED_GROWTH_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
@@ -29,8 +29,8 @@ export class Redactor {
   }
 
   /**
-   * Redacts texts of a session; undefined: of none. `agent`: the agent with which the session is created. Throws
-   * `RedactionError` if the function fails.
+   * Makes the functions that redact texts of a session; undefined: texts of no session. `agent`: the agent with which
+   * the session is created. The functions throw `RedactionError` if the option's function fails.
    */
   of(session: string | undefined, agent?: string): RedactKind {
     const named = session === undefined ? undefined : (this.#agentOf(session) ?? agent);
@@ -57,7 +57,7 @@ export class Redactor {
     if (redacted.length > charactersMax) {
       throw failed(kind, `made ${redacted.length} characters of ${text.length}; at most ${charactersMax} are taken`);
     }
-    // A blank text would be refused where the text before was not.
+    // A later check refuses a blank text, so it is replaced by a text that says that something was redacted.
     return redacted.trim() === '' ? REDACTED : wellFormed(redacted);
   }
 }
@@ -69,13 +69,13 @@ function failed(kind: RedactionKind, what: string): RedactionError {
   );
 }
 
-/** The name of an error's class. An own `name` could be any text, so it is not shown. */
+/** The name of an error's class. The `name` of the error itself could be any text, so it is not shown. */
 function className(error: Error): string {
   const { name } = error.constructor;
   return typeof name === 'string' && /^[A-Za-z]{1,64}$/.test(name) ? name : 'Error';
 }
 
-/** The error of a failed redaction: the function's own, or one that does not quote the value (D2). */
+/** The error of a failed redaction: a `RedactionError` as it is, or a new error that does not quote the value (D2). */
 export function redactionError(thrown: unknown): RedactionError {
   return thrown instanceof RedactionError
     ? thrown
@@ -91,7 +91,7 @@ export function redactedError(error: ErrorShape, redact: RedactKind): ErrorShape
   }
 }
 
-/** The function that the module exports by default. Rejects with `ConfigError` if there is none. */
+/** Loads the function that the module exports by default. Rejects with `ConfigError` if there is no such function. */
 export async function loadRedact(url: string): Promise<RedactFunction> {
   const found = (await importModule(url, 'the module of the option "redact"'))['default'];
   if (typeof found === 'function') return found as RedactFunction;
