@@ -39,9 +39,9 @@ export function historyRequests(door: ShardDoor): HandlersOf<'history'> {
 }
 
 /**
- * Runs one operation. Resolves with its value once it is durable. While a model call of the session is in flight, the
- * operation waits for the answer. If the session does not exist, it is created only if the operation puts something
- * into its history.
+ * Runs one operation. Resolves with the operation's value once the operation is durable. While a model call of the
+ * session is in flight, the operation waits for the answer. A session that does not exist is created only if the
+ * operation puts something into its history.
  */
 function editHistory(door: ShardDoor, request: ShardMethods['history.edit']['request']): Promise<unknown> {
   const { shard } = door;

@@ -52,8 +52,8 @@ function pendingIdOf({ key, state }: SessionActor, wanted: WantedReceipt): numbe
 }
 
 /**
- * The number of the event that announced an entry. The state has the event numbers of entries with a key; the log has
- * the numbers of all entries.
+ * The number of the event that announced an entry. The state has the event numbers of entries with a key; for other
+ * entries the log is folded.
  */
 function acceptedSeq(shard: Shard, actor: SessionActor, pendingId: number): number {
   for (const { id, seq } of actor.state.keys.values()) if (id === pendingId) return seq;
@@ -68,7 +68,7 @@ function acceptedSeq(shard: Shard, actor: SessionActor, pendingId: number): numb
   return found;
 }
 
-/** The receipt from the state if the state still has it; otherwise from the log, which keeps all receipts. */
+/** The receipt from the state if the state still has it; otherwise from the log, except for a part that was removed. */
 export function receiptOf(shard: Shard, actor: SessionActor, pendingId: number): ReceiptState | undefined {
   const known = actor.state.receipts.get(pendingId);
   if (known !== undefined || pendingId >= actor.state.nextPendingId) return known;

@@ -49,7 +49,7 @@ export interface StartedModels {
 /** A pool that was started before its listener is known. */
 interface StartedPool {
   readonly attach: MakePool;
-  /** Ends its threads, for a start that fails. */
+  /** Ends the threads of the pool, for a start that fails. */
   readonly close: () => Promise<void>;
 }
 

@@ -8,8 +8,8 @@ import type { HandlersOf } from '../protocol/protocol.ts';
 import { type ShardDoor, undefinedAgent } from './shard-door.ts';
 
 /**
- * See the head of the file. A session that does not exist has only its root task. Undoing or switching there must not
- * create the session.
+ * See the head of the file. A session that does not exist has only its root task. A request to undo or switch its tasks
+ * must not create the session.
  */
 export function taskRequests(door: ShardDoor): HandlersOf<'tasks'> {
   const { shard } = door;

@@ -71,8 +71,8 @@ export class EventHub {
   }
 
   /**
-   * A reader of one session: replays, then continues live, without gap or duplicate. Throws `LimitError` for too many
-   * readers.
+   * A reader of one session: replays the log, then continues live. It skips and repeats no durable event that the log
+   * has. Throws `LimitError` for too many readers.
    */
   session(session: string, reading: SessionReading): AsyncIterableIterator<SessionEvent> {
     // This call throws when the runtime is closed.
@@ -85,8 +85,8 @@ export class EventHub {
   }
 
   /**
-   * A reader of all sessions: live, except for sessions in which it has a cursor. Throws `LimitError` for too many
-   * readers.
+   * A reader of all sessions. It reads live events; for a session in which it has a cursor, it reads the log first.
+   * Throws `LimitError` for too many readers.
    */
   all({ after, tenant, ...given }: AllReading): AsyncIterableIterator<SessionEvent> {
     const isMeant = tenant === undefined ? undefined : (session: string): boolean => isOfTenant(tenant, session);

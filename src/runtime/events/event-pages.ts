@@ -4,7 +4,7 @@
  * Owns: the page requests in flight, some pages read recently. Does not own: the logs, the cursors of readers.
  *
  *  P1 Readers that want the same page at about the same time share the page and its events. So a thousand readers of
- *     one session cost as much as one.
+ *     one session need as many page requests as one reader.
  *  P2 At most `REPLAYS_UNDER_WAY_MAX` page requests are in flight per shard; the others wait in order of arrival.
  *  P3 An empty page is true only for a moment. It goes to readers that wanted it before it was requested from the
  *     shard, never to others.

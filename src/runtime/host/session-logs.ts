@@ -1,7 +1,7 @@
 /**
  * The runtime's lines in the embedder's log.
  *
- * Owns: a child logger for each session that logged recently. Does not own: the logger. Host thread.
+ * Owns: a child logger for each session that logged recently. Does not own: the logger. Lives on the host thread.
  *  Q1 A line of a session comes from a logger with `{ session, agent }`.
  *  Q2 No line holds a secret: neither a provider's credentials, nor text that looks like a secret.
  *  Q3 A logger that throws affects nothing else.
@@ -54,7 +54,7 @@ export class SessionLogs {
   }
 }
 
-/** The secrets of a provider that is plain data; a provider given by value keeps its own. */
+/** The secrets of a provider that is plain data. The secrets of a provider given by value are not known here. */
 function secretsOf(provider: ModelProvider | ProviderData): readonly string[] {
   if (isModelProvider(provider) || provider.kind !== 'anthropic') return [];
   const { apiKey, authToken } = provider.options;
@@ -62,7 +62,7 @@ function secretsOf(provider: ModelProvider | ProviderData): readonly string[] {
   try {
     return credentialsOf(provider.options)?.secrets ?? given;
   } catch {
-    // No HTTP header can carry this key. Every call will report that; the key is still a secret.
+    // The key cannot be sent in an HTTP header, and every call will report that. The key is still a secret.
     return given;
   }
 }

@@ -78,7 +78,7 @@ export interface LinkParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly listener: LinkListener;
-  /** Starts the shard's own thread. A simulator returns one without a real thread. */
+  /** Starts the shard's own thread. A simulator returns a `ShardThread` without a real thread. */
   readonly startShard: (plan: ShardPlan) => ShardThread;
   /** Starts the shard on this thread; undefined: the shard has its own thread. */
   readonly startInPlace: typeof startInPlace | undefined;

@@ -37,8 +37,8 @@ export function plantFork(source: LogSource, key: SessionKey, state: SessionStat
 }
 
 /**
- * The beginning of a fork. `keepsAll`: its value in the state that will get the beginning. Throws an Error when neither
- * place has it.
+ * The beginning of a fork. `keepsAll`: the value of this member in the state that will get the beginning. Throws an
+ * Error when neither place has the beginning.
  */
 export function seedOf(
   source: LogSource,

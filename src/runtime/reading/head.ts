@@ -27,7 +27,7 @@ export interface HeadData {
   readonly base?: string;
   /** The version of its agent that the session needs; missing: it can run with any version. */
   readonly needs?: string;
-  /** Epoch ms at which the oldest stored messages outside the window left it; missing: there are none. */
+  /** Epoch ms at which the first of the stored archived messages left the window; missing: there are none. */
   readonly departed?: number;
   /** True if the session is blocked for a reason in its log. `runtime.resume()` looks for these sessions. */
   readonly blocked?: true;
@@ -45,7 +45,7 @@ const schema = z.object({
     parent: z.string().optional(),
     name: z.string().optional(),
     state: z.enum(SESSION_STATES),
-    // Heads of earlier versions have none of the optional members below.
+    // A head of an earlier version may lack the optional members.
     status: z.enum(SESSION_STATUSES).optional(),
     lastOutcome: z.enum(TURN_OUTCOMES).optional(),
     lastError: z

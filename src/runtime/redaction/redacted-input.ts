@@ -29,7 +29,7 @@ const ROWS: { readonly [T in Input['type']]: Row<T> } = {
   edit: (input, redact) => {
     const request = redactEdit(input.request, redact('history'));
     if (request === input.request) return input;
-    // The fingerprint of an edit with an epoch covers its operation alone.
+    // The fingerprint of an edit with an epoch covers only the name of the operation, which redaction does not change.
     const isNew = input.key !== undefined && !('epoch' in request);
     return { ...input, request, ...(isNew ? { fingerprint: fingerprint(stableText(request)) } : {}) };
   },

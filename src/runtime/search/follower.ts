@@ -7,10 +7,11 @@
  *  W1 a page of a log is applied as a whole: the known sessions, the index and the log position change together,
  *     between two awaits;
  *  W2 some sessions are read as a whole up to a row of their log, and followed from that row. They are sessions of
- *     which a message was taken back or changed, and forks, whose log lacks the beginning. Until the whole session has
- *     been read it is behind, and none of its messages can be found;
- *  W3 one pass runs at a time; a pass sees everything that was durable before it began. It reads a log up to the end
- *     that its first page names. Otherwise a growing log could keep the pass from ending, and an erasure waits for it.
+ *     which a message was taken back or changed, and forks, whose log lacks the beginning. Until a session has
+ *     been read as a whole, the session is behind, and none of its messages can be found;
+ *  W3 one pass runs at a time; a pass sees everything that was durable before it began. It reads each log up to the
+ *     end that the first page of that log names. Otherwise a growing log could keep the pass from ending. An erasure
+ *     waits for the pass.
  */
 import { z } from 'zod';
 import { SEARCH_BATCH_MESSAGES, SEARCH_PAGE_NAMES } from '../../base/bounds.ts';

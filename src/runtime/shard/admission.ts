@@ -4,8 +4,8 @@
  * Owns: which sessions hold one of the `limits.liveSessions` slots, how many of `limits.liveBytes` these sessions take
  * together, and the queue for admission. Does not own: whether a session could begin a turn, which its state says.
  * Invariants:
- *  L1 a working session continues without asking again. Another session is admitted while there is room, first come
- *     first served;
+ *  L1 a working session continues without being admitted again. Another session is admitted while there is room, first
+ *     come first served;
  *  L2 a session works or waits, never both, and does neither without its agent;
  *  L3 the bytes of each working session are those after its last transition. A session is admitted while their sum is
  *     below the bound. So the sum may exceed the bound by one conversation, and by the growth of the working sessions

@@ -43,7 +43,7 @@ export class AnswerDrafts {
   readonly #failed: (error: unknown, session: string | undefined) => void;
   /** The calls in flight that have a stored draft, by their sessions. */
   readonly #live = new Map<SessionKey, { readonly call: DraftedCall; readonly draft: DraftText }>();
-  /** Sessions whose stored draft belongs to a call that ended with its process, or whose session left memory (D2). */
+  /** Sessions with a stored draft of a call that ended with its process, or was given up with its actor (D2). */
   #lost = new Set<SessionKey>();
   /** Sessions whose draft is removed with their next records (D1). */
   readonly #ending = new Set<SessionKey>();
@@ -72,7 +72,7 @@ export class AnswerDrafts {
     this.#commits.add({ release: () => undefined, refuse: () => undefined }, true);
   }
 
-  /** Called when a call has ended. The next records of its session say how. */
+  /** Called when a call has ended. The next records of its session say how the call ended. */
   ending({ key, id }: DraftedCall): void {
     if (this.#live.get(key)?.call.id === id) this.#ending.add(key);
   }

@@ -111,17 +111,18 @@ export class Checkpointer {
     );
   }
 
-  /** Makes the next checkpoint skip this session, which was deleted or is covered by the tail of the log again. */
+  /** Makes the next checkpoint leave out this session: it was deleted, or the tail of the log covers it again. */
   forget(actor: SessionActor): void {
     this.#changed.delete(actor);
     this.#passive.delete(actor.key);
     this.#dropped.delete(actor.key);
-    // The head on disk names one of these snapshots, which stays.
+    // The stored head names one of these snapshots, so none of them is removed.
     this.#snapshots.delete(actor.key);
   }
 
   /**
-   * Notes that the state of this actor differs from the log, which may hold transitions since the last checkpoint (K3).
+   * Notes a dropped actor, whose state may differ from the log. The log may hold transitions of the session since the
+   * last checkpoint (K3).
    */
   dropped(actor: SessionActor): void {
     this.forget(actor);
@@ -176,7 +177,7 @@ export class Checkpointer {
     else this.#timer ??= this.#clock.setTimer(() => this.#write(), CHECKPOINT_INTERVAL_MS);
   }
 
-  /** `isLast`: writes every head in its current state. */
+  /** Writes a checkpoint. `isLast`: also writes the heads of working sessions that an older head covers (K1). */
   #write(isLast = false): void {
     this.#clearTimer();
     this.#turns = 0;

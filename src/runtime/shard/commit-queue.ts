@@ -58,7 +58,7 @@ export class CommitQueue {
     return this.#waiting.length === 0 && this.#released.length === 0 && !this.#isFlushing;
   }
 
-  /** `isDeferrable`: true if no caller waits for the item (Q5). */
+  /** Adds an item. `isDeferrable`: true if no caller waits for the item (Q5). */
   add(item: CommitItem, isDeferrable = false): void {
     this.#waiting.push(item);
     if (!isDeferrable) this.#isHurried = true;

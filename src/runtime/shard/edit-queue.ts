@@ -15,7 +15,7 @@ import { LimitError, TroupeError } from '../../base/errors.ts';
 import type { Input } from '../../session/state/inputs.ts';
 import type { Reply } from './shard-parts.ts';
 
-/** An operation with its requester. */
+/** An operation, with the reply to its requester. */
 export interface WaitingEdit {
   readonly input: Input;
   readonly reply: Reply;

@@ -16,7 +16,7 @@ import type { SessionActor } from '../../../actors/session-actor.ts';
 import { ENDED_SESSIONS_MAX, HOT_TOKENS_MAX, SESSION_IDLE_MS } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
 
-/** When a bound is exceeded, one session in this many leaves at once. */
+/** When a bound is exceeded, sessions leave until a share of the bound is free again: 1 divided by this number. */
 const LEAVING_SHARE = 16;
 
 interface Stay {
@@ -57,7 +57,7 @@ export class IdleSessions {
     this.#timer ??= this.#clock.setTimer(this.#sweep, SESSION_IDLE_MS);
   }
 
-  /** Removes an actor. True if it was here. */
+  /** Removes an actor. True if the list had it. */
   delete(actor: SessionActor): boolean {
     // Nearly every transition calls this, and nearly always for an actor that is not in the list.
     if (!actor.isResting) return false;

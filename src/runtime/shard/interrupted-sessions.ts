@@ -2,8 +2,8 @@
  * Sessions interrupted by a crash: their calls are lost, and the log does not say so yet.
  *
  * Owns: the list of these sessions, and the order in which they resume. Does not own: the recovery. The next transition
- * that reaches an interrupted session begins with the recovery, and removes the session from the list. It may be a
- * transition of the session, or of another session of its tree.
+ * that reaches an interrupted session begins with the recovery, and removes the session from the list. That transition
+ * may belong to the session itself, or to another session of its tree.
  * Invariants:
  *  R1 the sessions are read one slice per tick, so that the first half-step need not wait for all of them (A10). A
  *     slice ends after `RESUME_BUDGET_MS`, so that messages are accepted meanwhile;

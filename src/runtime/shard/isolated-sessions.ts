@@ -2,9 +2,9 @@
  * Sessions on which a session thread ran out of memory repeatedly. They are not read from their logs any more, so that
  * the other sessions of the thread keep working.
  *
- * Owns: which sessions they are, while the thread lives. Does not own: the count of thread deaths (`shard-deaths.ts`),
- * the logs of the sessions. Invariant: N1 an isolated session is neither read nor written until `lift`; every request
- * for it is refused with the reason.
+ * Owns: the keys of these sessions, while the thread lives. Does not own: the count of thread deaths
+ * (`shard-deaths.ts`), the logs of the sessions. Invariant: N1 an isolated session is neither read nor written until
+ * `lift`; every request for it is refused with the reason.
  */
 import { TroupeError } from '../../base/errors.ts';
 import type { SessionKey } from '../../journal/position.ts';

@@ -74,7 +74,7 @@ export class Life {
   readonly #eraser: Eraser;
   readonly #compactor: Compactor;
   readonly #drafts: AnswerDrafts;
-  /** Undefined when everything is kept. */
+  /** Searches for old data; undefined without the option `retention`. */
   readonly #retention: RetentionSearch | undefined;
   /** The checks of `standStill` and `close`: each ends a wait when its condition holds. Both may wait at once. */
   readonly #onStill = new Set<() => void>();
@@ -170,7 +170,7 @@ export class Life {
     return this.#interrupted.resumed();
   }
 
-  /** True when nothing runs and nothing waits to run. A session whose call waits for `resume` counts as neither. */
+  /** True when nothing runs and nothing waits to run. A session whose model call waits for `resume` does not count. */
   get isDrained(): boolean {
     if (this.#outage.error !== undefined) return false;
     const { stoppedCalls } = this.#work;

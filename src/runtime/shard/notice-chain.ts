@@ -1,6 +1,6 @@
 /**
- * Links the notices of a shard in a chain: each note names the position of the previous note. A follower that misses a
- * note sees this, and reads the log from the follower's position.
+ * Links the notices of a shard in a chain: each note names the position of the previous note. So a follower notices a
+ * missing note, and then reads the log from the position that the follower has reached.
  *
  * Owns: the position of the last note. Does not own: the notices; they are in the log. Invariant: N1 if the log may
  * have an unpublished notice after the last note, the chain is broken. The next note then names a previous position

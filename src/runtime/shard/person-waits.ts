@@ -49,7 +49,7 @@ export class PersonWaits {
     this.#put({ session: id, calls: times.length, oldest: Math.min(...times), newest: Math.max(...times) });
   }
 
-  /** Called when a session's state in memory is no longer that of its log (P2). */
+  /** Called when a session's state in memory may differ from its log (P2). */
   doubt({ id, state }: SessionActor): void {
     // If no call of the session ever waited for a person, none can wait now.
     if (state.approvals === undefined) return;

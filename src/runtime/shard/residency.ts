@@ -195,7 +195,7 @@ export class Residency {
     else this.#quiet.delete(actor);
   }
 
-  /** Transient messages live in the actor and nowhere else, so they keep it in memory. */
+  /** Gives an actor its transient messages. They exist only in the actor, so they keep the actor in memory. */
   holdTransients(actor: SessionActor, list: readonly TransientMessage[]): void {
     actor.transients = list;
     if (list.length > 0) this.#transient.add(actor);

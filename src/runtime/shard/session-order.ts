@@ -1,6 +1,6 @@
 /**
- * The sessions of a shard by their last change, with the facts that a list filters by. A list of the newest sessions
- * then reads only the sessions that it returns.
+ * The sessions of a shard by their last change, with the facts that a list filters by. So a list of the newest sessions
+ * reads few sessions besides those that it returns.
  *
  * Owns: one entry for each session, about 200 bytes. Does not own: the summaries, which memory, heads and logs have.
  * Invariants:
@@ -34,7 +34,7 @@ export class SessionOrder {
   readonly #summary: (id: string, key: SessionKey) => SessionSummary | undefined;
   readonly #summaryOf: (state: SessionState) => SessionSummary;
   #entries: Map<string, NotedSession> | undefined;
-  /** The id of the last session that was read; undefined before the first. */
+  /** The id of the last session that was read; undefined before the first read. */
   #readTo: string | undefined;
   #reading: Promise<void> | undefined;
   #sorted: readonly NotedSession[] | undefined;

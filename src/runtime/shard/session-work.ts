@@ -168,7 +168,7 @@ export class SessionWork {
     return this.#models.running;
   }
 
-  /** Model calls that leave only after `resumeModels`, because the credentials were refused (F36). */
+  /** Model calls that are sent only after `resumeModels`, because the credentials were refused (F36). */
   get stoppedCalls(): number {
     return this.#modelPool.stopped ?? 0;
   }
@@ -201,12 +201,12 @@ export class SessionWork {
     this.#models.watched(sessionId, isNew);
   }
 
-  /** Called when the store takes writes again, before the interrupted sessions resume. */
+  /** Forgets the model calls that were given up. Called when the store takes writes again, before sessions resume. */
   forgetGivenUp(): void {
     this.#models.forgetGivenUp();
   }
 
-  /** Called when the idle session leaves memory. */
+  /** Called when an idle session leaves memory. */
   passivated(sessionId: string): void {
     this.#models.forget(sessionId);
   }

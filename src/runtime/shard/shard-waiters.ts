@@ -111,7 +111,7 @@ export class ShardWaiters {
     return this.#compressions.has(session);
   }
 
-  /** `again`: checks again when a compression has ended, or may have ended. */
+  /** Adds a request. `again`: checks again when a compression has ended, or may have ended. */
   onCompression(session: string, reply: Reply, again: () => void): void {
     this.#compressions.add(session, { reply, again });
   }

@@ -17,9 +17,9 @@ export interface WebhookCursor {
   /** A position in the log of each shard. */
   readonly positions: readonly number[];
   /**
-   * Positions in earlier layouts of the store, which may be after `positions`. There is one list for each layout, with
-   * a position for each shard of that layout. A session's notices are also delivered up to the position of the shard
-   * that the session had in that layout.
+   * Positions in earlier layouts of the store. They may be after `positions`. There is one list for each layout, with a
+   * position for each shard of that layout. A session's notices are also delivered up to the position of the shard that
+   * the session had in that layout.
    */
   readonly former?: readonly (readonly number[])[] | undefined;
   readonly behind: readonly SavedLane[];

@@ -9,8 +9,8 @@
  *     and if the queue was full;
  *  W2 a position advances only past notices that are in the queue, and the cursor has positions and queue as of one
  *     moment. So a crash repeats deliveries, and loses none;
- *  W3 nothing is sent before the cursor of a new webhook is durable, because the ids of deliveries contain its
- *     `source`;
+ *  W3 nothing is sent before the cursor of a new webhook is durable, because the ids of deliveries contain the `source`
+ *     of the cursor;
  *  W4 each shard says where its log ended when the shard opened. A position beyond that end is moved back to it. A
  *     store that refused writes had counted positions that never reached the disk, and new transitions get these
  *     positions again;

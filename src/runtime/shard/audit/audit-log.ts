@@ -15,7 +15,7 @@ export interface DeletionReason {
   readonly cause?: 'retention';
 }
 
-/** Writes the acts of a transition. Call it right before the transition is appended. `at`: epoch ms. */
+/** Writes the acts of a transition. Call this right before the transition is appended. `at`: epoch ms. */
 export function writeActs({ audit }: Journal, at: number, effects: readonly ActorEffect[]): void {
   for (const { effect } of effects) if (effect.type === 'audited') audit.add(at, auditText(at, effect.act));
 }
@@ -33,8 +33,8 @@ export function writeTakeover(
 }
 
 /**
- * Writes the deletion of a session and its descendants: an entry for each of them. The first one is the session that
- * was named. Call it right after the removal from the journal.
+ * Writes the deletion of a session and its descendants: an entry for each of them. The first session of `deleted` is
+ * the session that the deletion named. Call this right after the removal from the journal.
  */
 export function writeDeletions(
   { audit }: Journal,

@@ -1,6 +1,6 @@
 /**
  * Compacts the store of a shard beside its work (`live-compaction.ts`): when bytes of deleted sessions are left in free
- * pages, and when most of the file is free.
+ * pages, and when at least half of a file that is not small is free.
  *
  * Owns: the timer of the next compaction, and the waits after the last compaction. Does not own: the copy and its
  * replacement, which the engine owns; the order in which shards compact, which the host decides.
@@ -145,7 +145,7 @@ export class Compactor {
     const { clock, counters, host, journal } = this.#parts;
     const now = clock.monotonic();
     this.#failures = 0;
-    // The snapshot lacks the bytes that were freed before it began.
+    // The copy has no bytes that were freed before it began. Bytes that were freed since then are still in the file.
     this.#owedSince = journal.compaction.isOwed ? startedAt : undefined;
     this.#notBefore = now + (now - startedAt) * (1 / COMPACT_TIME_SHARE_MAX - 1);
     this.#notForSpaceBefore = now + COMPACT_FREE_PAUSE_MS;
