@@ -58,7 +58,7 @@ export interface ShardSurroundings {
   readonly ports?: ShardPorts;
 }
 
-/** Ports of a shard that replace those of the machine. A simulator replaces all of them. */
+/** Ports of a shard that replace the ports of the machine. A simulator replaces all of them. */
 export interface ShardPorts {
   readonly soon?: Soon;
   readonly bounds?: ShardBounds;
@@ -107,7 +107,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       host.log({ level: 'warn', message: `late error of tool ${JSON.stringify(toolName)}: ${message}` }),
   });
   try {
-    // All three run at the same time, because each mostly waits for the disk, or for other threads to load their code.
+    // Tools, journal and models start at the same time: each mostly waits for the disk, or for threads to load code.
     const [described, opened, started] = await Promise.allSettled([
       describeAgents(plan.agents, toolPool, (line) => host.log(line)),
       (

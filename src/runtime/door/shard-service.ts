@@ -1,5 +1,6 @@
 /**
- * A shard's side of the connection to its host. `shard.start` starts the shard, which then answers the whole protocol.
+ * A shard's side of the connection to its host. `shard.start` starts the shard. Then the shard answers the whole
+ * protocol.
  */
 import { errorShape } from '../../base/errors.ts';
 import { valueProvider } from '../../models/own-provider.ts';

@@ -47,7 +47,7 @@ function page(shard: Shard, request: Request): readonly NumberedWait[] {
   return found.slice(0, end + 1);
 }
 
-/** The waiting calls of a session, from its state. A session that only this function loaded leaves memory again. */
+/** The waiting calls of a session, from its state. A session that this loads leaves memory at once, or when idle. */
 function waitsOf(shard: Shard, { session }: PersonWait): readonly NumberedWait[] {
   const { residency } = shard;
   const wasInMemory = residency.inMemory(session) !== undefined;

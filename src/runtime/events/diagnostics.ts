@@ -1,5 +1,6 @@
 /**
- * Reads the events of all sessions while a channel of `base/diagnostics.ts` has a subscriber, and publishes them there.
+ * Reads the events of all sessions while a channel of `base/diagnostics.ts` has a subscriber, and publishes operations
+ * on the channels.
  *
  * Owns: the reader of all events, the facts about the sessions of these events. Does not own: the open operations (the
  * tracker), the channels. Lives on the host thread.

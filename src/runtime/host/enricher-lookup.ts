@@ -13,8 +13,8 @@ export interface EnricherLibrary {
 }
 
 /**
- * Answers a question. Rejects with `ConfigError` (`config`) for an invalid message id, for a view of a message that
- * does not exist, and for a runtime without enrichers or without a memory of messages.
+ * Answers a question. Rejects with `ConfigError` (`config`) for an invalid message id, and for a view of a message that
+ * does not exist. Rejects with the same error for a runtime without enrichers or without a memory of messages.
  */
 export async function lookUp(library: EnricherLibrary | undefined, question: EnricherQuestion): Promise<EnricherReply> {
   if (library === undefined) throw new ConfigError('this runtime has no enrichers');

@@ -1,5 +1,5 @@
 /**
- * The host's connection to one shard, which runs on its own thread or on the host thread. A thread that dies is
+ * The host's connection to one shard. The shard runs on its own thread or on the host thread. A thread that dies is
  * replaced.
  *
  * Owns: the thread, the restarts, the state that a new thread must be sent again (watches). Does not own: subscribers,

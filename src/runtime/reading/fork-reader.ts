@@ -3,7 +3,7 @@
  * session up to the fork's marker.
  *
  * Invariant: K5 a log that forks share, or its older part, is removed only after the forks' beginnings are stored
- * (`fork-roots.ts`), so one of the two places always has a fork's beginning.
+ * (`fork-roots.ts`). So one of the two places always has a fork's beginning.
  */
 import { isRecord } from '../../base/json.ts';
 import type { Journal } from '../../journal/journal.ts';

@@ -170,7 +170,7 @@ function redactJsonText(text: string, redact: RedactText): string {
   try {
     parsed = JSON.parse(text);
   } catch {
-    // A text that is no JSON was never a call's input, and is redacted like any other text.
+    // A text that is not JSON was never a call's input, and is redacted like any other text.
     return redact(text);
   }
   const redacted = redactJson(parsed, redact);

@@ -83,7 +83,7 @@ function folding(session: string, { keepsAll }: ReadingOptions): SessionState {
   return state;
 }
 
-/** Folds a log into an empty state. Ends at the marker of the fork `fork`, which is returned, or at the log's end. */
+/** Folds a log into an empty state, to its end or to the marker of the fork `fork`. Returns the marker if found. */
 async function fold(
   ask: AskShard,
   place: SessionPlace,

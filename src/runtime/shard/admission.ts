@@ -2,14 +2,15 @@
  * Admission: the sessions that may work, and those that wait for admission.
  *
  * Owns: which sessions hold one of the `limits.liveSessions` slots, how many of `limits.liveBytes` these sessions take
- * together, and the queue for admission. Does not own: whether a session could begin a turn, which its state says.
+ * together, and the queue for admission. Does not own: whether a session could begin a turn; the session's state says
+ * that.
  * Invariants:
  *  L1 a working session continues without being admitted again. Another session is admitted while there is room, first
  *     come first served;
  *  L2 a session works or waits, never both, and does neither without its agent;
- *  L3 the bytes of each working session are those after its last transition. A session is admitted while their sum is
- *     below the bound. So the sum may exceed the bound by one conversation, and by the growth of the working sessions
- *     since their admission.
+ *  L3 a working session counts with the bytes that it has after its last transition. A session is admitted while the
+ *     sum of these bytes is below the bound. So the sum may exceed the bound by one conversation, and by the growth of
+ *     the working sessions since their admission.
  */
 import { isRunning, isWaiting, type SessionActor } from '../../../actors/session-actor.ts';
 import { BYTES_PER_TOKEN, type Limits } from '../../base/bounds.ts';

@@ -7,8 +7,8 @@
  * Invariants:
  *  D1 a draft is removed in the append of the transition that says how its call ended. So a crash leaves the draft or
  *     the record, never both, and the tokens of a lost answer count once;
- *  D2 a draft of a call that ended with its process is recorded as lost when a transition next reaches its session,
- *     before any other input of the session;
+ *  D2 a draft of a call that ended with its process is recorded as lost by the next transition that reaches the
+ *     session. In that transition the record comes before any other input of the session;
  *  D3 writing a draft makes no caller wait, and starts at most one flush for all drafts of a tick.
  */
 import { z } from 'zod';

@@ -2,8 +2,8 @@
  * Operations on a history that wait for a message boundary. They wait because the answer of a model call in flight
  * belongs to the history that was sent.
  *
- * Owns: the waiting operations, by session. Does not own: the times at which boundaries are checked, which the shard
- * decides.
+ * Owns: the waiting operations, by session. Does not own: the decision when a boundary is checked, which the shard
+ * makes.
  * Invariants:
  *  E1 while operations of a session wait or are being done, the session claims no half-step (`holds`): the operations
  *     precede the next request;

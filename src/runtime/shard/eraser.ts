@@ -39,8 +39,8 @@ export interface EraserParts {
 }
 
 /**
- * The name of a session in the files of its results. Keys are not reused, so no later session has it. A session that
- * was moved to another shard keeps this name.
+ * The name of a session in the files of its results. Keys are not reused, so no later session gets this name. A session
+ * that was moved to another shard keeps the name.
  */
 export function resultOwner(journal: Pick<Journal, 'originOf'>, shard: number, key: SessionKey): string {
   return journal.originOf(key) ?? `${shard}-${key}`;
@@ -83,7 +83,7 @@ export class Eraser {
     try {
       hasMore = this.#parts.journal.eraseSome() || (await this.#endSome());
     } catch (thrown) {
-      // When the runtime closes, the pending work fails. That is no failure of the eraser.
+      // When the runtime closes, the pending work fails. Such a failure is not reported.
       if (!this.#isClosed) this.#parts.failed(thrown);
     }
     this.#isAtWork = false;

@@ -9,7 +9,7 @@
  *     slice ends after `RESUME_BUDGET_MS`, so that messages are accepted meanwhile;
  *  R2 no checkpoint is made until all sessions are read, because a checkpoint would leave out the sessions not yet read
  *     (K1 of `checkpointer.ts`);
- *  R3 a session whose log cannot be read is left alone, and the others continue;
+ *  R3 a session whose log cannot be read is not resumed, and the other sessions continue;
  *  R4 a session that was working resumes when admission has room for it. Until then it is set aside, outside memory, in
  *     the order in which it was read. A crash may have interrupted more sessions than fit.
  */

@@ -174,7 +174,7 @@ export class Life {
   get isDrained(): boolean {
     if (this.#outage.error !== undefined) return false;
     const { stoppedCalls } = this.#work;
-    // While sessions with such calls hold all slots of admission, the sessions that wait for admission cannot start.
+    // While sessions whose calls wait for `resume` hold all slots of admission, no other session can start.
     if (stoppedCalls > 0 && !this.#live.hasRoom && stoppedCalls === this.#live.size) return true;
     if (this.#work.upgrades.size > 0) return false;
     return this.#live.size === stoppedCalls && this.#live.waiting === 0 && !this.#interrupted.hasWork;

@@ -35,7 +35,7 @@ export class Outbox {
   /** Notices for a follower on the host, and the position of the transition. */
   notices: KeyedNotice[] | undefined;
   position: Position = 0;
-  /** Sessions whose compression is over, if a request waits for that. */
+  /** Sessions whose compression is over, if a request waits for its end. */
   compressions: string[] | undefined;
 
   /** True if there is something to publish or to answer. */

@@ -5,7 +5,8 @@
  * calls. The state of a session says which calls wait, and a list of calls reads that state.
  * Invariants:
  *  P1 once the interrupted sessions have been read, every session whose log has a waiting call is noted here. Such a
- *     session is never idle, so it is in the journal's runnable set or in the tail of the log, and a start reads it;
+ *     session is never idle, so it is in the journal's runnable set or in the tail of the log. Each start reads the
+ *     sessions of both;
  *  P2 a session may be noted here without a waiting call, because a transition of a dropped actor may not have reached
  *     the disk. The next list reads such a session.
  */

@@ -1,6 +1,6 @@
 /**
  * Names the session that a session thread is working on, in memory shared with the host. A thread that has run out of
- * memory can no longer name it. The thread is the only writer; the host reads after the thread has ended.
+ * memory can no longer report the session. The thread is the only writer; the host reads after the thread has ended.
  */
 import type { SessionKey } from '../../journal/position.ts';
 

@@ -311,7 +311,7 @@ export class SessionWork {
   /**
    * True if a tool call may start before the flush: it is `pure`, so it changes nothing outside. If a crash loses the
    * call and the record of it, the call is made again, like a model call. A call may run only a bounded number of
-   * transitions ahead of the disk, because after a crash all work since the last flush is done again.
+   * transitions ahead of the disk: after a crash, all work since the last flush is done again.
    */
   #mayRunAhead(actor: SessionActor, start: ToolStart): boolean {
     if (start.isRuntimeTool || !this.#parts.runsAhead() || actor.unflushed > RUN_AHEAD_TURNS_MAX) return false;

@@ -83,7 +83,7 @@ export class Upgrades {
 
   /** Starts the moves that may run. Called after the flush of a transition that decided a move. */
   startWaiting(): void {
-    // Starting a move reads its session, which may start other moves. So each move leaves the queue first.
+    // Starting a move reads its session, and this read may start other moves. So each move leaves the queue first.
     for (const move of this.#waiting) {
       if (this.#running >= UPGRADES_RUNNING_MAX || this.#place.isClosing()) return;
       this.#waiting.delete(move);

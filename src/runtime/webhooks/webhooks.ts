@@ -21,7 +21,7 @@ export interface WebhooksParts {
   readonly logger: GuardedLogger | undefined;
 }
 
-/** Ports that replace those of the machine. */
+/** Ports that replace the ports of the machine. */
 export interface WebhookPorts {
   readonly cursors?: CursorStore;
   readonly send?: SendDelivery;

@@ -30,7 +30,7 @@ import { foldEntry } from '../../reading/session-reader.ts';
 /** The parts of the shard that the removal needs. */
 export interface OldHistoryParts {
   readonly journal: Journal;
-  /** The session, which is loaded if necessary; undefined if there is none, or the shard takes no transition. */
+  /** Finds the session, and loads it if necessary. Undefined if it does not exist, or the shard takes no transition. */
   readonly find: (id: string) => SessionActor | undefined;
   /** Ends a step. Resolves in a later tick, after a pause. */
   readonly pause: () => Promise<void>;

@@ -8,8 +8,8 @@
  *
  * Invariants:
  *  N1 one search runs at a time. It looks at `RETENTION_SLICE_SESSIONS` sessions in a step, and pauses between steps;
- *  N2 the timer is set when the store is opened or takes writes again, by a transition, and by a search that found data
- *     which will become old. Otherwise no timer runs (A11);
+ *  N2 the timer is set when the store is opened or takes writes again, after a transition, and after a search that
+ *     found data that will become old. Otherwise no timer runs (A11);
  *  N3 a child is deleted only if it and all its descendants have ended, and the parent has taken the child's last
  *     message;
  *  N4 a failure is reported, and affects one session. The next search tries again.
@@ -189,7 +189,7 @@ export class RetentionSearch {
 
   /**
    * Looks at the head of one session. Adds the session to `history` or `ended` if it has old data of that kind, and
-   * drops its old dead letters. The whole session is read only if it has dead letters.
+   * drops its old dead letters. The whole session is read only if it has dead letters, or has no current head.
    */
   #lookAt(id: string, key: SessionKey, history: Due[], ended: string[]): void {
     const { residency, retention, clock } = this.#parts;
