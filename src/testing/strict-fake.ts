@@ -80,8 +80,8 @@ export interface StrictFakeOptions {
    */
   readonly rates?: FakeRates;
   /**
-   * The models of `GET /v1/models`, newest first; the list is read at every request. Requests for these models are
-   * checked against these rows. Default: a few models of the library's own table.
+   * The models of `GET /v1/models`, newest first; the list is read at every request. A request for one of these models
+   * is checked against its entry. Default: a few models of the library's own table.
    */
   readonly models?: readonly ListedModel[];
   /** Models for which no message threads are kept (`thread_unsupported_request`). Default: none. */
@@ -93,7 +93,10 @@ export interface StrictFakeOptions {
   readonly pieceMs?: number;
   /** The port to listen on. Default: any free port. */
   readonly port?: number;
-  /** The clock for `delayMs` and `pieceMs`, for rate limits and for the five minutes of a thread. Default: the machine's clock. */
+  /**
+   * The clock for `delayMs` and `pieceMs`, for rate limits, and for the five minutes of a message thread. Default: the
+   * machine's clock.
+   */
   readonly clock?: Clock;
 }
 
@@ -107,9 +110,9 @@ export interface StrictFake {
   /** The fake's base URL, `http://127.0.0.1:<port>`. */
   readonly url: string;
   /**
-   * The bodies of the message calls that arrived, oldest first, also of calls that break a rule. Without token counts,
-   * calls without credentials, and bodies that are too large or no JSON object. The list grows with each call. It keeps
-   * the newest 10,000, or fewer if they have more than 128 MiB.
+   * The bodies of the message calls that arrived, oldest first, also of calls that break a rule. The list leaves out
+   * token counts, calls without credentials, and bodies that are too large or not a JSON object. It grows with each
+   * call, and keeps the newest 10,000 bodies, or as many of the newest as fit into 128 MiB.
    */
   readonly requests: readonly WireRequest[];
   /** The broken rules, including warnings: the first 10,000. The list grows with each call. */
@@ -299,7 +302,7 @@ class FakeModel {
       thread?.failed();
       response.socket?.destroy();
     } else {
-      // The API has answered. It keeps this answer, although its caller never gets the whole of it.
+      // The API has answered. It keeps this answer, although the caller never receives all of it.
       thread?.answered({ id: 'msg_fault', content: [], stop_reason: 'end_turn', usage: NO_USAGE });
       startStream(response);
       const text = brokenStream(fault, asked.model);

@@ -8,8 +8,8 @@ import type { SeededRandom } from './seeded-random.ts';
 
 /**
  * Faults of whole providers, for runs whose agents have several models. A provider is away for a while, asks for a long
- * wait, refuses the credentials, or declines to answer. The last one is not the provider's: the process dies while a
- * session moves to another model.
+ * wait, refuses the credentials, or declines to answer. The last kind is not a fault of a provider: the process dies
+ * while a session moves to another model.
  */
 export const PROVIDER_FAULT_KINDS = [
   'provider.away',
@@ -88,7 +88,7 @@ const COMMON_FAULT_KINDS = [
   'store.late',
   // No model call succeeds for up to 20 minutes.
   'model.outage',
-  // The embedder again.
+  // The embedder uses a key again with different content.
   'key.reused',
   // The outcome of a tool call is lost in transit, although both sides live.
   'tool.lost',
@@ -148,7 +148,7 @@ export class Faults {
     }
   }
 
-  /** Kinds that may be drawn. */
+  /** The kinds that may strike in this run. */
   get enabled(): readonly FaultKind[] {
     return [...this.#rates.keys()];
   }

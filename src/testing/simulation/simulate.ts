@@ -46,7 +46,7 @@ const TRACE_LINES = 400;
 const SETTLE_MS = 24 * 3_600_000;
 /** The share of the orderly ends in which another process takes the store over. */
 const TAKEOVER_SHARE = 0.3;
-/** Separates the draws of take-overs from those of everything else, so that they change no other draw. */
+/** Separates the draws of take-overs from all other draws, so that a take-over changes no other draw. */
 const TAKEOVER_STREAM = 0x7a6e_0b31;
 /** Virtual milliseconds a close waits for half-steps. */
 const CLOSE_MS = 5_000;
@@ -89,7 +89,7 @@ class Simulation {
   readonly #compaction: SimulatedCompaction | undefined;
   /** The texts that must not be kept, if the run redacts. */
   readonly #canaries: Canaries | undefined;
-  /** The versions of the agents, if they have some. */
+  /** The versions of the agents, if the run has versions. */
   readonly #versions: SimulatedVersions | undefined;
   readonly #handOvers: HandOverWatch;
   readonly #invariants: Invariants;
@@ -171,7 +171,7 @@ class Simulation {
     const { stores, encryption } = this.#machine;
     const removesHistory = this.#retention !== undefined;
     this.#reader = new StoreReader(stores, { rendering: swarmRendering(this.#swarm), encryption, removesHistory });
-    // The sessions of an encrypted store cannot move.
+    // The sessions of an encrypted store cannot move to another shard.
     if (encryption === undefined) {
       this.#layouts = LayoutChanges.draw(options.seed, { ...shared, machine: this.#machine, reader: this.#reader });
     }
@@ -181,7 +181,7 @@ class Simulation {
     this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, {
       limits,
       changesAgents: changesAgents || this.#versions !== undefined,
-      // With `os` nothing is synced, so a power loss may take a result.
+      // With the durability `os` nothing is synced, so a power loss may remove a result file.
       ...(durability === 'os' ? {} : { isKept }),
       maxActive: CHILDREN_AT_WORK_MAX,
     });
@@ -229,8 +229,8 @@ class Simulation {
   }
 
   /**
-   * Runs one life with faults. `endsInPlace`: the faults stop before the life ends, and its work finishes; returns true
-   * if all its work finished.
+   * Runs one life with faults. `endsInPlace`: the faults stop before the life ends, so that its work can finish. In
+   * that case returns true if the process lived until the work had finished, or until the time for the work had passed.
    */
   async #live(endsInPlace: boolean): Promise<boolean> {
     const { process, opened } = this.#begin();
@@ -261,7 +261,8 @@ class Simulation {
       return false;
     }
     const isTakenOver = this.#options.faults === undefined && this.#takeovers.chance(TAKEOVER_SHARE);
-    // While another process takes the store over, the embedder still sends: messages are accepted up to the close.
+    // While another process takes the store over, the embedder continues to send, because the runtime accepts messages
+    // until it closes.
     if (!isTakenOver) embedder.leave();
     leaveSides();
     this.#faults.strikes('process.close', 1);
@@ -289,8 +290,8 @@ class Simulation {
   }
 
   /**
-   * Returns false when the process died of an earlier fault, or of the effect of earlier faults on its session threads
-   * (L3 of `shard-link.ts`).
+   * Lets the embedder finish all work, and closes the runtime. Returns false if the process died before that: of an
+   * earlier fault, or because earlier faults made the runtime give up a session thread (L3 of `shard-link.ts`).
    */
   async #settleIn(
     process: SimulatedProcess,
@@ -372,7 +373,7 @@ class Simulation {
       threads: { sessions, models: swarm.models, tools: swarm.toolThreads },
       durability: swarm.durability,
       limits: swarm.limits,
-      // A function cannot cross to session threads, which have it from the machine.
+      // A function cannot be sent to session threads. The simulated machine gives `redact` to them.
       ...(sessions === 0 ? defined({ redact: this.#canaries?.redact }) : {}),
       settings: swarm.settings,
       ...defined({ enrichers: swarm.enrichers, retention: this.#retention?.option, store: this.#compaction?.option }),

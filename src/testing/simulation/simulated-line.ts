@@ -31,7 +31,7 @@ class SimulatedPort implements MessagePortLike {
   readonly #world: World;
   readonly #process: SimulatedProcess;
   readonly #listeners = new Map<string, Set<(value: unknown) => void>>();
-  /** Virtual ms before which nothing more arrives here, so that messages keep their order. */
+  /** The virtual ms at which the last message arrives here. A later message never arrives earlier. */
   #arrivesAt = 0;
 
   constructor(world: World, process: SimulatedProcess) {

@@ -83,7 +83,7 @@ export interface MachineParts {
   readonly trace: (text: string) => void;
   /** Called when a device stops answering; its process is killed later. */
   readonly fellSilent?: () => void;
-  /** Called when a fault at its device ended a process. */
+  /** Called when a fault of a device has ended a process. */
   readonly crashed: (process: SimulatedProcess, why: string) => void;
 }
 
@@ -162,7 +162,7 @@ export class SimulatedMachine {
     };
     const ports = {
       startShard: (plan: ShardPlan) => this.#lined(process, this.#startShard(process, plan)),
-      // Given here: an import takes real time, and the world would not wait for it.
+      // Given here, because `open` would import it. An import takes real time, and the world does not wait for that.
       startInPlace: (surroundings: InPlaceSurroundings) => this.#lined(process, startInPlace(surroundings)),
       shardPorts: this.#portsOf(process, process),
       ...defined({

@@ -1,8 +1,8 @@
 /**
  * A model that answers at random: texts, tool calls, sub-agents, reports, and every known failure of a model call. It
  * checks each request against the rules of the Messages API, and notes it in the ledger. If a request continues a
- * message thread, the model receives only what the API would receive, and notes the whole conversation for which that
- * stands.
+ * message thread, the model receives only the new messages, as the API would. It restores the whole conversation from
+ * its message threads (`simulated-threads.ts`), and checks and notes that.
  */
 import { CancelledError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
@@ -35,7 +35,7 @@ import type { SimulatedProcess } from './world.ts';
 export interface ModelSurroundings extends ThreadSurroundings {
   /** The incarnation of a session's shard. */
   readonly incarnationOf: (session: string) => number;
-  /** Virtual ms since that incarnation began. */
+  /** Virtual ms since the current incarnation of a session's shard began. */
   readonly incarnationAgeMs: (session: string) => number;
   /** Ends the process of the current life. */
   readonly crash: (why: string) => void;
@@ -54,7 +54,7 @@ export interface RawResponse {
 
 /** Most milliseconds of an outage: longer than all retries of a call. */
 const OUTAGE_MS = 1_200_000;
-/** Most milliseconds from an answer that does not fit to the crash after it: about two writes of the store. */
+/** Most milliseconds between an answer that does not fit its form and a crash: about two writes of the store. */
 const CRASH_MS = 30;
 /** Faults that end a call with an error, each with its error. */
 const FAILURES: readonly (readonly [FaultKind, () => Parameters<typeof modelErrorOf>[0]])[] = [
@@ -96,7 +96,8 @@ export class SimulatedModel {
   }
 
   /**
-   * The provider of a process or a thread. When that process dies, its calls and its state of message threads are lost.
+   * The provider of a process or a thread. When that process dies, its calls are lost, and so is its record of which
+   * messages each message thread has.
    */
   providerOf(process: SimulatedProcess): ModelProvider {
     const threads = new MessageThreads(this.#surroundings.world.clockOf(process));
@@ -125,7 +126,7 @@ export class SimulatedModel {
     }
   }
 
-  /** Answers a request. `keep` is called with the answer, which may be lost on its way. */
+  /** Answers a request. `keep` receives the answer even if the answer is then lost on its way to the caller. */
   async #generate(
     process: SimulatedProcess,
     request: ModelRequest,
@@ -202,7 +203,7 @@ export class SimulatedModel {
     this.note(request, session, troubles === undefined ? undefined : NORTH);
   }
 
-  /** Notes a request in the ledger. `provider`: its name, for an agent with several models. */
+  /** Notes a request in the ledger. `provider`: the name of the model's provider, if the agent has several models. */
   note(request: ModelRequest, session: string, provider?: string): void {
     const { ledger, incarnationOf, incarnationAgeMs, trace } = this.#surroundings;
     const calls = ledger.calls.get(session) ?? [];

@@ -9,8 +9,8 @@ export interface SimulationOptions {
   /** The faults to draw. Missing: a subset that the seed chooses. */
   readonly faults?: readonly FaultKind[];
   /**
-   * Delays one message between threads until nothing else is left to run: the message with this number. Messages are
-   * counted from 1 for each close of the runtime.
+   * The number of the message between threads that is delayed until nothing else is left to run. Messages are counted
+   * from 1 for each close of the runtime.
    */
   readonly heldAtClose?: number;
   /** Takes each line of the trace as it happens. Missing: the last lines are kept for the result. */

@@ -60,7 +60,7 @@ export interface Swarm {
 /** Children of one session that work at once: few, so that others wait. */
 export const CHILDREN_AT_WORK_MAX = 3;
 
-/** The model of agents without another one: it thinks only on request, and its thoughts are not bound to a prefix. */
+/** The model if the draw names no other: it thinks only on request, and its thoughts are not bound to a prefix. */
 const PLAIN_MODEL = 'claude-opus-4-6';
 
 /** A model and how it thinks. */
@@ -142,8 +142,8 @@ export function drawSwarm(random: SeededRandom): Swarm {
     changesAgents: random.chance(0.3),
   };
   const { limits, bounds, settings } = swarm;
-  // A few hundred bytes hold only a few messages. So the bounds are reached, and waiting contents are read back from
-  // the log.
+  // A few hundred bytes hold only a few messages. So the bounds are reached, and the runtime reads waiting contents
+  // back from the log.
   const mailboxBytes = random.pick([300, LIMIT_DEFAULTS.mailboxBytes, LIMIT_DEFAULTS.mailboxBytes]);
   const waitingBytes = random.pick([600, LIMIT_DEFAULTS.waitingBytes, LIMIT_DEFAULTS.waitingBytes]);
   const liveBytes = random.pick([500, LIMIT_DEFAULTS.liveBytes, LIMIT_DEFAULTS.liveBytes]);
@@ -206,7 +206,7 @@ export function swarmAgents(
       subagents: { spawn: true },
       supervision: { strategy: 'oneForOne', intensity: 2, periodMs: 60_000, onChildFailure: 'restart' },
     }),
-    // Calls need approval all the time, and runs stop in the middle.
+    // Many calls need approval, and `maxSteps` often ends a run in the middle.
     agent({
       ...model,
       name: 'careful',

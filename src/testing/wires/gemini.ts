@@ -213,7 +213,10 @@ function checkOrder(turns: readonly Turn[], refuse: Refuse): void {
   }
 }
 
-/** The current turn is everything since the last content of the user that is not a function response. */
+/**
+ * Reports G08: the first call of each content of the current turn needs a signature. The current turn is everything
+ * since the last content of the user that is not a function response.
+ */
 function checkSignatures(turns: readonly Turn[], refuse: Refuse): void {
   const opening = turns.findLastIndex(({ role, responses }) => role === 'user' && responses === 0);
   for (const { path, parts, role } of turns.slice(opening + 1)) {
@@ -248,7 +251,7 @@ function streamOf(
       for (const text of piecesOf(block.thinking)) part({ text, thought: true });
     } else if (block.type === 'tool_use') {
       const functionCall = { name: block.name, args: block.input };
-      // The first call of parallel calls has the signature of all.
+      // The first of several parallel calls has the signature of all of them.
       part({ functionCall, ...(place === firstCall ? sign(functionCall) : {}) });
     } else if (block.type === 'text') {
       for (const text of piecesOf(block.text)) part({ text });

@@ -1,6 +1,6 @@
 /**
- * Backups of a store at work, in one seed of five. Each replaces the one before, and keeps the shards that had no commit
- * since.
+ * Backups of a store in use, in one seed of five. Each backup replaces the previous one. It keeps the copies of the
+ * shards that had no commit since the previous backup.
  *
  * Owns: the backups, which outlive processes, and the moments at which they are made. Does not own: the order in which
  * the parts of the store are copied, and which commits a copy has: both are production code.
@@ -57,7 +57,7 @@ interface FinishedBackup {
   readonly shards: readonly CopiedShard[];
   readonly results: ReadonlySet<string>;
   readonly cursors: readonly string[];
-  /** The cursors just before each shard was copied. */
+  /** For each shard, the cursors just before that shard was copied. */
   readonly cursorsAtCopy: readonly (readonly string[])[];
 }
 

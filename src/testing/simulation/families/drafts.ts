@@ -44,7 +44,7 @@ export function draftFault(
   return { kind: 'repeated', what: `${id} keeps a draft after the answer of half-step ${record.halfStep} (I34)` };
 }
 
-/** Checks that each lost answer is the beginning of a call of its session, and each of a different call. */
+/** Checks that each lost answer is the beginning of the text of a call of its session, and of a different call. */
 export function checkLost(ledger: Ledger, { id, lost }: DraftedStory): void {
   if (lost.length === 0) return;
   const left = [...(ledger.streams.get(id) ?? [])];
@@ -65,7 +65,7 @@ function isBeginning({ text, usage }: LostFact, call: StreamedCall): boolean {
   return call.text.startsWith(text);
 }
 
-/** Checks the drafts that a process left in its stores. `encryption`: missing if they are not encrypted. */
+/** Checks the drafts that a process left in its stores. `encryption`: missing if the stores are not encrypted. */
 export async function checkDrafts(
   stores: readonly MemoryStore[],
   ledger: Ledger,

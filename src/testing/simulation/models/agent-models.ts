@@ -18,7 +18,7 @@ export const SOUTH_MODEL = 'pole-1';
 
 /** The models of all agents of a run, and when a session moves from one to another. */
 export interface AgentModels {
-  /** In the order in which they are asked, with the names of their providers. */
+  /** The models, with the names of their providers, in the order in which a half-step asks them. */
   readonly model: readonly string[];
   readonly fallbackAfterMs: number;
   readonly returnAfterMs: number;

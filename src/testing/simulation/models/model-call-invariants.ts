@@ -26,8 +26,8 @@ export class ModelCallInvariants {
   }
 
   /**
-   * Every request follows from the log, none is sent again once its answer is durable, and a repeated request has the
-   * same bytes.
+   * Checks that every request follows from the log, that no request is sent again once its answer is durable, and that
+   * a repeated request has the same bytes.
    */
   check(stories: Stories): void {
     for (const [session, calls] of this.#ledger.calls) {
@@ -40,8 +40,8 @@ export class ModelCallInvariants {
         // restart.
         const first = session.includes(':') ? story?.requests.keys().next().value : undefined;
         const isInLog = (digest: string): boolean => digest !== first && story?.requests.has(digest) === true;
-        // A claim need not be durable before its call. It may be lost with its incarnation, together with all that
-        // followed.
+        // A model call may start before its claim is durable. A crash may lose the claim, together with all that
+        // followed the claim.
         const mayBeLost = (from: number, { incarnation }: CallStory = call): boolean =>
           !calls.slice(from).some((later) => later.incarnation === incarnation && isInLog(later.digest));
         if (halfStep === undefined) {
@@ -62,7 +62,7 @@ export class ModelCallInvariants {
         const asked = calls.slice(0, index).findLastIndex(isSame);
         const before = calls[asked];
         if (before === undefined || before.whole === call.whole) continue;
-        // A changed agent has other requests.
+        // A changed agent sends other requests.
         if (this.#changesAgents && before.incarnation !== call.incarnation) continue;
         // A session moves to another version between two turns. The turn before may have ended without a new message.
         if (before.version !== call.version) continue;

@@ -27,7 +27,7 @@ export class Persons {
     this.#parts = parts;
   }
 
-  /** Replies to a question, even if it no longer waits. False if the call asks nothing. */
+  /** Replies to a question, even if the question no longer waits. Returns false if the call is not a question. */
   async reply(handle: Session, { seq, toolName = '', toolUseId: callId = '' }: Message): Promise<boolean> {
     const form = askedForm(toolName);
     if (form === undefined) return false;
