@@ -20,7 +20,9 @@ export interface ReviewOrder {
   readonly model: ReviewModel;
   /** Maximum number of files. */
   readonly limit: number;
-  /** True for a review that a person watches (`troupe run --stage`): it is another review than the plain one. */
+  /**
+   * True for a review that a person watches (`troupe run --stage`). The plain review of the directory is another one.
+   */
   readonly isStaged?: boolean;
 }
 
@@ -39,7 +41,7 @@ export interface ReviewPlan {
   readonly leftOut: number;
 }
 
-/** Maximum characters of a nickname; leaves room for a number after it. */
+/** Maximum characters of a nickname without its number, for which room is left. */
 const NICKNAME_CHARACTERS = 25;
 const REVIEW_ID = /^review-([0-9a-f]{8})$/;
 const TASK_START = 'Review this file: ';
