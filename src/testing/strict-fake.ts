@@ -5,12 +5,12 @@
  * Owns: its socket, the position in the script, its past answers.
  * Does not own: the script language (`src/models/script/script.ts`), the rules (`src/context/legality/legality.ts`).
  *
- * - W5 A request that breaks a fatal rule is answered 400 (413 for its size) in the API's words, and uses up no reply of
- *   the script.
+ * - W5 A request that breaks a fatal rule is answered with status 400, or 413 for its size, in the API's words. It uses
+ *   up no reply of the script.
  * - W6 Replies of a list are taken in the order of arrival, over all callers.
  * - W7 With the same seed and the same requests in the same order, the fake sends the same bytes.
- * - W8 A request for no tokens (`max_tokens: 0`), which only writes the cache, is answered without content and uses
- *   up no reply of the script.
+ * - W8 A request for no tokens (`max_tokens: 0`) only writes the cache. It is answered without content, and uses up no
+ *   reply of the script.
  * - W9 The fake keeps message threads (`fake-threads.ts`). A request that continues a thread is checked and answered as
  *   the whole conversation. If an injected fault breaks the stream of its answer, the thread still counts as continued;
  *   after an error of the script it does not.
@@ -111,8 +111,8 @@ export interface StrictFake {
   readonly url: string;
   /**
    * The bodies of the message calls that arrived, oldest first, also of calls that break a rule. The list leaves out
-   * token counts, calls without credentials, and bodies that are too large or not a JSON object. It grows with each
-   * call, and keeps the newest 10,000 bodies, or as many of the newest as fit into 128 MiB.
+   * token counts, calls without credentials, and bodies that are too large or not a JSON object. The list grows with
+   * each call, and keeps the newest 10,000 bodies, or as many of the newest as fit into 128 MiB.
    */
   readonly requests: readonly WireRequest[];
   /** The broken rules, including warnings: the first 10,000. The list grows with each call. */

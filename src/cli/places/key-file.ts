@@ -18,8 +18,8 @@ export const KEY_FILE_OPTION: OptionSpec = {
 };
 
 /**
- * The keys that a command was given; undefined without a file. Rejects with `UsageError` for a file that cannot be read,
- * that is too long, that has no key, or that has a line which is not a key.
+ * The keys that a command was given; undefined without a file. Rejects with `UsageError` for a file that cannot be
+ * read, that is too long, that has no key, or that has a line which is not a key.
  */
 export async function keysOf(
   given: Arguments,

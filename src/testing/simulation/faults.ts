@@ -19,13 +19,13 @@ export const PROVIDER_FAULT_KINDS = [
   'provider.crash',
 ] as const;
 
-/** Faults of the receiver of a webhook, for runs that have one: it is down for minutes, or its answer is lost. */
+/** Faults of the receiver of a webhook, for runs with a webhook: the receiver is down, or its answer is lost. */
 export const WEBHOOK_FAULT_KINDS = ['webhook.down', 'webhook.lost'] as const;
 
 /** The faults that any run may have. */
 const COMMON_FAULT_KINDS = [
-  // The process dies at an operation of the store: before it, in mid-write, or after it but before the write is
-  // acknowledged.
+  // The process dies at an operation of the store: before the operation, in mid-write, or after the operation but
+  // before its acknowledgement.
   'crash.before',
   'crash.torn',
   'crash.after',
@@ -98,8 +98,8 @@ const COMMON_FAULT_KINDS = [
   'answer.refused',
   'answer.cut',
   'answer.crash',
-  // The API does not continue a message thread: it forgot the thread, the answer was already continued, a field
-  // differs, or the model has no threads.
+  // The API does not continue a message thread. The reasons: the API forgot the thread, the answer was already
+  // continued, a field differs, or the model has no threads.
   'model.thread_lost',
   'model.thread_continued',
   'model.thread_mismatch',

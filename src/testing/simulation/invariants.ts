@@ -47,8 +47,8 @@
  *  I28 a session's last outcome and error, in its state and in lists, are those of the last end of a turn in its log;
  *  I29 a budget counts each token of its session and its descendants once; no call begins after the budget is used up;
  *  I30 a deleted session leaves no entry in a row and no result file (checked by `families/erasures.ts`);
- *  I31 a dead letter is in the list, or was sent again once with its content, or was dropped on request; an acknowledged
- *      receipt names the letter's new entry (checked by `letters/dead-letters.ts`);
+ *  I31 a dead letter is in the list, or was sent again once with its content, or was dropped on request; an
+ *      acknowledged receipt names the letter's new entry (checked by `letters/dead-letters.ts`);
  *  I32 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
  *      of that version; a turn begins with the current one (checked in `versions/`);
  *  I33 old history leaves the log and its rows; a log without it gives the same state as the whole log (checked by
@@ -61,11 +61,11 @@
  *      (checked by `families/encryption.ts`);
  *  I37 the view of a tenant shows every session of that tenant, and neither shows nor deletes a session outside that
  *      tenant (checked by `tenants/tenant-actions.ts`);
- *  I38 a text that `redact` removes is in no row, head, draft or file, in no request and no input of a tool, and in
- *      nothing that a session thread sends: answers, events, notices, log lines (checked in `redaction/`);
- *  I39 each decided call, each dead letter that was sent again or dropped, each edit by the embedder, each started or
- *      activated task, each fork, and each deleted session has exactly one entry in the audit log; an entry never
- *      changes and never leaves (checked by `families/audit.ts`);
+ *  I38 a text that `redact` removes is in no row, head, draft or file, and in no request or input of a tool. Nothing
+ *      that a session thread sends contains it: answers, events, notices, log lines (checked in `redaction/`);
+ *  I39 the audit log has exactly one entry for each of these acts: a decided call, a dead letter that was sent again or
+ *      dropped, an edit by the embedder, a started or activated task, a fork, a deleted session. An entry never changes
+ *      and never leaves (checked by `families/audit.ts`);
  *  I40 a backup of a store in use has everything that left the runtime before the backup began, and a beginning of each
  *      log (checked by `families/backups.ts`);
  *  I41 after a compaction of an open store, no free page has entries of a session that was deleted and erased before

@@ -136,7 +136,7 @@ export interface CallStory {
   readonly isStraggler?: boolean;
   /** The version of the agent that the system prompt names; missing: none. */
   readonly version?: string | undefined;
-  /** True if the call is for a summary. It may have the messages of a half-step, with another system prompt. */
+  /** True if the call is for a summary. Such a call may have a half-step's messages, with another system prompt. */
   readonly isSummary?: boolean;
 }
 
@@ -250,8 +250,8 @@ export class Ledger {
   }
 
   /**
-   * Records a start of a tool call. Within one incarnation a call may start again in two cases only: the process of its
-   * previous run has died, or its tool has `retry` and this is the next attempt (I26).
+   * Records a start of a tool call. Within one incarnation a call may start again in two cases only. Either the process
+   * of its previous run has died, or its tool has `retry` and this start is the next attempt (I26).
    */
   toolStarted(key: string, story: ToolStory, start: ToolStart): void {
     const { retry, starts } = story;

@@ -5,7 +5,10 @@ import type { SimulatedProcess, World, WorldListener } from './world.ts';
 
 /** Log lines that report a broken invariant that the runtime survived. */
 const COMPLAINTS = /turn failed|followed a flush|cannot be resumed/;
-/** This log line is a broken invariant, too, unless a device stopped answering: then a thread cannot close in time. */
+/**
+ * A log line of this form also reports a broken invariant, unless a device stopped answering: then a thread cannot
+ * close in time.
+ */
 const LATE = /did not close within/;
 
 /** See the file header. Findings go to the ledger. */

@@ -1,6 +1,7 @@
 /**
- * One simulated run: a runtime is opened, crashes or closes, and is opened again. Each such life is checked at its end.
- * Everything follows from the seed: the failures, the messages, the model's answers, the order of events.
+ * One simulated run: a runtime is opened, crashes or closes, and is opened again. The time from an open to the crash or
+ * close is a life; the stores are checked after each life. Everything follows from the seed: the failures, the
+ * messages, the model's answers, the order of events.
  */
 import { defined } from '../../base/defined.ts';
 import { handOver, type Runtime } from '../../runtime/handles/runtime.ts';
@@ -270,7 +271,7 @@ class Simulation {
     this.#world.countMessages(this.#options.heldAtClose);
     const deadlineMs = this.#random.pick([0, CLOSE_MS, 60_000]);
     const closing = isTakenOver ? handOver(runtime, { pid: 1, deadlineMs }) : runtime.close({ deadlineMs });
-    // If the store refuses the last writes, the close counts as a crash.
+    // If the store refuses the last writes, the close fails. Then the life ends as with a crash.
     await process.untilDeath(closing.catch((error: unknown) => this.#note(`close failed: ${String(error)}`)));
     this.#closeMessages = Math.max(this.#closeMessages, this.#world.messages);
     this.#world.countMessages(undefined);
@@ -290,8 +291,9 @@ class Simulation {
   }
 
   /**
-   * Lets the embedder finish all work, and closes the runtime. Returns false if the process died before that: of an
-   * earlier fault, or because earlier faults made the runtime give up a session thread (L3 of `shard-link.ts`).
+   * Lets the embedder finish all work, and closes the runtime. Returns false if the process died before the work had
+   * finished. Two causes are allowed: an earlier fault ended the process, or earlier faults made the runtime give up a
+   * session thread (L3 of `shard-link.ts`).
    */
   async #settleIn(
     process: SimulatedProcess,

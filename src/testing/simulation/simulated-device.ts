@@ -16,7 +16,9 @@ export interface DeviceSurroundings {
   readonly crash: (why: string) => void;
   /** Called when an operation was refused, so that its data is lost. */
   readonly refused: () => void;
-  /** Called when a device that had refused works again. A shard learns of a refusal with its next flush at the latest. */
+  /**
+   * Called when a device that had refused works again. The shard learns of a refusal at its next flush at the latest.
+   */
   readonly reopened: () => void;
   /** Called when the device stops answering. */
   readonly fellSilent: () => void;
@@ -31,7 +33,10 @@ const SILENCE_MS = 30_000;
 const USUAL_MS = [3, 30, 300] as const;
 /** Milliseconds after the death of a process within which a write of that process may still arrive. */
 const LATE_MS = 200;
-/** The probability of a crash before an operation, and after it. Steps of compactions are rare, so they crash more often. */
+/**
+ * The probability of a crash before an operation, and of a crash after the operation. Compactions are rare, so a step
+ * of a compaction crashes with a higher probability than a write.
+ */
 const CRASHES = { write: 0.01, reopen: 0.01, copy: 0.06, replace: 0.15 } as const;
 
 /** A device for the journal of a process. */

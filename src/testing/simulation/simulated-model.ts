@@ -1,8 +1,8 @@
 /**
  * A model that answers at random: texts, tool calls, sub-agents, reports, and every known failure of a model call. It
  * checks each request against the rules of the Messages API, and notes it in the ledger. If a request continues a
- * message thread, the model receives only the new messages, as the API would. It restores the whole conversation from
- * its message threads (`simulated-threads.ts`), and checks and notes that.
+ * message thread, the model receives only the new messages, as the API would. `simulated-threads.ts` restores the whole
+ * conversation, and the model checks and notes the whole conversation.
  */
 import { CancelledError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
@@ -69,7 +69,7 @@ const FAILURES: readonly (readonly [FaultKind, () => Parameters<typeof modelErro
   ['model.retired', () => ({ message: 'model: not found', status: 404 })],
 ];
 
-/** True for a request that only fills the provider's cache. It belongs to no half-step. */
+/** True for a request that only fills the provider's cache. Such a request belongs to no half-step. */
 function isWarmUp(request: ModelRequest): boolean {
   return request.max_tokens === 0;
 }
@@ -294,7 +294,7 @@ export class SimulatedModel {
     return content.length === answer.content.length ? answer : { ...answer, content: this.#signed(request, content) };
   }
 
-  /** Signs each thought for the blocks before it. */
+  /** Gives each thought a signature that is bound to the request and to the blocks before the thought. */
   #signed(request: ModelRequest, content: readonly Block[]): readonly Block[] {
     const signed: Block[] = [];
     for (const block of content) {
@@ -307,8 +307,8 @@ export class SimulatedModel {
   }
 
   /**
-   * Adds a call of the provider. It is answered at once, or waits for the results of other calls or for the end of a
-   * pause.
+   * Adds a call of the provider. The call is answered at once, or waits for the results of other calls or for the end
+   * of a pause.
    */
   #withUses(request: ModelRequest, { content, stop_reason: stop }: RawResponse): readonly Block[] {
     const random = this.#random;

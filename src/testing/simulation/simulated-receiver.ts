@@ -49,7 +49,9 @@ export class SimulatedReceiver {
   readonly #cursors = new Map<string, string>();
   /** The deliveries that arrived, by session, in order of arrival. */
   readonly #arrived = new Map<string, Arrival[]>();
-  /** Maximum number of sessions that a webhook remembers as behind. It is small, so that the log is read again. */
+  /**
+   * Maximum number of sessions that a webhook remembers as behind: so small that the webhook must read the log again.
+   */
   readonly #sessionsMax: number;
   #downUntil = 0;
 

@@ -90,7 +90,7 @@ export class SimulatedResults {
       case 'move':
         if (file === undefined) throw new Error(`no file ${step.path}`);
         this.#files.delete(step.path);
-        // If the new name is durable already, it stays durable, because the old file with this name had the same
+        // If the new name is already durable, it stays so: the file with that name is replaced by one with the same
         // content.
         this.#files.set(step.to, { ...file, isNamed: this.isDurable(step.to) });
         return;

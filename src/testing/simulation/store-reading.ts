@@ -47,9 +47,9 @@ interface KnownTurns {
 export interface ReaderOptions {
   /** How requests are rendered from the logs. Missing: as for agents with tools and without thinking. */
   readonly rendering?: RenderingAt | undefined;
-  /** The keys of the stores. Missing: they are not encrypted. */
+  /** The keys of the stores. Missing: the stores are not encrypted. */
   readonly encryption?: StoreEncryption | undefined;
-  /** True if the runtime removes old history (I33). Missing: it does not. */
+  /** True if the runtime removes old history (I33). Missing: the runtime keeps all history. */
   readonly removesHistory?: boolean;
 }
 

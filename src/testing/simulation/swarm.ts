@@ -60,7 +60,7 @@ export interface Swarm {
 /** Children of one session that work at once: few, so that others wait. */
 export const CHILDREN_AT_WORK_MAX = 3;
 
-/** The model if the draw names no other: it thinks only on request, and its thoughts are not bound to a prefix. */
+/** The model if the draw names no other. The model thinks only on request, and binds no thought to a prefix. */
 const PLAIN_MODEL = 'claude-opus-4-6';
 
 /** A model and how it thinks. */
@@ -102,7 +102,7 @@ const SIZES = [SMALL, SMALL, SMALL, SMALL, SMALL, MEDIUM, MEDIUM, MEDIUM, LARGE]
 /** Draws a runtime. */
 export function drawSwarm(random: SeededRandom): Swarm {
   const hasSessionThreads = random.chance(0.5);
-  // The longest lives let retries finish; few things happen at once in them.
+  // In the longest lives retries can finish, but few things happen at the same time.
   const size = random.pick(SIZES);
   const lifeMs = random.pick([20_000, 60_000, 180_000, 1_200_000]);
   const swarm: Omit<Swarm, 'toolThreads' | 'formShare' | 'hasServerTool'> = {

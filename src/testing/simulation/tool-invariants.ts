@@ -1,6 +1,6 @@
 /**
- * The invariants of tool calls (I4, I5, I14, I15, I18 and I26 of `invariants.ts`): how often and when a call started, what
- * let it start, and its result.
+ * The invariants of tool calls (I4, I5, I14, I15, I18 and I26 of `invariants.ts`): how often and when a call started,
+ * what let it start, and its result.
  */
 
 import { TOOL_REPEATS_MAX } from '../../base/bounds.ts';

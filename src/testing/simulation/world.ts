@@ -7,7 +7,7 @@
  *  V2 a task belongs to a process and never runs once that process is dead;
  *  V3 a process dies with its parent: threads die with their process;
  *  V4 wall time may jump, monotonic time never does;
- *  V5 an error that a task throws goes to the listener; a real process would end with it;
+ *  V5 an error that a task throws goes to the listener; a real process would end;
  *  V6 a process whose event loop is held runs no further task, but lives until it is killed.
  */
 import type { Clock, Soon } from '../../base/clock.ts';

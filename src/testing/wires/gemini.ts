@@ -179,7 +179,7 @@ function checkPart(part: Fields, path: string, signatures: Signatures, refuse: R
   refuse('G09', `${path}.thoughtSignature`, 'Corrupted thought signature.');
 }
 
-/** The content to which a signature is bound. It has no call id, because the caller chooses the id. */
+/** The content to which a signature is bound. This content lacks the call's id, because the caller chooses the id. */
 function signedContent({ text, functionCall }: Fields): unknown {
   if (!isRecord(functionCall)) return { text };
   return { name: functionCall['name'], args: functionCall['args'] };
@@ -255,7 +255,7 @@ function streamOf(
       part({ functionCall, ...(place === firstCall ? sign(functionCall) : {}) });
     } else if (block.type === 'text') {
       for (const text of piecesOf(block.text)) part({ text });
-      // The signature of a text comes after it, in a part with an empty text.
+      // The signature of a text comes after the text, in a part with an empty text.
       if (isThird && isLastText(content, place)) part({ text: '', ...sign({ text: block.text }) });
     }
   });

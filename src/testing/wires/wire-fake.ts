@@ -1,6 +1,6 @@
 /**
- * The parts that the fakes of other vendors' wires (HTTP APIs) share: a `fetch` that answers from a script and refuses
- * what the rules of the wire refuse. No port is opened.
+ * The parts that the fakes of other vendors' wires (HTTP APIs) share. A fake is a `fetch` function that answers from a
+ * script, and refuses what the rules of the wire refuse. A fake opens no port.
  *
  * Owns: the position in the script, the requests and refusals so far. Does not own: the rules, the form of answers.
  *

@@ -1,7 +1,7 @@
 /**
- * Checks the audit log of a run between two lives (I39 of `invariants.ts`). Each decision about a call, each dead
- * letter that was sent again or dropped, each edit by the embedder, each started or activated task, each fork and each
- * deletion has exactly one entry. An entry never changes, and never leaves.
+ * Checks the audit log of a run between two lives (I39 of `invariants.ts`). The log has exactly one entry for each of
+ * these acts: a decision about a call, a dead letter that was sent again or dropped, an edit by the embedder, a started
+ * or activated task, a fork, a deletion. An entry never changes, and never leaves.
  *
  * Owns: the entries and the sessions that earlier checks found. Does not own: the stores.
  */

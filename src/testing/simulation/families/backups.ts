@@ -1,12 +1,12 @@
 /**
- * Backups of a store in use, in one seed of five. Each backup replaces the previous one. It keeps the copies of the
- * shards that had no commit since the previous backup.
+ * Backups of a store in use, in one seed of five. Each backup replaces the previous backup, but keeps its copies of the
+ * shards that had no commit since then.
  *
  * Owns: the backups, which outlive processes, and the moments at which they are made. Does not own: the order in which
  * the parts of the store are copied, and which commits a copy has: both are production code.
  *
  *  I40 a backup has every message, spawn and event that was acknowledged or published before it began. It has a
- *      beginning of each session's log, and nothing of a session whose deletion was acknowledged before. It has each
+ *      beginning of each session's log. It has nothing of a session whose deletion was acknowledged before. It has each
  *      whole result that its logs name, if the durability of the store keeps results. A cursor of a webhook in it is
  *      not newer than the copy of any shard.
  */

@@ -2,9 +2,8 @@
  * The removal of old history (I33 of `invariants.ts`), in one seed of four. Time passes between two lives. So
  * messages that left the window in one life are old in the next.
  *
- * The reader of the stores keeps the removed transitions. The fold of the whole log, removed part included, must give
- * the state that the runtime reads from the base and the rest of the log. At the end, no old history is left in a
- * log.
+ * The reader of the stores keeps the removed transitions. The fold of the whole log, with the removed part, must give
+ * the state that the runtime reads from the base and the rest. At the end, no old history is left in a log.
  */
 import { defined } from '../../../base/defined.ts';
 import { shardOf } from '../../../base/ids.ts';
@@ -96,8 +95,8 @@ export class SimulatedRetention {
 }
 
 /**
- * True if a part of a session's log can be removed. All its transitions are old, and old messages have left the window
- * in it. At its end no content waits (V3 of `old-history.ts`).
+ * True if a part at the beginning of a session's log can be removed. All transitions of such a part are old. In it the
+ * window lost a message, and at its end no content waits (V3 of `old-history.ts`).
  */
 function canBeCut(journal: Journal, id: string, before: number): boolean {
   const key = journal.keyOf(id) ?? 0;

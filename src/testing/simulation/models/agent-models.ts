@@ -1,6 +1,6 @@
 /**
- * Draws the models of runs whose agents have several models. These draws use a stream of random numbers of their own,
- * so all other draws of a seed are the same with and without them.
+ * Draws the models of runs whose agents have several models. The draws use a separate stream of random numbers, so that
+ * they do not change the other draws of a seed.
  */
 import { parseSettings } from '../../../base/settings.ts';
 import { modelTraits } from '../../../context/model-traits.ts';

@@ -26,8 +26,8 @@ export class ModelCallInvariants {
   }
 
   /**
-   * Checks that every request follows from the log, that no request is sent again once its answer is durable, and that
-   * a repeated request has the same bytes.
+   * Checks that every request follows from the log. No request may be sent again once its answer is durable, and a
+   * repeated request must have the same bytes.
    */
   check(stories: Stories): void {
     for (const [session, calls] of this.#ledger.calls) {
@@ -45,8 +45,8 @@ export class ModelCallInvariants {
         const mayBeLost = (from: number, { incarnation }: CallStory = call): boolean =>
           !calls.slice(from).some((later) => later.incarnation === incarnation && isInLog(later.digest));
         if (halfStep === undefined) {
-          // A request that was on its way to a model thread when its incarnation ended arrives in the next incarnation:
-          // as its first call, or soon after it.
+          // A request may be on its way to a model thread when its incarnation ends. It then arrives in the next
+          // incarnation: as the first call there, or soon after the beginning.
           const isStraggler = call.isStraggler === true || calls[index - 1]?.incarnation !== call.incarnation;
           if (!isStraggler && !mayBeLost(index))
             this.#ledger.violate('illegal', `${session} sent a request that its log does not have: ${call.digest}`);

@@ -1,6 +1,6 @@
 /**
- * The persons who reply to questions: in time or late, twice, with a different reply, with a value that does not fit,
- * or not at all. Their replies go to the ledger.
+ * The persons who reply to questions. They reply in time, late, twice, with a different reply, with a value that does
+ * not fit, or not at all. Their replies go to the ledger.
  */
 import { ContentError } from '../../../base/errors.ts';
 import type { Message } from '../../../base/messages.ts';

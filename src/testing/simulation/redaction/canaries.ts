@@ -21,8 +21,8 @@ import type { SimulatedTools } from '../simulated-tools.ts';
 const STREAM = 0xca4a_5ec7;
 const SHARE = 0.2;
 /**
- * Each canary begins with this text. The text is ASCII, so that packed values contain it unchanged. It is in no path of
- * a file, so that the stack of an error does not contain it by chance.
+ * Each canary begins with this text. The text is ASCII, so that packed values contain it unchanged. No path of a file
+ * contains the text, so that no stack of an error contains it by chance.
  */
 const BEGINNING = 'canary#';
 const CANARY = / canary#\d+\./g;

@@ -1,5 +1,5 @@
 /**
- * A provider in a run with canaries (I38 of `invariants.ts`): a canary in a request is a violation, and the answers have
+ * A provider in a run with canaries (I38 of `invariants.ts`). A canary in a request is a violation. The answers have
  * canaries in their texts, their thoughts and the inputs of their calls. A canary of a streamed text comes in two
  * deltas.
  */

@@ -2,8 +2,8 @@
  * Runs whose agents have versions (I32 of `invariants.ts`): a life may be a deploy of the next version. The definitions
  * of earlier versions are kept beside the new ones, or are missing until a later life.
  *
- * Owns: the version of each life, and what its `upgrade` functions do, drawn from a stream that no other draw uses. Does
- * not own: when a session moves.
+ * Owns: the version of each life, and what its `upgrade` functions do, drawn from a stream that no other draw uses.
+ * Does not own: when a session moves.
  */
 import type { Runtime } from '../../../runtime/handles/runtime.ts';
 import { type Agent, type AgentOptions, agent } from '../../../runtime/protocol/agent.ts';
