@@ -6,8 +6,9 @@
  *
  * - K1 An answer is continued at most once. While a request continues it, no other request may.
  * - K2 A conversation is kept for five minutes after its last answer, for the account that made it.
- * - K3 A request that continues a thread must have the same values in the fields that the thread keeps. `system` and
- *   `tools` are not compared, because R62 refuses a request that repeats them; they come from the thread.
+ * - K3 A request that continues a thread must have the same beta flags, and the same values in the fields that the
+ *   thread keeps. `system` and `tools` are not compared, because R62 refuses a request that repeats them; they come
+ *   from the thread.
  * - K4 A request that fails before its answer leaves the conversation as it was.
  * - K5 The conversations are bounded in number and in bytes; the oldest are forgotten.
  */

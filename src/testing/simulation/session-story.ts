@@ -48,9 +48,9 @@ export type StoredTransition = TransitionRecords & { readonly position: Position
 export interface SessionStory {
   readonly id: string;
   readonly state: SessionState;
-  /** Accepted entries by id, one for each record that accepts it. */
+  /** Accepted entries by id; several if several records accept the same id. */
   readonly accepted: Map<number, Entry[]>;
-  /** The reasons an entry left the mailbox, one for each record that removes it. */
+  /** The reasons why entries left the mailbox, by id; several if several records remove the same entry. */
   readonly fates: Map<number, string[]>;
   /** Promoted entries in order of promotion. */
   readonly promoted: number[];
@@ -77,7 +77,7 @@ export interface SessionStory {
   readonly exits: { readonly reason: string; readonly reply: string; readonly output?: Json }[];
   /** How often the model was asked to correct a structured answer, by turn. */
   readonly corrections: Map<number, number>;
-  /** Approval decisions about calls, by idempotency key; true if the call was allowed. */
+  /** The decisions about calls that needed approval, by idempotency key; true if the call was allowed. */
   readonly decided: Map<string, boolean>;
   /** The history at the time of each fork of this session, by the fork's number. */
   readonly forksMade: Map<number, { readonly child: string; readonly texts: readonly string[] }>;

@@ -41,7 +41,7 @@ import { SimulatedResults } from './simulated-results.ts';
 import type { SimulatedTools } from './simulated-tools.ts';
 import { SimulatedProcess, type World } from './world.ts';
 
-/** Maximum number of session threads of one process that faults of their devices may end. */
+/** Maximum number of session threads of one host that device faults may end without their host. */
 const THREADS_STRUCK_MAX = 2;
 /** Directory of a simulated store. */
 export const STORE_DIRECTORY = '/simulated';

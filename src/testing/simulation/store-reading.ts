@@ -33,7 +33,7 @@ export interface Reading {
   readonly differing: readonly string[];
   /** A sentence about each session whose head and log report different ends of the last turn. */
   readonly misstated: readonly string[];
-  /** Every name, including those without any transition. */
+  /** The names of all sessions, including names without any transition. */
   readonly names: readonly string[];
 }
 
@@ -102,7 +102,7 @@ export class StoreReader {
           plantFork(journal, key, state, first);
         };
         const story = writeStory(name, this.#turnsOf(journal, index, key, name), plant, this.#rendering);
-        // A name without any transition: the transition that would have made the session was lost.
+        // The name has no transition, because the transition that would have made the session was lost.
         if (story.state.agent === undefined) continue;
         this.#stories.set(name, story);
         changed.add(name);

@@ -136,7 +136,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
     thinkMs: lifeMs > 180_000 ? 60_000 : random.pick([500, 5_000, 60_000]),
     lifeMs,
     endsInPlace: random.chance(0.5),
-    // The enrichers are drawn last, so that earlier draws keep their values.
+    // A new draw is added after the existing ones, so that the existing draws of each seed keep their values.
     enrichers: random.pick([undefined, undefined, undefined, { melete: MUSE }, { melete: MUSE, mneme: MUSE }]),
     thinker: random.pick(THINKERS),
     changesAgents: random.chance(0.3),

@@ -31,9 +31,9 @@ import { drawnFor, LifeActions, type LifeParts } from './life-actions.ts';
 const SHARE = 0.2;
 /** Separates the stream of these draws from that of the whole run. */
 const STREAM = 0x0bac_0b40;
-/** Backups of one life. */
+/** Maximum number of backups in one life. */
 const BACKUPS = 4;
-/** Maximum milliseconds that one part of the store takes. */
+/** Maximum milliseconds that the copy of one part of the store takes. */
 const PART_MS = 5_000;
 /** The share of the copies that the device of the backup refuses. */
 const REFUSED_SHARE = 0.1;
@@ -93,7 +93,7 @@ export class SimulatedBackups {
     return random && new SimulatedBackups(random);
   }
 
-  /** A journal of a shard, in `process`, that can be copied. */
+  /** Opens a journal of a shard in `process`. A backup can copy this journal. */
   openJournal(
     process: SimulatedProcess,
     world: World,
@@ -114,7 +114,7 @@ export class SimulatedBackups {
     return new EngineJournal(Object.assign(engine, { copyTo }), options);
   }
 
-  /** Writes the backups of a process. */
+  /** Returns the function that writes the backups of a process. */
   writerOf(process: SimulatedProcess, { world, results, cursors }: BackedUpStore): WriteBackup {
     return async (directory, source) => {
       const takes = (): Promise<void> => world.sleep(process, this.#random.number() * PART_MS);
@@ -174,7 +174,7 @@ export class SimulatedBackups {
     };
   }
 
-  /** Checks the backups of the last life. `stories`: the contents of the store now. */
+  /** Checks the backups that were completed since the previous check. `stories`: the contents of the store now. */
   async check(ledger: Ledger, stories: Stories, options: BackupReaderOptions): Promise<void> {
     for (const backup of this.#unchecked.splice(0)) await checkBackup(backup, { ledger, stories, options });
   }
@@ -198,7 +198,7 @@ interface Checked {
 async function checkBackup(backup: UncheckedBackup, { ledger, stories, options }: Checked): Promise<void> {
   const stores = backup.shards.map(({ store }) => store);
   const found = await new StoreReader(stores, options).read();
-  // A backup may have a session whose deletion was requested, or not.
+  // A session whose deletion was requested may be in the backup, or may be missing there.
   const lost = (session: string, what: string): void => {
     if (!ledger.isDeleted(session)) ledger.violate('lost', `a backup lacks ${what} of ${session} (I40)`);
   };

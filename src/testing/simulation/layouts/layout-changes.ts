@@ -51,7 +51,7 @@ interface Kept {
   readonly sessions: ReadonlyMap<string, string>;
   /** The sessions that the next open reads. */
   readonly resumed: ReadonlySet<string>;
-  /** The removed sessions that are not erased yet, each with its heirs in its new shard. */
+  /** The removed sessions that are not erased yet, each with those of its heirs that come into the same new shard. */
   readonly removed: readonly string[];
   readonly lastKey: SessionKey;
   readonly end: number;

@@ -156,7 +156,7 @@ export class OtherVendor {
     }
   }
 
-  /** Why this model cannot have given this part of an answer; undefined if it can have given it. */
+  /** Why this model cannot have given this part of an answer; undefined if the model may have given the part. */
   #foreign(part: AssistantPart): string | undefined {
     const { type, text, providerOptions: options }: Part = { ...part };
     const { itemId } = metadataOf(part);

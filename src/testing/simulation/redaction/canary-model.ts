@@ -14,7 +14,7 @@ type Model = Pick<SimulatedModel, 'providerOf'>;
 const TEXT_SHARE = 0.5;
 const THOUGHT_SHARE = 0.2;
 const INPUT_SHARE = 0.4;
-/** The part of a canary that its first delta has. */
+/** Number of characters of a canary that come in its first delta. */
 const CUT = 5;
 
 /** The model with canaries. */
