@@ -4,7 +4,7 @@
  *
  * Owns: the kept conversations. Does not own: the other rules of a request, the answers.
  *
- * - K1 An answer is continued at most once. While a request continues it, no other request may.
+ * - K1 An answer is continued at most once. While a request continues an answer, no other request may continue it.
  * - K2 A conversation is kept for five minutes after its last answer, for the account that made it.
  * - K3 A request that continues a thread must have the same beta flags, and the same values in the fields that the
  *   thread keeps. `system` and `tools` are not compared, because R62 refuses a request that repeats them; they come

@@ -7,8 +7,8 @@
  *     directory;
  *  V2 the reviewer is paused from before its plan until every reader has ended, so the index is one answer over all
  *     reports;
- *  V3 a reader is spawned with a key made of its file's path, and the index is requested with a fixed key. So no
- *     request that was answered is made again.
+ *  V3 the key of a spawned reader has its file's path and its attempt; the key of a request for the index has its
+ *     attempt. So no request that was answered is made again.
  */
 import { REVIEW_ATTEMPTS_MAX } from '../../base/bounds.ts';
 import { TurnFailedError } from '../../base/errors.ts';

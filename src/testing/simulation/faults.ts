@@ -90,7 +90,7 @@ const COMMON_FAULT_KINDS = [
   'model.outage',
   // The embedder uses a key again with different content.
   'key.reused',
-  // The outcome of a tool call is lost in transit, although both sides live.
+  // The outcome of a tool call is lost in transit, although the tool pool and the session live.
   'tool.lost',
   // Structured answers: an answer does not fit its schema, is refused, or is cut. Or the process dies just after an
   // answer that does not fit: before or after the request for a correction is durable.

@@ -37,8 +37,8 @@
  *      half-step fails only when the last model has used all its attempts (checked by `model-trail.ts`);
  *  I24 a question is asked once and decided once; its answer fits the form in its record, and an acknowledged reply is
  *      the result of its call (checked by `simulated-questions.ts` and `answer-invariants.ts`);
- *  I25 each waiting call, and each end of a turn, is delivered to a webhook at least once and in order (checked by
- *      `simulated-receiver.ts`);
+ *  I25 each call that waits for a person, and each end of a turn of a session without a parent, is delivered to a
+ *      webhook at least once and in order (checked by `simulated-receiver.ts`);
  *  I26 a failed call runs again exactly as its tool's `retry` says: in order, after the wait, and until the attempts
  *      are used up; a `once` or `probe` call never has a second attempt;
  *  I27 at most `subagents.maxActive` children of a session work at once, those that work again after an end included.
@@ -50,7 +50,7 @@
  *  I31 a dead letter is in the list, or was sent again once with its content, or was dropped on request; an
  *      acknowledged receipt names the letter's new entry (checked by `letters/dead-letters.ts`);
  *  I32 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
- *      of that version; a turn begins with the current one (checked in `versions/`);
+ *      of that version; a turn begins with the current version (checked in `versions/`);
  *  I33 old history leaves the log and its rows; a log without it gives the same state as the whole log (checked by
  *      `families/retention.ts` and `store-reading.ts`);
  *  I34 a lost answer is the beginning of the text that one call streamed, with the tokens that the model counted, and
@@ -62,7 +62,7 @@
  *  I37 the view of a tenant shows every session of that tenant, and neither shows nor deletes a session outside that
  *      tenant (checked by `tenants/tenant-actions.ts`);
  *  I38 a text that `redact` removes is in no row, head, draft or file, and in no request or input of a tool. Nothing
- *      that a session thread sends contains it: answers, events, notices, log lines (checked in `redaction/`);
+ *      that a session thread sends has such a text: answers, events, notices, log lines (checked in `redaction/`);
  *  I39 the audit log has exactly one entry for each of these acts: a decided call, a dead letter that was sent again or
  *      dropped, an edit by the embedder, a started or activated task, a fork, a deleted session. An entry never changes
  *      and never leaves (checked by `families/audit.ts`);

@@ -40,7 +40,7 @@ class SimulatedPort implements MessagePortLike {
   }
 
   postMessage(message: unknown): void {
-    // A message that cannot be cloned throws here, as a real port does.
+    // This throws for a message that cannot be cloned, as a real port does.
     const copy: unknown = structuredClone(message);
     if (this.#process.isAlive) this.peer?.arrive('message', copy);
   }

@@ -45,7 +45,7 @@ export function checkSealed({ stores, results, ledger }: ErasureParts): void {
 function* plainValues({ rows, heads, drafts, blobs, media, audit }: MemoryStore): Iterable<string> {
   for (const [number, bytes] of rows) {
     const data = bytes.subarray(dataStart(bytes));
-    // An encrypted entry has one of these texts by chance once in a billion.
+    // About one encrypted entry in a billion has one of these texts by chance. So only two of them count as plain text.
     if (data.length > 0 && PLAIN.filter((text) => data.includes(text)).length > 1) yield `row ${number}`;
   }
   for (const [key, { data }] of heads) if (PLAIN.some((text) => data.includes(text))) yield `the head of ${key}`;

@@ -95,8 +95,8 @@ export class SimulatedRetention {
 }
 
 /**
- * True if a part at the beginning of a session's log can be removed. All transitions of such a part are old. In it the
- * window lost a message, and at its end no content waits (V3 of `old-history.ts`).
+ * True if a part at the beginning of a session's log can be removed. All transitions of such a part are old, and within
+ * the part messages left the window. At the end of the part no content waits (V3 of `old-history.ts`).
  */
 function canBeCut(journal: Journal, id: string, before: number): boolean {
   const key = journal.keyOf(id) ?? 0;

@@ -112,7 +112,7 @@ export class QuestionTrail {
 }
 
 /**
- * True if the result of a call is the reply. The result has the letter case of the schema, which the reply may lack.
+ * True if the result of a call is the reply. The result has the letter case of the schema; the reply may have another.
  */
 export function isReply(form: FormName | 'text', value: unknown, content: string): boolean {
   if (form === 'text') return content === value;

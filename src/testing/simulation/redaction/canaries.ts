@@ -76,7 +76,7 @@ export class Canaries {
     ) as T;
   }
 
-  /** A value that must not have a canary. `where`: its place, for the violation. */
+  /** Checks a value that must not have a canary. `where`: the place of the value, for the violation. */
   check(value: unknown, where: string): void {
     const found = canaryIn(value);
     if (found !== undefined) this.#ledger.violate('failed', `${where} has a canary: ${found} (I38)`);
@@ -151,7 +151,7 @@ export class Canaries {
   }
 }
 
-/** The words at the first canary of a value; undefined: it has none. */
+/** The text around the first canary of a value; undefined: the value has no canary. */
 function canaryIn(value: unknown): string | undefined {
   if (typeof value === 'string') {
     const at = value.indexOf(BEGINNING);

@@ -17,7 +17,7 @@ type Marks = {
   ) => ShardMethods[M]['request'];
 };
 
-/** The requests that bring texts. */
+/** The requests of the host that have texts, each with the function that adds canaries to these texts. */
 const MARKS: Marks = {
   'session.send': (request, canaries) => ({
     ...request,
