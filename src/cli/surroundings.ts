@@ -1,6 +1,6 @@
 /**
- * The surroundings of a command: streams, environment, directory, signals. A port, so that tests can run commands in
- * their own process.
+ * The surroundings of a command: streams, environment, directory, signals. They are a port, so that tests can run
+ * commands in the process of the tests.
  */
 
 /** An output stream of a command. */
@@ -10,7 +10,7 @@ export interface Output {
   readonly columns: number;
   readonly rows: number;
   write(text: string): void;
-  /** Calls `handler` at each new size; returns the function that stops this. */
+  /** Calls `handler` at each new size, until the returned function is called. */
   onResize(handler: () => void): () => void;
 }
 
@@ -92,7 +92,7 @@ function outputOf(stream: NodeJS.WriteStream): Output {
   };
 }
 
-/** The stream as if it were no terminal: without colours, and without a cursor to move. */
+/** The stream, shown as one that is no terminal: output to it has no colours and moves no cursor. */
 export function plainOutput(output: Output): Output {
   return { ...output, isTerminal: false, columns: output.columns, rows: output.rows };
 }

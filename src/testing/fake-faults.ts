@@ -1,8 +1,8 @@
 /**
  * The faults of the fake server: which call meets which fault, and the form of a broken stream. A faulted call takes no
- * reply from the script, so a client that retries gets the original answer. `slow_bytes` and `unknown_event` are not
- * failures: they deliver the answer. `truncated_input` is not a wire failure: it is an answer with a tool call that
- * cannot run.
+ * reply from the script, so a client that retries gets the original answer. The faults `slow_bytes` and `unknown_event`
+ * are not failures, because the answer arrives whole. The fault `truncated_input` is no failure of the wire: the answer
+ * has a tool call that cannot run.
  *
  * The fault of a call is a function of the seed and of its arrival number, not of time. A run with the same seed and
  * the same calls meets the same faults.
@@ -87,7 +87,7 @@ export function randomOf(seed: number, call: number): () => number {
   };
 }
 
-/** The text of a broken stream. It contains nothing of the script's answer. */
+/** The text of a broken stream. The text contains nothing of the script's answer. */
 export function brokenStream(kind: FaultKind, model: string): string {
   const texts = [...streamTexts(placeholder(model))];
   const firstDelta = texts.findIndex((text) => text.includes('text_delta'));

@@ -82,13 +82,13 @@ export function startStream(response: ServerResponse): void {
 export interface StreamManner {
   /** One of the faults that deliver the whole answer. */
   readonly fault: FaultKind | undefined;
-  /** Places the cuts of `slow_bytes`. */
+  /** Draws the places where `slow_bytes` cuts the stream. */
   readonly random: () => number;
   /** Resolves when the next event is due; missing: all events are written at once. */
   readonly pause?: (() => Promise<void>) | undefined;
 }
 
-/** Streams an answer. Resolves when all is written, or its reader has gone. */
+/** Streams an answer. Resolves when the whole answer is written, or when the client has closed the connection. */
 export async function sendStream(
   response: ServerResponse,
   answer: ModelResponse,

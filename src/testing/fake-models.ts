@@ -1,6 +1,6 @@
 /**
- * The fake's list of models: `GET /v1/models`, in pages, and `GET /v1/models/<id>`. It has the form that the vendor
- * documents (the SDK's `resources/models.d.ts`).
+ * The fake's list of models: `GET /v1/models`, in pages, and `GET /v1/models/<id>`. The list has the form that the
+ * vendor documents (the SDK's `resources/models.d.ts`).
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { checkHeaders } from '../context/legality/legality.ts';
@@ -70,7 +70,7 @@ function sendPage(response: ServerResponse, query: URLSearchParams, rows: readon
   return sendJson(response, 200, JSON.stringify(answer));
 }
 
-/** A row with every documented member. */
+/** The entry of a model, with every documented member. */
 function documented(row: ListedModel): object {
   const { id, efforts, thinkingTypes, lifecycle = 'active', retiresAfter } = row;
   const yes = { supported: true };

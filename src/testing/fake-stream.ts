@@ -48,7 +48,7 @@ export function streamTexts(response: ModelResponse): readonly string[] {
   return texts;
 }
 
-/** The first event. It has the usage so far, which a later event corrects. */
+/** The first event. Its usage has one output token, and the last event corrects that number. */
 function startText(response: ModelResponse): string {
   const message = {
     ...messageHead(response),

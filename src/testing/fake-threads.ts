@@ -1,13 +1,14 @@
 /**
- * The message threads of a fake Messages API (R62): conversations that it keeps under the ids of its answers, so that a
- * request may send only its new messages.
+ * The message threads of a fake Messages API (R62). The API keeps each conversation under the id of its last answer, so
+ * that a request may send only its new messages.
  *
  * Owns: the kept conversations. Does not own: the other rules of a request, the answers.
  *
- * - K1 An answer is continued at most once. While a request continues it, no other request may.
+ * - K1 An answer is continued at most once. While a request continues an answer, no other request may continue it.
  * - K2 A conversation is kept for five minutes after its last answer, for the account that made it.
- * - K3 A request that continues a thread must have the same values in the fields that the thread keeps. `system` and
- *   `tools` are not compared: they come from the thread, and R62 refuses a request that repeats them.
+ * - K3 A request that continues a thread must have the same beta flags, and the same values in the fields that the
+ *   thread keeps. `system` and `tools` are not compared, because R62 refuses a request that repeats them; they come
+ *   from the thread.
  * - K4 A request that fails before its answer leaves the conversation as it was.
  * - K5 The conversations are bounded in number and in bytes; the oldest are forgotten.
  */

@@ -1,9 +1,11 @@
 /**
  * A clock that moves only on request.
- * Owns: the current time and the waiting timers. Does not own: real time; the duration of real I/O is not part of it.
+ * Owns: the current time and the waiting timers. Does not own: real time. The duration of real I/O does not move the
+ * clock.
  *
  * - V1 Timers fire in the order of their due times. Timers that are due together fire in the order they were set.
- * - V2 While a timer runs, the clock shows the timer's due time. The delays of timers that it sets count from there.
+ * - V2 While a timer runs, the clock shows the timer's due time. If the timer sets other timers, their delays count
+ *   from that time.
  * - V3 Between two timers microtasks and immediates settle, so the effects of one timer are complete before the next
  *   fires.
  */

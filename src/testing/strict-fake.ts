@@ -5,12 +5,12 @@
  * Owns: its socket, the position in the script, its past answers.
  * Does not own: the script language (`src/models/script/script.ts`), the rules (`src/context/legality/legality.ts`).
  *
- * - W5 A request that breaks a fatal rule is answered 400 (413 for its size) in the API's words, and uses up no reply of
- *   the script.
+ * - W5 A request that breaks a fatal rule is answered with status 400, or 413 for its size, in the API's words. It uses
+ *   up no reply of the script.
  * - W6 Replies of a list are taken in the order of arrival, over all callers.
  * - W7 With the same seed and the same requests in the same order, the fake sends the same bytes.
- * - W8 A request for no tokens (`max_tokens: 0`), which only writes the cache, is answered without content and uses
- *   up no reply of the script.
+ * - W8 A request for no tokens (`max_tokens: 0`) only writes the cache. It is answered without content, and uses up no
+ *   reply of the script.
  * - W9 The fake keeps message threads (`fake-threads.ts`). A request that continues a thread is checked and answered as
  *   the whole conversation. If an injected fault breaks the stream of its answer, the thread still counts as continued;
  *   after an error of the script it does not.
@@ -80,8 +80,8 @@ export interface StrictFakeOptions {
    */
   readonly rates?: FakeRates;
   /**
-   * The models of `GET /v1/models`, newest first; the list is read at every request. Requests for these models are
-   * checked against these rows. Default: a few models of the library's own table.
+   * The models of `GET /v1/models`, newest first; the list is read at every request. A request for one of these models
+   * is checked against its entry. Default: a few models of the library's own table.
    */
   readonly models?: readonly ListedModel[];
   /** Models for which no message threads are kept (`thread_unsupported_request`). Default: none. */
@@ -93,7 +93,10 @@ export interface StrictFakeOptions {
   readonly pieceMs?: number;
   /** The port to listen on. Default: any free port. */
   readonly port?: number;
-  /** The clock for `delayMs` and `pieceMs`, for rate limits and for the five minutes of a thread. Default: the machine's clock. */
+  /**
+   * The clock for `delayMs` and `pieceMs`, for rate limits, and for the five minutes of a message thread. Default: the
+   * machine's clock.
+   */
   readonly clock?: Clock;
 }
 
@@ -107,9 +110,9 @@ export interface StrictFake {
   /** The fake's base URL, `http://127.0.0.1:<port>`. */
   readonly url: string;
   /**
-   * The bodies of the message calls that arrived, oldest first, also of calls that break a rule. Without token counts,
-   * calls without credentials, and bodies that are too large or no JSON object. The list grows with each call. It keeps
-   * the newest 10,000, or fewer if they have more than 128 MiB.
+   * The bodies of the message calls that arrived, oldest first, also of calls that break a rule. The list leaves out
+   * token counts, calls without credentials, and bodies that are too large or not a JSON object. The list grows with
+   * each call, and keeps the newest 10,000 bodies, or as many of the newest as fit into 128 MiB.
    */
   readonly requests: readonly WireRequest[];
   /** The broken rules, including warnings: the first 10,000. The list grows with each call. */
@@ -299,7 +302,7 @@ class FakeModel {
       thread?.failed();
       response.socket?.destroy();
     } else {
-      // The API has answered. It keeps this answer, although its caller never gets the whole of it.
+      // The API has answered. It keeps this answer, although the caller never receives all of it.
       thread?.answered({ id: 'msg_fault', content: [], stop_reason: 'end_turn', usage: NO_USAGE });
       startStream(response);
       const text = brokenStream(fault, asked.model);

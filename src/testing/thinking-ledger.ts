@@ -4,13 +4,13 @@
  * Owns: a secret derived from a seed, the signatures that the script supplied, and the thoughts of recent answers. Does
  * not own: the request.
  *
- * - W1 A signature made here is checked without stored state. It holds a fingerprint of the thought's prefix, which is
- *   everything before the thought, and a code over that fingerprint and the thought. It is still valid after a restart
- *   with the same seed.
+ * - W1 A signature made here is checked without stored state. It holds a fingerprint of the thought's prefix, and a
+ *   code over that fingerprint and the thought. The prefix is everything before the thought. The signature is still
+ *   valid after a restart with the same seed.
  * - W2 A thought whose text does not match its signature is refused, whatever the model (R20 in the latest answer, else
  *   R21).
  * - W3 A thought whose prefix has changed is refused (R21) for models that bind thinking, and for any request that sets
- *   `prefix_mismatch_behavior`. A request that sets it to `drop_block` is accepted. Cache marks, the order of keys,
+ *   `prefix_mismatch_behavior`. With the value `drop_block` the request is accepted. Cache marks, the order of keys,
  *   empty texts and tools that are loaded later are not part of a prefix.
  * - W4 While thinking is on and tool calls are answered, the latest answer must have all its thoughts in order (R20).
  *   If thinking is not manual, the answer may have none (R22). If the model binds thinking and the prefix has changed,

@@ -72,7 +72,8 @@ async function backup(place: Place, dir: string, surroundings: Surroundings): Pr
   if (place.kind === 'server') {
     // A backup may take minutes; only the user knows how long is too long.
     const { signal } = new AbortController();
-    // A path of this machine means nothing to a server elsewhere, which takes paths in its directory for backups.
+    // A path of this machine means nothing to a server on another machine. That server takes a path inside its own
+    // directory for backups.
     const named = place.isNamed ? dir : path;
     return place.server.ask('backups', reportSchema, { body: { directory: named }, signal });
   }

@@ -32,7 +32,7 @@ const BUSY_SHARE = 0.5;
 /** Significant digits to which a number of agents is rounded. */
 const DIGITS = 2;
 
-/** Number of agents that keep this machine busy when each makes so many model calls per minute. */
+/** The number of agents that keep this machine busy if each agent makes `callsPerMinute` model calls per minute. */
 export function agentsOf(halfStepsPerSecond: number, callsPerMinute: number): number {
   return Math.floor((halfStepsPerSecond * SECONDS_A_MINUTE) / callsPerMinute);
 }

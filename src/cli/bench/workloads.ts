@@ -35,8 +35,8 @@ export class StoppedError extends Error {
 /** The most sessions of W2, and the most children of W3. */
 const SESSIONS_MAX = 1_000;
 /**
- * Sessions for each second of a measurement that is shorter than ten seconds. One pass over `SESSIONS_MAX` sessions
- * would take longer than that.
+ * Sessions for each second of a benchmark that is shorter than ten seconds. In such a benchmark one pass over
+ * `SESSIONS_MAX` sessions would take too long.
  */
 const SESSIONS_A_SECOND = 100;
 const TURNS_EACH = 3;
@@ -52,7 +52,10 @@ export function sessionsFor(seconds: number): number {
   return Math.min(SESSIONS_MAX, SESSIONS_A_SECOND * seconds);
 }
 
-/** The parameters of one measurement: a new store in `directory`, about `seconds`, `sessions` of W2 and W3. */
+/**
+ * The parameters of one measurement. `directory`: the directory of a new store. `seconds`: the approximate duration.
+ * `sessions`: the number of sessions of W2, and of children of W3.
+ */
 export interface WorkPlan {
   readonly directory: string;
   readonly isolation: Isolation;
@@ -61,7 +64,7 @@ export interface WorkPlan {
   readonly isStopped: IsStopped;
 }
 
-/** Measures. Throws `StoppedError`, or the error of the work. */
+/** Measures the work. Rejects with `StoppedError` if the work was stopped, or with the error of the work. */
 export async function measureWork(plan: WorkPlan): Promise<WorkFigures> {
   const { directory, isolation, seconds, sessions, isStopped } = plan;
   const runtime = await open(directory, optionsOf(isolation));
@@ -133,14 +136,14 @@ async function oneFamily(runtime: Runtime, label: string, children: number): Pro
   const tasks = indexes(children).map((index) => ({ task: `add ${index} ${children}` }));
   const family = await runtime.session(label).spawnAll(tasks);
   const results = await family.all();
-  // Wait until the parent has read its deliveries.
+  // The time also covers the parent's turns, in which the parent reads the replies of its children.
   await runtime.drain();
   const found = rate(children, startedAt);
   for (const [index, { reply }] of results.entries()) check(label, reply, index + children);
   return found;
 }
 
-/** Milliseconds from `send` to its receipt. The turn that the message starts ends before this resolves. */
+/** Resolves to the milliseconds from `send` to the receipt, after the turn that the message started has ended. */
 async function receipt(runtime: Runtime): Promise<number> {
   const startedAt = performance.now();
   const sent = await runtime.session('receipts').send('add 2 3');

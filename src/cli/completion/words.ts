@@ -1,7 +1,9 @@
 /** The words of the command line, from the tables of the commands. Each shell's script is written from them. Pure. */
 import type { Command, OptionSpec, PositionalSpec } from '../command.ts';
 
-/** The words that may follow: a choice, ids of sessions, directories, files, or any text. */
+/**
+ * The values that an option or an argument may have: words of a list, ids of sessions, directories, files, any text.
+ */
 export type Values = 'session' | 'directory' | 'file' | 'text' | readonly string[];
 
 /** One option. */
@@ -9,7 +11,7 @@ export interface OptionWords {
   /** For example `--data`. */
   readonly word: string;
   readonly help: string;
-  /** Missing: it takes no value. */
+  /** Missing: the option takes no value. */
   readonly values?: Values;
 }
 

@@ -129,7 +129,7 @@ async function stats(store: SalvageStore, { directory, isJson, surroundings }: P
   return EXIT.ok;
 }
 
-/** Saves a store. The exit code is 1 if something was damaged, because then not everything was saved. */
+/** Saves a store. The exit code is 1 if something was damaged, because then something may not have been saved. */
 async function salvage(store: SalvageStore, to: string, { directory, isJson, surroundings }: Place): Promise<number> {
   const saved = await salvageStore(store, directory, to);
   await store.checkUnchanged();

@@ -3,9 +3,9 @@
  *
  * `sessions.jsonl`: `{ type: 'session', id, agent, parent?, name?, state, createdAt, updatedAt, usage, messages,
  * pending, cut? }`, followed by its lines `{ type: 'message', session, message }` and `{ type: 'pending', session,
- * pending }`, oldest first. `cut` is the damage at which the readable part of the session ends. `audit.jsonl`: one entry
- * of the audit log per line, as `runtime.audit()` gives it, ascending within each shard. `damage.jsonl`: one finding per
- * line.
+ * pending }`, oldest first. `cut` is the reason of the first damage in the session's log, or else in its head; damage
+ * in the log ends the readable part. `audit.jsonl`: one entry of the audit log per line, as `runtime.audit()` gives it,
+ * ascending within each shard. `damage.jsonl`: one finding per line.
  */
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
@@ -25,7 +25,7 @@ export interface Salvaged {
   readonly pending: number;
   /** Entries of the audit log. */
   readonly audit: number;
-  /** Sessions saved up to their first damage. */
+  /** Sessions with damage in the log, which are saved up to it, or with damage in the head. */
   readonly cut: number;
   /** Findings in `damage.jsonl`. */
   readonly damage: number;
@@ -92,7 +92,7 @@ function* auditEntries({ shards }: SalvageStore): Iterable<AuditEntry> {
   for (const shard of shards) for (const { number, text } of shard.audit()) yield auditEntry(number, text);
 }
 
-/** Returns the number of lines. */
+/** Writes each value as a line of JSON to a new file. Returns the number of lines. */
 async function writeLines(path: string, values: Iterable<unknown>): Promise<number> {
   let lines = 0;
   const file = await open(path, 'wx', PRIVATE_FILE_MODE);

@@ -26,7 +26,7 @@ export interface FoldedSession {
   readonly oldest: number;
   readonly newest: number;
   readonly hasSnapshot: boolean;
-  /** The position and the reason of the damage at which the readable log ends. */
+  /** The row and the reason of the first damage in the log, where the readable part ends; or else those of the head. */
   readonly damage?: { readonly reason: string; readonly row?: number };
 }
 
@@ -51,7 +51,7 @@ function fold(shard: SalvageShard, id: string, key: number): FoldedSession {
     Object.assign(state, begun.state);
     for (const message of everyMessage(state)) messages.set(message.seq, publicMessage(message));
     for (const { data, position } of shard.entries(key)) {
-      // The rows of the log's removed part may still be there.
+      // Rows with the removed part of the log may still exist.
       if (position <= begun.position) continue;
       const turn = decodeTransition(data);
       if (turns === 0 && begun.position === 0) {
@@ -97,7 +97,7 @@ function sourceOf(shard: SalvageShard): LogSource {
   };
 }
 
-/** Checks that the head of a session and its snapshot can be read. Damage to either loses nothing of the log. */
+/** Checks that the head and the snapshot of a session can be read. Damage to one of them loses nothing of the log. */
 function headOf(
   shard: SalvageShard,
   key: number,

@@ -22,13 +22,13 @@ export interface AgentSessions {
   readonly agent: string;
   readonly version?: string;
   readonly sessions: number;
-  /** Those in a turn that began with this version, which must stay defined for them. */
+  /** The sessions in a turn that began with this version. The version must stay defined for these sessions. */
   readonly inTurn: number;
 }
 
 /**
- * See the head of the file. Bytes are those of the data files. In `SessionSize` they are those of the session's
- * entries. `turns` are transitions.
+ * See the head of the file. `bytes` counts the bytes of the data files; in `SessionSize` it counts the bytes of the
+ * session's entries. `turns` counts transitions.
  */
 export interface StoreStats {
   readonly shards: number;
@@ -42,14 +42,14 @@ export interface StoreStats {
   /** Epoch ms of the first and the last transition; 0 in an empty store. */
   readonly oldest: number;
   readonly newest: number;
-  /** Number of waiting entries, of sessions that have some, and of entries in the longest mailbox. */
+  /** The number of waiting entries, of sessions with waiting entries, and of entries in the longest mailbox. */
   readonly waiting: number;
   readonly waitingSessions: number;
   readonly longestMailbox: number;
   readonly snapshots: number;
   readonly blobs: number;
   readonly blobBytes: number;
-  /** Sessions by agent and version, the largest number first. `version` missing: they have none. */
+  /** Sessions by agent and version, the largest number first. `version` missing: the sessions have no version. */
   readonly agents: readonly AgentSessions[];
   /** The largest sessions by bytes, largest first. */
   readonly biggest: readonly SessionSize[];

@@ -10,8 +10,9 @@ export const AUTHOR_OPTION: { readonly by: OptionSpec } = {
 };
 
 /**
- * The author of a change in this place: the one that `--by` names, or the user of the system. On a server its token
- * names the author. Throws `UsageError` for `--by` on a server, and for a name that is empty or too long.
+ * The author of a change in this place: the name that `--by` gives, or the user of the system. A server takes the
+ * author from the token of the request. Throws `UsageError` for `--by` on a server, and for a name that is empty or too
+ * long.
  */
 export function authorAt(place: Place, given: Arguments): string {
   const by = given.text('by');

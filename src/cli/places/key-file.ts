@@ -17,7 +17,10 @@ export const KEY_FILE_OPTION: OptionSpec = {
   help: `File with the key of an encrypted store, as hexadecimal digits or base64; earlier keys on further lines (default: $${KEY_FILE_VARIABLE})`,
 };
 
-/** The keys that a command was given; undefined without a file. Rejects with `UsageError` for a file that has none. */
+/**
+ * The keys that a command was given; undefined without a file. Rejects with `UsageError` for a file that cannot be
+ * read, that is too long, that has no key, or that has a line which is not a key.
+ */
 export async function keysOf(
   given: Arguments,
   { directory, environment }: Surroundings,

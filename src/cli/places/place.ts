@@ -34,8 +34,8 @@ export const PLACE_OPTIONS: Readonly<Record<'data' | 'key-file' | 'url' | 'token
 };
 
 /**
- * A running server, or a data directory that no process has open. `shown`: its name for people. `isNamed`: the server was
- * named by its address, so it may be on another machine. `keys`: the keys of an encrypted store, if any were given.
+ * A running server, or a data directory that no process has open. `shown`: its name for people. `isNamed`: the server
+ * was named by its address, so it may be on another machine. `keys`: the keys of an encrypted store, if any were given.
  */
 export type Place =
   | { readonly kind: 'server'; readonly server: Server; readonly shown: string; readonly isNamed: boolean }

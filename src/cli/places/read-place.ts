@@ -68,7 +68,7 @@ function storedReader(stored: StoredSessions, shown: string): SessionReader {
   };
 }
 
-/** All messages of a session in the log, after the changes and removals of its durable events. */
+/** All messages of a session in its log, as its durable events created and changed them, without removed messages. */
 function messagesIn(stored: StoredSessions, id: string): readonly Message[] {
   const found = new Map<number, Message>();
   let after = 0;

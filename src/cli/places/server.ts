@@ -7,9 +7,9 @@ import { NotFoundError, ServerError, UsageError } from '../command.ts';
 export interface ServerRequest {
   /** Default: `POST` with a body, otherwise `GET`. */
   readonly method?: 'GET' | 'POST' | 'DELETE';
-  /** Sent as JSON. */
+  /** The body, which is sent as JSON. */
   readonly body?: object;
-  /** Ends the request. Default: a bound on its duration. */
+  /** Ends the request when it fires. Default: a signal that fires after `COMMAND_TIMEOUT_MS`. */
   readonly signal?: AbortSignal;
 }
 
@@ -22,7 +22,7 @@ export interface Server {
    * Rejects with `ServerError` if the server does not answer, reports a failure, or answers in another form.
    */
   ask<T>(path: string, schema: z.ZodType<T>, request?: ServerRequest): Promise<T>;
-  /** The response to a request, its body unread. Rejects as `ask` does. */
+  /** The response to a request, before its body is read. Rejects as `ask` does. */
   respond(path: string, accept: string, request?: ServerRequest): Promise<Response>;
 }
 

@@ -1,14 +1,14 @@
 /**
- * The review: a reviewer and a reader for each file. Running the same review again continues it: every step has a key,
- * the plan is the reviewer's first message, and earlier answers are read from the log.
+ * Runs a review: a reviewer, and a reader for each file. A review that runs again continues: every step has a key, the
+ * plan is the reviewer's first message, and earlier answers are read from the log.
  *
  * Owns: the order of the steps. Does not own: the runtime, the display.
  *  V1 the plan is durable before the first reader exists; a review that is started again reads the plan and not the
  *     directory;
  *  V2 the reviewer is paused from before its plan until every reader has ended, so the index is one answer over all
  *     reports;
- *  V3 a reader is spawned with the key of its path, and the index is requested with its own key: nothing answered is
- *     requested again.
+ *  V3 the key of a spawned reader has its file's path and its attempt; the key of a request for the index has its
+ *     attempt. So no request that was answered is made again.
  */
 import { REVIEW_ATTEMPTS_MAX } from '../../base/bounds.ts';
 import { TurnFailedError } from '../../base/errors.ts';
@@ -19,11 +19,11 @@ import { INDEX_REQUEST, type PlannedFile, planMessage, planOf, type ReviewPlan, 
 /** How far a review had come when this run started. */
 export type ReviewStanding = 'new' | 'continued' | 'finished';
 
-/** Notified of the progress of a review. Its methods must not throw. */
+/** A listener for the progress of a review. Its methods must not throw. */
 export interface ReviewListener {
   /**
-   * Called when the plan was made, or found in the log; `standing` says which of the two. `before`: number of readers
-   * that had ended by then.
+   * Called when the plan was made, or found in the log; `standing` says which. `before`: the number of readers that had
+   * ended before this call.
    */
   planned(plan: ReviewPlan, standing: ReviewStanding, before: number): void;
   /** Called when a file has a reader; `child` is the reader's session. */
@@ -47,7 +47,7 @@ export interface ReviewResult {
 
 /** The key of the plan's message. */
 const PLAN_KEY = 'plan';
-/** Maximum concurrent spawns: they share flushes, and no receipt waits behind hundreds of others. */
+/** Maximum concurrent spawns: enough to share flushes, and so few that no receipt waits behind hundreds of others. */
 const SPAWN_LANES = 16;
 
 /**
@@ -137,8 +137,8 @@ async function readAll(reading: Reading): Promise<number> {
       const child = await readerOf(reading, file, known);
       reading.listener.spawned(file, child);
       const end = endOf(reading, file, child);
-      // `end` is awaited once all readers are spawned. If spawning fails, for example because the runtime closes, `end`
-      // is never awaited. The same cause may reject it, which must not be an unhandled rejection.
+      // `end` is awaited when all readers are spawned. If spawning fails, for example because the runtime closes, `end`
+      // is never awaited. The same failure may reject `end`, and that must not be an unhandled rejection.
       end.catch(() => undefined);
       ends.push(end);
     }

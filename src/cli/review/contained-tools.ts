@@ -6,7 +6,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { type ReadFileInput, readFile } from '../../tools/built-in/index.ts';
 import type { Tool } from '../../tools/tool.ts';
 
-/** See the head of the file. Throws `ConfigError` when it is imported without a directory. */
+/** See the head of the file. The module throws `ConfigError` when the URL that imports it names no directory. */
 export const read_file: Tool<ReadFileInput> = readFile({ root: rootHere() });
 
 function rootHere(): string {

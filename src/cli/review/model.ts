@@ -1,9 +1,9 @@
 /**
  * The scripted model of a review, for users without a key. It runs in the model threads like any model, sees only its
- * request, and answers by rules. A reader requests its file with `read_file`, page by page. It reports the facts that
- * the rules find in the results, and the longest line if a later message asks for that. The reviewer writes an index of
- * the reports delivered to it. The URL that imports this module may carry a pace (`pace.ts`). Deterministic, without
- * I/O.
+ * request, and answers by rules. A reader requests its file with `read_file`, page by page. The reader reports the
+ * facts that the rules find in the results, and the longest line if a later message asks for it. The reviewer writes an
+ * index of the reports delivered to it. The URL that imports this module may carry a pace (`pace.ts`). Deterministic,
+ * without I/O.
  */
 import { REVIEW_PAGES_MAX } from '../../base/bounds.ts';
 import type { ContentBlock } from '../../base/messages.ts';
@@ -21,7 +21,7 @@ const MARK_GOAL = 'mark_goal_completed';
 const DELIVERY = /^from_/;
 /** The text that `read_file` adds to a page that is not the last. */
 const MORE = /\n\n\[Showing lines \d+-\d+ of (\d+)\. Use offset=(\d+) to continue\.\]$/;
-/** The answer of a tool without output: an empty file. */
+/** The result of a tool without output. `read_file` gives this result for an empty file. */
 const NO_OUTPUT = '(no output)';
 const ASKS_LONGEST_LINE = /\blongest line\b/i;
 /** The pace in the URL by which this module was imported. */

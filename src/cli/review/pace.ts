@@ -1,6 +1,6 @@
 /**
  * The pace of a scripted review that a person watches: how long the model takes for an answer, and how many lines a
- * reader asks for at a time. The URL that imports the model's module carries it. Pure.
+ * reader asks for at a time. The URL that imports the model's module carries the pace. Pure.
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';

@@ -1,6 +1,7 @@
 /**
- * The plan of a review: the files, and the reader of each. It is the reviewer's first message, so it is in the log
- * before any reader exists. A review that is started again continues with its plan, even if the directory has changed.
+ * The plan of a review: the files, and the reader of each file. The plan is the reviewer's first message, so it is in
+ * the log before any reader exists. A review that starts again continues with its plan, even if the directory has
+ * changed.
  */
 
 import { createHash } from 'node:crypto';
@@ -20,7 +21,9 @@ export interface ReviewOrder {
   readonly model: ReviewModel;
   /** Maximum number of files. */
   readonly limit: number;
-  /** True for a review that a person watches (`troupe run --stage`): it is another review than the plain one. */
+  /**
+   * True for a review that a person watches (`troupe run --stage`). The plain review of the directory is another one.
+   */
   readonly isStaged?: boolean;
 }
 
@@ -39,7 +42,7 @@ export interface ReviewPlan {
   readonly leftOut: number;
 }
 
-/** Maximum characters of a nickname; leaves room for a number after it. */
+/** Maximum characters of a nickname without its number. The bound of nicknames leaves room for the number. */
 const NICKNAME_CHARACTERS = 25;
 const REVIEW_ID = /^review-([0-9a-f]{8})$/;
 const TASK_START = 'Review this file: ';
@@ -74,7 +77,7 @@ export function reviewAgents(id: string): { readonly reviewer: string; readonly 
   return { reviewer: `reviewer-${suffix}`, reader: `reader-${suffix}` };
 }
 
-/** Files in order, each with its own reader. */
+/** Makes the plan: the files in order, each with its own reader. */
 export function planReview(order: ReviewOrder, walk: SourceWalk): ReviewPlan {
   const taken = new Set<string>();
   const files = walk.files.slice(0, order.limit).map((file): PlannedFile => {

@@ -27,7 +27,7 @@ const SKIPPED_DIRECTORIES: ReadonlySet<string> = new Set([
 ]);
 const SOURCE_NAME =
   /\.(?:[cm]?[jt]sx?|py|go|rs|java|kt|kts|scala|rb|php|cs|swift|c|h|cc|cpp|hpp|m|ex|exs|erl|hs|lua|dart|vue|svelte|sh|sql|zig)$/i;
-/** Characters that a path must not have: it is printed, and named in a line of a task. */
+/** Characters that a path must not have, because the path is printed and is a part of one line of a task. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for these characters
 const UNUSABLE_NAME = /[\u0000-\u001f\u007f\u2028\u2029]/;
 const HEAD_BYTES = 4_096;

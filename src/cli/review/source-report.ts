@@ -23,7 +23,7 @@ export interface SourceReport {
   readonly imports: NameList;
   readonly longest?: FunctionSpan;
   readonly marks: readonly string[];
-  /** Present if a message asked for it while the reader read. */
+  /** Present if a message asked for the longest line while the reader read. */
   readonly longestLine?: LongestLine;
   /** The reason why the figures do not cover the whole file. */
   readonly note?: string;

@@ -1,4 +1,4 @@
-/** The state of a running review, for its displays. It is fed by the reports of the review (`news.ts`). */
+/** The state of a running review, for its displays. The state follows from the reports of the review (`news.ts`). */
 
 import type { PlannedFile } from '../review/plan.ts';
 import type { ReviewNews } from './news.ts';
@@ -10,7 +10,7 @@ export type ReaderState = 'waits' | 'thinks' | 'reads' | 'done' | 'failed';
 export interface ReaderRow {
   readonly file: PlannedFile;
   state: ReaderState;
-  /** Tool calls so far: the pages that the reader asked for, and its report. */
+  /** How often the reader began to run tool calls: for the pages that it asked for, and for its report. */
   calls: number;
   /** True if the reader was steered. */
   isSteered: boolean;
@@ -27,7 +27,7 @@ export class ReviewBoard {
   /** Half-steps per second at the last report. */
   rate = 0;
   isAsking = false;
-  /** A warning, such as the seconds until a refused model call is tried again. */
+  /** A warning that is shown, such as the seconds until a refused model call is tried again. */
   warning: string | undefined;
 
   /** Takes a report. The reports of a second process continue those of the first. */

@@ -13,7 +13,7 @@ export interface WorkFigures {
   readonly hostLoopDelayP99Ms: number;
 }
 
-/** The schema of these figures, which checks what another process sends. */
+/** The schema of `WorkFigures`. It checks figures that another process sends. */
 export const workFiguresSchema: z.ZodType<WorkFigures> = z.object({
   halfSteps: z.number().int().min(0),
   halfStepsPerSecond: z.number().min(0),
@@ -35,13 +35,15 @@ export interface SendFigures {
   readonly sendToReceiptMs?: { readonly p50: number; readonly p99: number };
 }
 
-/** Sampling period of the event loop in milliseconds. The histogram counts it as delay, so it is subtracted. */
+/**
+ * Sampling period of the event loop in milliseconds. The histogram counts this period as delay, so it is subtracted.
+ */
 const LOOP_RESOLUTION_MS = 2;
 const NANOSECONDS_PER_MS = 1e6;
 /** Milliseconds over which the live rate is measured. */
 const RATE_WINDOW_MS = 1_000;
 
-/** Collects figures from its construction on; call `stop` once. */
+/** Collects figures from its construction on, until `stop` is called. */
 export class RunMeter {
   readonly #begun: number = performance.now();
   readonly #loop: IntervalHistogram = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
@@ -84,7 +86,7 @@ export class RunMeter {
   }
 }
 
-/** The figures of sends that were accepted after these milliseconds. */
+/** The figures of sends. `ms`: for each send, the milliseconds until it was accepted. */
 export function sendFigures(ms: readonly number[]): SendFigures {
   const sorted = ms.toSorted((a, b) => a - b);
   if (sorted.length === 0) return { sends: 0 };

@@ -48,7 +48,7 @@ const plan = z.object({
 const standing = z.enum(['new', 'continued', 'finished']);
 const reason = z.enum(['completed', 'failed', 'cancelled']);
 
-/** The schema of a report, which checks what another process sends. */
+/** The schema of a report. It checks reports that another process sends. */
 export const newsSchema: z.ZodType<ReviewNews> = z.discriminatedUnion('type', [
   z.object({ type: z.literal('planned'), plan, standing, before: count }),
   z.object({ type: z.literal('spawned'), path: text, session: text }),

@@ -4,7 +4,7 @@ import { type Output, type Paint, paintFor, type Surroundings } from '../surroun
 import { clip, clipEnd, counted, displayWidth, left, number } from '../text-layout.ts';
 import type { ReaderRow, ReviewBoard } from './board.ts';
 
-/** The data shown besides the board. */
+/** The data that the progress shows. */
 export interface ProgressSource {
   readonly board: ReviewBoard;
   readonly id: string;
@@ -12,11 +12,11 @@ export interface ProgressSource {
   seconds(): number;
 }
 
-/** Shows progress until it is stopped. */
+/** Shows progress until `stop` is called. */
 export interface Progress {
-  /** Reports a change. */
+  /** Called when the board has changed. */
   changed(): void;
-  /** Writes a line that stays. */
+  /** Writes a line that stays above the progress. */
   note(text: string): void;
   /** Restores the terminal. Later calls do nothing. */
   stop(): void;
@@ -31,7 +31,7 @@ const FRAME_LINES = 4;
 const STATE_COLUMNS = 26;
 /** Column of the state's sign in a reader's line. */
 const SIGN_AT = 2;
-/** Plain progress prints a line each time another tenth is done. */
+/** Plain progress prints a line each time that another tenth of the files is read. */
 const TENTHS = 10;
 /** Maximum number of page signs in a reader's line. */
 const PAGE_SIGNS = 12;

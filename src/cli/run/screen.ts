@@ -13,7 +13,7 @@ import { type SendFigures, sendFigures } from './figures.ts';
 import type { ReviewNews } from './news.ts';
 import { type Progress, showProgress } from './progress.ts';
 
-/** See the head of the file. Call `stop` once it is no longer needed. */
+/** See the head of the file. `stop` must be called when the screen is no longer needed. */
 export class ReviewScreen {
   readonly board: ReviewBoard = new ReviewBoard();
   readonly #id: string;
@@ -33,7 +33,7 @@ export class ReviewScreen {
     this.#unsubscribe = surroundings.onStop(() => this.#progress?.stop());
   }
 
-  /** The plan, and how far the review had come when the plan was first reported; undefined before. */
+  /** The plan, and how far the review had come when the plan was first reported; undefined before that report. */
   get planned(): { readonly plan: ReviewPlan; readonly standing: ReviewStanding } | undefined {
     return this.#planned;
   }

@@ -5,8 +5,8 @@ import { putFile } from '../../journal/store/durable-file.ts';
 import { printable } from '../text-layout.ts';
 
 /**
- * Writes the index of the review `id`, whole or not at all; an earlier one is replaced. Resolves to the path of the
- * file, absolute like `data`.
+ * Writes the index of the review `id`, whole or not at all; an earlier index is replaced. `data`: the data directory,
+ * as an absolute path. Resolves to the absolute path of the file.
  */
 export async function writeIndex(data: string, id: string, index: string): Promise<string> {
   const path = join(data, `${id}.txt`);

@@ -152,7 +152,7 @@ async function agentFor(reader: SessionReader, wanted: Wanted): Promise<string> 
   );
 }
 
-/** The session; undefined if there is none. */
+/** Reads the session; undefined if the session does not exist. */
 async function sessionIn(reader: SessionReader, id: string): Promise<StoredSession | undefined> {
   try {
     return await reader.session(id);
@@ -214,7 +214,7 @@ async function* textLines(
 ): AsyncGenerator<string, void, undefined> {
   let characters = 0;
   let isFirst = true;
-  /** Pieces of the unfinished line, which are joined once, not at each piece. */
+  /** The pieces of the unfinished line. They are joined once, at the end of the line: joining at each piece is slow. */
   let open: string[] = [];
   const lineOf = (end: string): string => {
     open.push(end);

@@ -38,7 +38,7 @@ const KIND_COLUMNS = 12;
 /** Maximum lines shown of one message. */
 const MESSAGE_LINES = 4;
 
-/** The tree of a directory's sessions. `all`: every session, including those not shown. */
+/** The text of the tree of sessions. `entries`: the sessions to show. `all`: every session, also those not shown. */
 export function treeText(
   entries: readonly TreeEntry[],
   all: readonly SessionSummary[],
@@ -98,15 +98,15 @@ function nameOf({ session, depth }: TreeEntry): string {
 }
 
 /**
- * How the last turn of an idle session ended, unless it was answered. Shown instead of `nothing_waits`, which says
- * less.
+ * How the last turn of an idle session ended, unless the turn was answered. This text is shown instead of
+ * `nothing_waits`, which says less.
  */
 function lastTurnTrouble(session: StoredSession): string | undefined {
   if (session.why.reason !== 'nothing_waits' || session.lastOutcome === 'answered') return undefined;
   return lastTurnText(session);
 }
 
-/** How the last turn ended, with its error; undefined before its end. */
+/** How the last turn ended, with its error; undefined if no turn has ended yet. */
 function lastTurnText({ lastOutcome, lastError }: StoredSession): string | undefined {
   return lastError === undefined ? lastOutcome : `${lastOutcome ?? 'failed'}: ${errorText(lastError)}`;
 }

@@ -162,7 +162,8 @@ function isPaid({ provider }: OpenOptions): boolean {
 }
 
 /**
- * The agent and the options with which a session is answered. They are read from the log before the store is opened.
+ * The agent and the options with which a session is answered. They follow from the agent that the session has in the
+ * log, which is read before the store is opened.
  */
 async function howToAnswer(data: string, id: string, keys: GivenKeys | undefined): Promise<Answering> {
   const isStore = (await readManifest(data)) !== undefined;

@@ -36,7 +36,7 @@ interface Performed {
   readonly stderr: string;
 }
 
-/** Runs the stage. Resolves to the exit code. It is 1 if something is missing in the log, or is there twice. */
+/** Runs the stage. Resolves to the exit code: 1 if the log lacks something, or has something more than once. */
 export async function runStage(job: Job): Promise<number> {
   const { surroundings, order, id, data, messages } = job;
   const { files } = await findSourceFiles(order.directory);
@@ -63,7 +63,7 @@ class Stage {
   readonly #screen: ReviewScreen;
   readonly #stop: StopWatch;
   readonly #paint: Paint;
-  /** The killed process. The next process adds the other facts of `StageKill`. */
+  /** The facts of the killed process. The next process adds the other facts of `StageKill`. */
   #killed: Pick<StageKill, 'pid' | 'working'> | undefined;
   #kill: StageKill | undefined;
   #before = 0;
@@ -139,7 +139,7 @@ class Stage {
   }
 }
 
-/** Counts the log, writes the index and the last screen. */
+/** Counts the entries of the log, and writes the index and the last screen. */
 async function conclude(job: Job, screen: ReviewScreen, performed: Performed): Promise<number> {
   const { id, data, surroundings, result, isJson } = job;
   const { done, kill, before, stderr } = performed;

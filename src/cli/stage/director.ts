@@ -1,7 +1,7 @@
 /**
- * Directs a staged review in the process that works on it: steers one reader in its turn, and decides when the process
- * kills itself. It watches the reports of the review.
- *  E1 the steering message always has the same key. So it is in the log once, however many processes send it.
+ * Directs a staged review in the process that works on it: steers one reader during its turn, and decides when the
+ * process kills itself. The director watches the reports of the review.
+ *  E1 the steering message always has the same key. So the message is in the log once, however many processes send it.
  */
 import type { Runtime } from '../../index.ts';
 import { type PlannedFile, STEER_REQUEST } from '../review/plan.ts';
@@ -41,7 +41,7 @@ export class Director {
       const { files } = news.plan;
       this.#target = steeredFile(files);
       const at = killAt(files.length);
-      // If that many readers had ended before this process, too little is left for a kill in the middle.
+      // If `at` readers had ended before this process began, too little work is left for a kill in the middle.
       this.#killAt = at === undefined || news.before >= at ? undefined : at;
     } else if (news.type === 'spawned' && news.path === this.#target?.path) {
       this.#steer(news.path, news.session).catch(this.#parts.onFailure);
@@ -51,7 +51,7 @@ export class Director {
     }
   }
 
-  /** Sends the message once the reader's model is called, so that calls of the same turn still follow. */
+  /** Sends the steering message when the reader's model is called, so that more calls of the same turn follow. */
   async #steer(path: string, session: string): Promise<void> {
     const { runtime, id, publish } = this.#parts;
     const { children } = await runtime.session(id).state();

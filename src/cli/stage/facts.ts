@@ -1,6 +1,6 @@
 /**
- * The facts of a staged review, counted in its log after the writer has closed: what is there once, what is missing,
- * what is there twice. Nothing comes from the process that did the work.
+ * The facts of a staged review, counted in its log after the process that wrote the log has closed the store. They say
+ * what the log has once, what it lacks, and what it has twice. No fact comes from the process that did the work.
  */
 import { z } from 'zod';
 import { defined } from '../../base/defined.ts';
@@ -27,15 +27,15 @@ export interface StageFacts {
   readonly log: ReviewLog;
   /** Planned files whose reader gave exactly one report. */
   readonly reports: number;
-  /** Calls of tools, and those of them with exactly one result. */
+  /** The number of tool calls, and the number of tool calls that are in the log once and have exactly one result. */
   readonly calls: number;
   readonly results: number;
-  /** Answers of the model, in all sessions. */
+  /** The number of answers of the model, in all sessions. */
   readonly halfSteps: number;
-  /** Half-steps and calls that were in flight at a kill, and were begun again. */
+  /** The number of half-steps and tool calls that were in flight at a kill, and began again. */
   readonly begunAgain: number;
   readonly steered?: SteeredReader;
-  /** A sentence for each thing that is missing or there twice. Empty: nothing was lost. */
+  /** A sentence for each thing that the log lacks, or has more than once. Empty: nothing was lost. */
   readonly faults: readonly string[];
 }
 

@@ -17,7 +17,7 @@ export interface Begin {
   readonly type: 'begin';
   /** The reviewed directory, absolute. */
   readonly directory: string;
-  /** Files at most. */
+  /** The maximum number of files. */
   readonly limit: number;
   /** The reviewer's session. */
   readonly id: string;

@@ -29,13 +29,16 @@ export type ProcessEnd =
 
 /** See the head of the file. */
 export class ReviewProcess {
-  /** Rejects with the error of the review, or with one that names the exit code or signal. */
+  /**
+   * Resolves to the end of the process. Rejects with the error of the review, or with an error that names the exit code
+   * or signal.
+   */
   readonly ended: Promise<ProcessEnd>;
   readonly #child: ChildProcess;
   readonly #publish: Publish;
   #stderr = '';
   #last: StageMessage | undefined;
-  /** The reason why this side killed the process. */
+  /** The reason why the command killed the process; undefined if the command did not. */
   #fault: string | undefined;
   #silence: NodeJS.Timeout | undefined;
 
@@ -60,7 +63,7 @@ export class ReviewProcess {
         }
       });
     });
-    // A signal may end the command's wait before the process ends.
+    // A signal may end the command's wait before the process ends. Then no code of the command handles a rejection.
     this.ended.catch(() => undefined);
     this.#child.on('message', (value: unknown) => this.#take(value));
     this.#child.stderr?.setEncoding('utf8').on('data', (piece: string) => {
@@ -70,7 +73,7 @@ export class ReviewProcess {
     this.#send(begin);
   }
 
-  /** The system's number of the process; 0 if it did not start. */
+  /** The process id that the system gave; 0 if the process did not start. */
   get pid(): number {
     return this.#child.pid ?? 0;
   }
@@ -112,7 +115,7 @@ export class ReviewProcess {
   }
 
   #send(order: StageOrder): void {
-    // A process that has ended takes no orders. `ended` reports its end.
+    // A process that has ended takes no orders. The caller learns of the end from `ended`.
     if (this.#child.connected) this.#child.send(order, () => undefined);
   }
 

@@ -1,9 +1,10 @@
 /**
  * The process that works on a staged review: it has the runtime, and reports over its IPC channel to the command that
  * started it. It kills itself in the middle if the order says so. See `review-process.ts`.
- *  W1 it ends when the channel closes, so it never outlives its command;
- *  W2 `killing` has left the process before it kills itself, so that the command can recognise a planned kill;
- *  W3 its store is closed before its last message.
+ *  W1 the process ends when the channel closes, so it never outlives its command;
+ *  W2 the message `killing` has left the process before the process kills itself. So the command can recognise a
+ *     planned kill;
+ *  W3 the store is closed before the process sends `done`, `stopped` or `failed`.
  */
 import { STAGE_STOP_MS, STOP_DEADLINE_MS } from '../../base/bounds.ts';
 import { open } from '../../index.ts';
@@ -18,7 +19,7 @@ import { processSurroundings } from '../surroundings.ts';
 import { Director } from './director.ts';
 import { type Begin, orderSchema, type StageMessage } from './protocol.ts';
 
-/** Sends a message; resolves when it has left the process, or the channel is closed. */
+/** Sends a message. Resolves when the message has left the process, or when the channel is closed. */
 function send(message: StageMessage): Promise<void> {
   return new Promise((resolve) => {
     if (process.send === undefined || !process.connected) resolve();

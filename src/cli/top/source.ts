@@ -42,7 +42,7 @@ export interface TopSource {
   readonly isLive: boolean;
   /** Takes a sample. Rejects when the source cannot be read. */
   look(): Promise<TopSample>;
-  /** Number of durable events of a session, from which its rate is computed; undefined when it is unknown. */
+  /** The number of durable events of a session, from which its rate is computed; undefined if the number is unknown. */
   events(session: string): Promise<number | undefined>;
 }
 

@@ -76,7 +76,7 @@ async function decideStored(
   });
   try {
     const decided = await decideIn(runtime);
-    // The call must not be cut off: a call of a tool with the effect `once` would be lost.
+    // The allowed call must not be cut off: if its tool has the effect `once`, the call would be lost.
     await runtime.drain({ signal: stop.signal });
     return decided;
   } catch (error) {

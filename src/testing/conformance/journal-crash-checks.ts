@@ -226,7 +226,8 @@ async function crash(store: JournalUnderTest): Promise<Journal> {
 }
 
 /**
- * Appends, flushes, checkpoints, removes and crashes at random, and compares with a plain list of the expected entries.
+ * Appends, flushes, checkpoints, removes and crashes at random. Compares the journal with a plain list of the expected
+ * entries.
  */
 async function runModel(store: JournalUnderTest, random: (below: number) => number): Promise<void> {
   let { journal } = store;

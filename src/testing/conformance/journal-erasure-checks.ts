@@ -6,7 +6,7 @@ import { entriesOf, shippedRows } from '../../journal/rows/shipped-rows.ts';
 import { appendTransition, assertLog, type Written } from './journal-log-checks.ts';
 import type { JournalCheck, JournalUnderTest } from './journal-under-test.ts';
 
-/** Transitions before each flush. They do not fit into one row. */
+/** The number of transitions before each flush. So many transitions do not fit into one row. */
 const TRANSITIONS = 70;
 const ROUNDS = 12;
 
@@ -19,7 +19,7 @@ export const erasureChecks: readonly JournalCheck[] = [
       const { kept, removed, written } = await filled(journal);
       journal.remove(removed);
       await journal.flushed();
-      // In an encrypted store the data key has gone, so these entries cannot be handed over any more.
+      // In an encrypted store the data key of these sessions is deleted, so `stored` no longer returns their entries.
       assert.equal((await keysInRows(journal)).has(removed[0] ?? 0), journal.resultKey === undefined);
       const rest = written.filter(({ key }) => kept.includes(key));
       await erase(journal);

@@ -1,6 +1,6 @@
 /**
- * An embedder's requests to the runtime, and their ends: an answer, an error that is expected under faults, or a
- * violation.
+ * An embedder's requests to the runtime, and their ends. A request ends with an answer, with an error that is expected
+ * under faults, or with a violation.
  *
  * Owns: the requests without an answer so far. Does not own: the content of requests.
  */
@@ -71,7 +71,9 @@ export class Attempts {
     }
   }
 
-  /** The outcome of an answer; undefined if it is unknown. Records an error that the contract does not allow. */
+  /**
+   * The outcome of an answer; undefined if no outcome is known. An error that the contract does not allow is recorded.
+   */
   async outcomeOf(words: Promise<unknown>): Promise<Outcome | undefined> {
     try {
       const value = await words;

@@ -25,7 +25,7 @@ interface Claim {
   readonly accepted: ReadonlyMap<number, readonly Entry[]>;
   /**
    * True if a call of the provider was to run next, but the half-step opened an epoch without that call, because the
-   * agent changed. The entries of the half-step were chosen before that.
+   * agent changed. The entries of the half-step were chosen before the epoch opened.
    */
   readonly leavesUses: boolean;
 }

@@ -1,7 +1,7 @@
 /**
- * The simulated service that embeds the runtime. Its conversations send, spawn, interrupt, withdraw, pause, delete and
- * read at random, and report to the ledger what the runtime answered and published. It ends with its simulated process;
- * all its knowledge is in the ledger, which remains.
+ * The simulated service that embeds the runtime. Its conversations send, spawn, interrupt, recall, pause, delete and
+ * read at random. They note in the ledger what the runtime answered and published. The embedder ends with its simulated
+ * process; the ledger remains.
  */
 import { defined } from '../../base/defined.ts';
 import { MailboxFullError, TroupeError } from '../../base/errors.ts';
@@ -82,12 +82,12 @@ export class Embedder {
     void this.#repeat();
   }
 
-  /** The embedder begins nothing more. */
+  /** Stops the embedder: it begins nothing more. */
   leave(): void {
     this.#attempts.leave();
   }
 
-  /** The embedder begins nothing more, and everything in progress ends; a pause, for example, is lifted. */
+  /** Begins no further action, and waits until each action in progress has ended: a paused session resumes. */
   async finish(): Promise<void> {
     const { world, process } = this.#parts;
     this.#isFinishing = true;
@@ -102,7 +102,7 @@ export class Embedder {
     const { runtime, ledger, world, process } = this.#parts;
     let isOver = false;
     const attended = this.#histories.attend(() => isOver);
-    // If the runtime gives up a session thread, `attended` rejects before it is awaited. This function rejects, too.
+    // If the runtime gives up a session thread, `attended` may reject before it is awaited. Then `settle` rejects, too.
     attended.catch(() => undefined);
     await runtime.resume();
     for (const { id } of await runtime.sessions.list({ order: 'id', limit: 10_000 }))
@@ -178,7 +178,7 @@ export class Embedder {
     }
   }
 
-  /** Repeats requests of earlier processes. Some have no acknowledgement, others are repeated in spite of one. */
+  /** Repeats requests of earlier processes, whether or not they were acknowledged. */
   async #repeat(): Promise<void> {
     const { ledger } = this.#parts;
     const keyed = [...ledger.messages.values()].filter(({ key, isRefused }) => key !== undefined && isRefused !== true);
@@ -288,7 +288,7 @@ export class Embedder {
     }
   }
 
-  /** Asks for an answer once more, by the receipt's id. */
+  /** Requests the answer of a message once more, by the id of its receipt. */
   async #hearAgain(session: string, pendingId: number | undefined, form?: FormName): Promise<void> {
     const handle = this.#parts.runtime.session(session);
     const id = `${session}/${pendingId}`;

@@ -8,8 +8,8 @@ import type { SeededRandom } from './seeded-random.ts';
 
 /**
  * Faults of whole providers, for runs whose agents have several models. A provider is away for a while, asks for a long
- * wait, refuses the credentials, or declines to answer. The last one is not the provider's: the process dies while a
- * session moves to another model.
+ * wait, refuses the credentials, or declines to answer. The last kind is not a fault of a provider: the process dies
+ * while a session moves to another model.
  */
 export const PROVIDER_FAULT_KINDS = [
   'provider.away',
@@ -19,13 +19,13 @@ export const PROVIDER_FAULT_KINDS = [
   'provider.crash',
 ] as const;
 
-/** Faults of the receiver of a webhook, for runs that have one: it is down for minutes, or its answer is lost. */
+/** Faults of the receiver of a webhook, for runs with a webhook: the receiver is down, or its answer is lost. */
 export const WEBHOOK_FAULT_KINDS = ['webhook.down', 'webhook.lost'] as const;
 
 /** The faults that any run may have. */
 const COMMON_FAULT_KINDS = [
-  // The process dies at an operation of the store: before it, in mid-write, or after it but before the write is
-  // acknowledged.
+  // The process dies at an operation of the store: before the operation, in mid-write, or after the operation but
+  // before its acknowledgement.
   'crash.before',
   'crash.torn',
   'crash.after',
@@ -88,9 +88,9 @@ const COMMON_FAULT_KINDS = [
   'store.late',
   // No model call succeeds for up to 20 minutes.
   'model.outage',
-  // The embedder again.
+  // The embedder uses a key again with different content.
   'key.reused',
-  // The outcome of a tool call is lost in transit, although both sides live.
+  // The outcome of a tool call is lost in transit, although the tool pool and the session live.
   'tool.lost',
   // Structured answers: an answer does not fit its schema, is refused, or is cut. Or the process dies just after an
   // answer that does not fit: before or after the request for a correction is durable.
@@ -98,8 +98,8 @@ const COMMON_FAULT_KINDS = [
   'answer.refused',
   'answer.cut',
   'answer.crash',
-  // The API does not continue a message thread: it forgot the thread, the answer was already continued, a field
-  // differs, or the model has no threads.
+  // The API does not continue a message thread. The reasons: the API forgot the thread, the answer was already
+  // continued, a field differs, or the model has no threads.
   'model.thread_lost',
   'model.thread_continued',
   'model.thread_mismatch',
@@ -148,7 +148,7 @@ export class Faults {
     }
   }
 
-  /** Kinds that may be drawn. */
+  /** The kinds that may strike in this run. */
   get enabled(): readonly FaultKind[] {
     return [...this.#rates.keys()];
   }

@@ -30,11 +30,11 @@ export interface HistoryActionParts {
 
 /** Virtual milliseconds between two rounds of approvals. */
 const ATTENDING_MS = 5_000;
-/** Rounds after which a session that still waits for approval, or is suspended, is stuck. */
+/** Rounds after which a session that still waits for approval, or is suspended, counts as stuck. */
 const ATTENDING_ROUNDS = 60;
 /**
- * The same bound if no approver comes and the calls expire. Calls expire by wall time, which may have been set back by
- * an hour.
+ * The same bound for runs in which the approvers stay away and the calls expire. Calls expire by wall time, which may
+ * have been set back by an hour.
  */
 const ABSENT_ROUNDS = 850;
 
@@ -77,8 +77,9 @@ export class HistoryActions {
   }
 
   /**
-   * Acts as the approvers until nothing waits for them: waiting calls are allowed or denied, suspended runs continue.
-   * If calls expire by themselves, the approvers may stay away once `isOver` says that nothing new comes.
+   * Acts as the approvers until no call and no suspended run waits for them. They allow or deny waiting calls, and
+   * resume suspended runs. If calls expire by themselves, the approvers may stop deciding calls once `isOver` returns
+   * true.
    */
   async attend(isOver: () => boolean): Promise<void> {
     const { runtime, ledger, world, process, random, callsExpire } = this.#parts;

@@ -1,6 +1,7 @@
 /**
- * The invariants that must hold after every life of a runtime: from its opening to its crash or close. The checks
- * compare the replies and events that left the runtime (`ledger.ts`) with the stores (`session-story.ts`).
+ * The invariants that must hold after every life of a runtime. A life is the time from the opening of a runtime to its
+ * crash or close. The checks compare the replies and events that left the runtime (`ledger.ts`) with the stores
+ * (`session-story.ts`).
  *
  *  I1 each acknowledged message, its image too, is in its session's store exactly once, unchanged and in order; each
  *     accepted entry is in exactly one of mailbox, log, dropped-with-reason (A7);
@@ -9,8 +10,8 @@
  *  I4 a `once` tool starts at most once per call; no effect of a `probe` tool happens twice; no finished call runs
  *     again;
  *  I5 every call has exactly one result, or is open, or waited in a suspended run whose branch was left;
- *  I6 a child is known to its parent or does not exist; it ends once, and once more each time it worked again; its
- *     parent is notified of each end once; none of its messages is lost;
+ *  I6 a child is known to its parent or does not exist; it ends once, and once more for each time that it worked again
+ *     after an end. The parent is notified of each end once, and no message of the child is lost;
  *  I7 with faults off everything finishes;
  *  I8 while a call of the provider waits for its result, a half-step claims nothing but results (R52);
  *  I10 a model's answers stay a prefix of its next request within an epoch;
@@ -18,8 +19,8 @@
  *  I12 a session that is read from its snapshot equals the fold of its whole log;
  *  I13 an acknowledged fork exists, and begins with its parent's messages as they were when it was made;
  *  I14 a call that needs approval runs only when it was allowed, and no call of a suspended run runs;
- *  I15 a file that a result names as the place of its whole text survives a power loss;
- *  I16 a turn fails with refused credentials only if a call of that session was refused;
+ *  I15 if a shortened result names a file with its whole text, the file survives a power loss;
+ *  I16 a turn fails because of refused credentials only if they were refused for a call of that session;
  *  I17 a call whose outcome was lost in transit is answered within its deadline (checked by `simulated-tools.ts`). No
  *      other call is given up as lost;
  *  I18 a call that is not `pure` starts only when its store has the transition that lets it start: the answer that
@@ -36,8 +37,8 @@
  *      half-step fails only when the last model has used all its attempts (checked by `model-trail.ts`);
  *  I24 a question is asked once and decided once; its answer fits the form in its record, and an acknowledged reply is
  *      the result of its call (checked by `simulated-questions.ts` and `answer-invariants.ts`);
- *  I25 each waiting call, and each end of a turn, is delivered to a webhook at least once and in order (checked by
- *      `simulated-receiver.ts`);
+ *  I25 each call that waits for a person, and each end of a turn of a session without a parent, is delivered to a
+ *      webhook at least once and in order (checked by `simulated-receiver.ts`);
  *  I26 a failed call runs again exactly as its tool's `retry` says: in order, after the wait, and until the attempts
  *      are used up; a `once` or `probe` call never has a second attempt;
  *  I27 at most `subagents.maxActive` children of a session work at once, those that work again after an end included.
@@ -46,10 +47,10 @@
  *  I28 a session's last outcome and error, in its state and in lists, are those of the last end of a turn in its log;
  *  I29 a budget counts each token of its session and its descendants once; no call begins after the budget is used up;
  *  I30 a deleted session leaves no entry in a row and no result file (checked by `families/erasures.ts`);
- *  I31 a dead letter is in the list, or was sent again once with its content, or was dropped on request; an acknowledged
- *      receipt names the letter's new entry (checked by `letters/dead-letters.ts`);
+ *  I31 a dead letter is in the list, or was sent again once with its content, or was dropped on request; an
+ *      acknowledged receipt names the letter's new entry (checked by `letters/dead-letters.ts`);
  *  I32 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
- *      of that version; a turn begins with the current one (checked in `versions/`);
+ *      of that version; a turn begins with the current version (checked in `versions/`);
  *  I33 old history leaves the log and its rows; a log without it gives the same state as the whole log (checked by
  *      `families/retention.ts` and `store-reading.ts`);
  *  I34 a lost answer is the beginning of the text that one call streamed, with the tokens that the model counted, and
@@ -60,18 +61,18 @@
  *      (checked by `families/encryption.ts`);
  *  I37 the view of a tenant shows every session of that tenant, and neither shows nor deletes a session outside that
  *      tenant (checked by `tenants/tenant-actions.ts`);
- *  I38 a text that `redact` removes is in no row, head, draft or file, in no request and no input of a tool, and in
- *      nothing that a session thread sends: answers, events, notices, log lines (checked in `redaction/`);
- *  I39 each decided call, each dead letter that was sent again or dropped, each edit by the embedder, each started or
- *      activated task, each fork, and each deleted session has exactly one entry in the audit log; an entry never
- *      changes and never leaves (checked by `families/audit.ts`);
- *  I40 a backup of a store at work has everything that left the runtime before it began, and a beginning of each log
- *      (checked by `families/backups.ts`);
+ *  I38 a text that `redact` removes is in no row, head, draft or file, and in no request or input of a tool. Nothing
+ *      that a session thread sends has such a text: answers, events, notices, log lines (checked in `redaction/`);
+ *  I39 the audit log has exactly one entry for each of these acts: a decided call, a dead letter that was sent again or
+ *      dropped, an edit by the embedder, a started or activated task, a fork, a deleted session. An entry never changes
+ *      and never leaves (checked by `families/audit.ts`);
+ *  I40 a backup of a store in use has everything that left the runtime before the backup began, and a beginning of each
+ *      log (checked by `families/backups.ts`);
  *  I41 after a compaction of an open store, no free page has entries of a session that was deleted and erased before
  *      (checked by `families/compaction.ts`);
- *  I42 while a shard stands still for a hand-over, no half-step begins and no message is refused for it. The runtime
- *      closes when all shards have stood still, and writes nothing after it has released the store (checked by
- *      `families/hand-over.ts` and `attempts.ts`).
+ *  I42 while a shard stands still for a hand-over, it begins no half-step, and no message is refused because of the
+ *      hand-over. The runtime closes only when all shards stand still. After it has released the store it writes
+ *      nothing (checked by `families/hand-over.ts` and `attempts.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';
@@ -106,7 +107,7 @@ export class Invariants {
   /**
    * `incarnationOf`: the incarnation of a session's shard, as in the ledger.
    * `limits`: the limits of the runtime, if known.
-   * `maxActive`: the children of any session that work at once; missing: not checked.
+   * `maxActive`: the maximum number of children of one session that work at once; missing: not checked.
    * `isKept`: whether a file of the result store survived the power loss at the end of a life; missing: not checked.
    * `changesAgents`: true if each life defines its agents differently.
    */
@@ -159,7 +160,10 @@ export class Invariants {
     this.#modelCalls.noteDone(stories);
   }
 
-  /** Checks I7 after a life without faults was drained: nothing waits, nothing is open, every request was answered. */
+  /**
+   * Checks I7 at the end of a life without faults, when all work has finished: nothing waits, nothing is open, and each
+   * request was answered.
+   */
   checkFinished(stories: Stories): void {
     for (const { id, state, calls, accepted, settled, spawned, childExits, line } of stories.values()) {
       const waiting = state.mailbox.filter((entry) => entry.kind === 'active').length;
@@ -290,7 +294,8 @@ export class Invariants {
       this.#ledger.violate('unbalanced', `${id} is known to its parent or exists, not both`);
       return;
     }
-    // A child that waits again has worked before; its own log says that it starts nothing now.
+    // A child that works again after an end may wait again although it promoted entries earlier. For such a child,
+    // `SpawnLine` checks the child's own log.
     if (parent.line.waits(id) && parent.line.revivals(id) === 0 && child.promoted.length > 0)
       this.#ledger.violate('reordered', `${id} works while it waits for a place (I27)`);
     const [notices, ends] = [parent.childExits.get(id) ?? 0, child.exits.length];
@@ -315,7 +320,7 @@ export class Invariants {
 
   // ---- I13 ----------------------------------------------------------------------------------------------------------
 
-  /** Compares both sides of each fork, because either may have grown. */
+  /** Compares the parent and the child of each fork, because either log may have grown. */
   #checkForks(story: SessionStory, stories: Stories): void {
     for (const [number, { child, texts }] of story.forksMade) {
       const fork = stories.get(child);

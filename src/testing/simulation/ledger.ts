@@ -54,7 +54,7 @@ export interface MessageStory {
   readonly deliver: string | undefined;
   /** The form of the answer that the message asks for. */
   readonly form?: FormName;
-  /** Highest acknowledged id of its session when it was sent. */
+  /** The highest acknowledged id of the session when the message was sent. */
   readonly sentAfter: number;
   pendingId?: number;
   /** True if the message was refused permanently, so that it must not be in the store. */
@@ -78,13 +78,13 @@ export interface SpawnStory {
 export interface ToolStart {
   /** The incarnation of the session's shard. */
   readonly incarnation: number;
-  /** Number of the last row that the shard's store had at that moment. */
+  /** Number of the last row that the shard's store had when the call started. */
   readonly storedRow: number;
   /** The process that runs the tool: a tool thread, or the host. */
   readonly process: SimulatedProcess;
   /** The number of the attempt, as the tool was given it. */
   readonly attempt: number;
-  /** Milliseconds of the run at which the attempt began. */
+  /** Virtual milliseconds from the beginning of the run to the start. */
   readonly atMs: number;
 }
 
@@ -92,7 +92,7 @@ export interface ToolStart {
 export interface ToolStory {
   readonly tool: string;
   readonly effect: Effect;
-  /** When the tool's failed calls run again; missing: they do not. */
+  /** When the tool's failed calls run again; missing: they do not run again. */
   readonly retry?: Required<ToolRetry> | undefined;
   readonly starts: ToolStart[];
   /** How often the call's effect on the world happened. */
@@ -104,7 +104,10 @@ export interface ToolStory {
 /** A tool call of the log with its results. */
 export interface CallFact {
   readonly tool: string;
-  /** Position of the last transition that let the call start: it makes the call, continues its run or allows it. */
+  /**
+   * Position of the last transition that let the call start. That transition makes the call, continues the suspended
+   * run, or allows the call.
+   */
   startsAfter: Position;
   readonly results: { readonly content: string; readonly success: boolean }[];
   /**
@@ -133,7 +136,7 @@ export interface CallStory {
   readonly isStraggler?: boolean;
   /** The version of the agent that the system prompt names; missing: none. */
   readonly version?: string | undefined;
-  /** True if the call is for a summary. It may have the messages of a half-step, with another system prompt. */
+  /** True if the call is for a summary. Such a call may have a half-step's messages, with another system prompt. */
   readonly isSummary?: boolean;
 }
 
@@ -189,8 +192,8 @@ export class Ledger {
   }
 
   /**
-   * Counts a call of this caller that was refused because of the provider's key. An enricher calls as `<session>: <its
-   * name>`.
+   * Counts a call of this caller that was refused because of the provider's key. The caller of an enricher's call is
+   * `<session>: <name of the enricher>`.
    */
   keyRefused(caller: string): void {
     const session = caller.split(': ')[0] ?? caller;
@@ -229,7 +232,7 @@ export class Ledger {
     this.answers.set(receipt, { session, pendingId, outcome });
   }
 
-  /** The reply of a completed child is final; any other end may be followed by a later one. */
+  /** Records the reply of a child. The reply of a completed child is final; after any other end it may reply again. */
   replied(child: string, outcome: Outcome): void {
     const before = this.replies.get(child);
     if (before?.kind === 'text' && !isSame(before, outcome)) {
@@ -247,8 +250,8 @@ export class Ledger {
   }
 
   /**
-   * Records a start of a tool call. Within one incarnation a call may start again in two cases only: the process of its
-   * previous run has died, or its tool has `retry` and this is the next attempt (I26).
+   * Records a start of a tool call. Within one incarnation a call may start again in two cases only. Either the process
+   * of its previous run has died, or its tool has `retry` and this start is the next attempt (I26).
    */
   toolStarted(key: string, story: ToolStory, start: ToolStart): void {
     const { retry, starts } = story;
@@ -331,7 +334,7 @@ export function historyTexts(state: SessionState): readonly string[] {
 const ANNOUNCED: ReadonlySet<string> = new Set(['turn.finished', 'turn.failed', 'approval.required', 'question.asked']);
 
 /**
- * True for an event that webhooks deliver. They deliver no question to a parent, which the parent receives as a
+ * True for an event that webhooks deliver. They deliver no question to a parent, because the parent receives it as a
  * message.
  */
 export function isAnnounced(event: EventBody): boolean {

@@ -5,7 +5,10 @@ import type { SimulatedProcess, World, WorldListener } from './world.ts';
 
 /** Log lines that report a broken invariant that the runtime survived. */
 const COMPLAINTS = /turn failed|followed a flush|cannot be resumed/;
-/** Reports a broken invariant, too, unless a device stopped answering: a thread then cannot close in time. */
+/**
+ * A log line of this form also reports a broken invariant, unless a device stopped answering: then a thread cannot
+ * close in time.
+ */
 const LATE = /did not close within/;
 
 /** See the file header. Findings go to the ledger. */
@@ -14,7 +17,7 @@ export class RunWatch implements WorldListener {
   readonly #note: (text: string) => void;
   #isDeviceSilent = false;
 
-  /** `note`: takes a line of the trace. */
+  /** `note`: a function that takes a line of the trace. */
   constructor(ledger: Ledger, note: (text: string) => void) {
     this.#ledger = ledger;
     this.#note = note;

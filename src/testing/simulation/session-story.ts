@@ -48,9 +48,9 @@ export type StoredTransition = TransitionRecords & { readonly position: Position
 export interface SessionStory {
   readonly id: string;
   readonly state: SessionState;
-  /** Accepted entries by id, one for each record that accepts it. */
+  /** Accepted entries by id; several if several records accept the same id. */
   readonly accepted: Map<number, Entry[]>;
-  /** The reasons an entry left the mailbox, one for each record that removes it. */
+  /** The reasons why entries left the mailbox, by id; several if several records remove the same entry. */
   readonly fates: Map<number, string[]>;
   /** Promoted entries in order of promotion. */
   readonly promoted: number[];
@@ -66,7 +66,7 @@ export interface SessionStory {
   readonly usage: Usage;
   /** The lost answers, in order. */
   readonly lost: LostFact[];
-  /** The session's messages to its parent by answers and reports, in order. */
+  /** The texts that the session sent to its parent, as answers or reports, in order. */
   readonly said: string[];
   /** Messages received from each child, by nickname, in order. */
   readonly heard: Map<string, string[]>;
@@ -77,7 +77,7 @@ export interface SessionStory {
   readonly exits: { readonly reason: string; readonly reply: string; readonly output?: Json }[];
   /** How often the model was asked to correct a structured answer, by turn. */
   readonly corrections: Map<number, number>;
-  /** Approval decisions about calls, by idempotency key; true if the call was allowed. */
+  /** The decisions about calls that needed approval, by idempotency key; true if the call was allowed. */
   readonly decided: Map<string, boolean>;
   /** The history at the time of each fork of this session, by the fork's number. */
   readonly forksMade: Map<number, { readonly child: string; readonly texts: readonly string[] }>;
@@ -87,9 +87,9 @@ export interface SessionStory {
   readonly events: string[];
   /** Events that webhooks deliver. */
   readonly announced: { readonly seq: number; readonly type: string }[];
-  /** Most entries that waited when a message was sent. */
+  /** The most entries that already waited when a message was accepted. */
   fullest: number;
-  /** Most UTF-8 bytes in the mailbox including an accepted message, if something already waited. */
+  /** The most UTF-8 bytes in the mailbox after it accepted a message. Messages to an empty mailbox do not count. */
   fullestBytes: number;
   /** The number of turns that failed because the credentials were refused. */
   refused: number;
@@ -136,7 +136,7 @@ class Teller {
   readonly #questions = new QuestionTrail();
   readonly #budget = new BudgetTrail();
   readonly #ends = new EndTrail();
-  /** The half-step and the epoch whose request was noted last. In a new epoch the half-step has another request. */
+  /** The half-step and the epoch whose request was noted last. In a new epoch the half-step has a new request. */
   #noted = '';
   /** The stop reason of the last answer. */
   #stop = '';
@@ -249,7 +249,7 @@ class Teller {
     }
   }
 
-  /** Notes a structured answer. The model's answer must be neither refused nor cut (I19). */
+  /** Notes a structured answer. The stop reason of the model's answer must be neither a refusal nor a limit (I19). */
   #takeAnswer(output: Json): void {
     if (NO_ANSWER_STOPS.has(this.#stop))
       this.#story.faults.push({ kind: 'failed', what: `${this.#story.id} takes an answer of ${this.#stop} (I19)` });
@@ -269,19 +269,19 @@ class Teller {
     if (!isSent) return;
     const { state } = this.#story;
     this.#story.fullest = Math.max(this.#story.fullest, state.mailbox.length);
-    // An empty mailbox takes any message.
+    // An empty mailbox takes a message of any size.
     if (state.mailboxBytes === 0) return;
     const bytes = contentBytes(content) + (output === undefined ? 0 : formBytes(output));
     this.#story.fullestBytes = Math.max(this.#story.fullestBytes, state.mailboxBytes + bytes);
   }
 
-  /** The answered request must stay a prefix of the next one within the epoch (A8). */
+  /** Keeps the answered request, which must be a prefix of the next request of the same epoch (A8). */
   #sealRequest(): void {
     const text = JSON.stringify(this.#messages());
     this.#answered = { epoch: this.#story.state.epoch, text: text.slice(0, -1) };
   }
 
-  /** Messages archived by a compression must not be shown beside its summary. */
+  /** Checks that the messages that a compression archived are no longer shown. */
   #checkArchived({ archived, number }: Extract<SessionRecord, { type: 'compacted' }>): void {
     const { state, faults, id } = this.#story;
     const isShown = ({ seq, prompt }: { readonly seq: number; readonly prompt?: boolean }): boolean =>
@@ -291,7 +291,7 @@ class Teller {
       faults.push({ kind: 'failed', what: `compression ${number} of ${id} archived ${shown.seq}, which is shown` });
   }
 
-  /** A request has only messages of the active task and the tasks above it. Without branches no check is needed. */
+  /** Checks that a request has only messages of the active task and the tasks above it. */
   #checkBranch(halfStep: number): void {
     const { state, faults, id } = this.#story;
     const { tasks } = state;
@@ -357,7 +357,7 @@ class Teller {
         return;
       }
       case 'retried':
-        // These are the tokens of an answer that the next model's answer replaces.
+        // The model answered, but the next attempt replaces the answer. Its tokens still count.
         if (record.usage !== undefined) this.#usage = addUsage(this.#usage, record.usage);
         return;
       case 'dropped':
@@ -376,7 +376,7 @@ class Teller {
         story.responded.add(record.halfStep);
         this.#usage = addUsage(this.#usage, record.usage);
         this.#stop = record.stop;
-        // The parent receives a structured answer only once the answer fits.
+        // The parent does not receive an answer whose form is not checked yet.
         if (record.then !== 'form') this.#say(answerText(record.content));
         return;
       case 'preparing':

@@ -1,6 +1,7 @@
 /**
- * One simulated run: a runtime is opened, crashes or closes, and is opened again. Each such life is checked at its end.
- * Everything follows from the seed: the failures, the messages, the model's answers, the order of events.
+ * One simulated run: a runtime is opened, crashes or closes, and is opened again. The time from an open to the crash or
+ * close is a life; the stores are checked after each life. Everything follows from the seed: the failures, the
+ * messages, the model's answers, the order of events.
  */
 import { defined } from '../../base/defined.ts';
 import { handOver, type Runtime } from '../../runtime/handles/runtime.ts';
@@ -46,7 +47,7 @@ const TRACE_LINES = 400;
 const SETTLE_MS = 24 * 3_600_000;
 /** The share of the orderly ends in which another process takes the store over. */
 const TAKEOVER_SHARE = 0.3;
-/** Separates the draws of take-overs from those of everything else, so that they change no other draw. */
+/** Separates the draws of take-overs from all other draws, so that a take-over changes no other draw. */
 const TAKEOVER_STREAM = 0x7a6e_0b31;
 /** Virtual milliseconds a close waits for half-steps. */
 const CLOSE_MS = 5_000;
@@ -89,7 +90,7 @@ class Simulation {
   readonly #compaction: SimulatedCompaction | undefined;
   /** The texts that must not be kept, if the run redacts. */
   readonly #canaries: Canaries | undefined;
-  /** The versions of the agents, if they have some. */
+  /** The versions of the agents, if the run has versions. */
   readonly #versions: SimulatedVersions | undefined;
   readonly #handOvers: HandOverWatch;
   readonly #invariants: Invariants;
@@ -171,7 +172,7 @@ class Simulation {
     const { stores, encryption } = this.#machine;
     const removesHistory = this.#retention !== undefined;
     this.#reader = new StoreReader(stores, { rendering: swarmRendering(this.#swarm), encryption, removesHistory });
-    // The sessions of an encrypted store cannot move.
+    // The sessions of an encrypted store cannot move to another shard.
     if (encryption === undefined) {
       this.#layouts = LayoutChanges.draw(options.seed, { ...shared, machine: this.#machine, reader: this.#reader });
     }
@@ -181,7 +182,7 @@ class Simulation {
     this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, {
       limits,
       changesAgents: changesAgents || this.#versions !== undefined,
-      // With `os` nothing is synced, so a power loss may take a result.
+      // With the durability `os` nothing is synced, so a power loss may remove a result file.
       ...(durability === 'os' ? {} : { isKept }),
       maxActive: CHILDREN_AT_WORK_MAX,
     });
@@ -229,8 +230,8 @@ class Simulation {
   }
 
   /**
-   * Runs one life with faults. `endsInPlace`: the faults stop before the life ends, and its work finishes; returns true
-   * if all its work finished.
+   * Runs one life with faults. `endsInPlace`: the faults stop before the life ends, so that its work can finish. In
+   * that case returns true if the process lived until the work had finished, or until the time for the work had passed.
    */
   async #live(endsInPlace: boolean): Promise<boolean> {
     const { process, opened } = this.#begin();
@@ -261,7 +262,8 @@ class Simulation {
       return false;
     }
     const isTakenOver = this.#options.faults === undefined && this.#takeovers.chance(TAKEOVER_SHARE);
-    // While another process takes the store over, the embedder still sends: messages are accepted up to the close.
+    // While another process takes the store over, the embedder continues to send, because the runtime accepts messages
+    // until it closes.
     if (!isTakenOver) embedder.leave();
     leaveSides();
     this.#faults.strikes('process.close', 1);
@@ -269,7 +271,7 @@ class Simulation {
     this.#world.countMessages(this.#options.heldAtClose);
     const deadlineMs = this.#random.pick([0, CLOSE_MS, 60_000]);
     const closing = isTakenOver ? handOver(runtime, { pid: 1, deadlineMs }) : runtime.close({ deadlineMs });
-    // If the store refuses the last writes, the close counts as a crash.
+    // If the store refuses the last writes, the close fails. Then the life ends as with a crash.
     await process.untilDeath(closing.catch((error: unknown) => this.#note(`close failed: ${String(error)}`)));
     this.#closeMessages = Math.max(this.#closeMessages, this.#world.messages);
     this.#world.countMessages(undefined);
@@ -289,8 +291,9 @@ class Simulation {
   }
 
   /**
-   * Returns false when the process died of an earlier fault, or of the effect of earlier faults on its session threads
-   * (L3 of `shard-link.ts`).
+   * Lets the embedder finish all work, and closes the runtime. Returns false if the process died before the work had
+   * finished. Two causes are allowed: an earlier fault ended the process, or earlier faults made the runtime give up a
+   * session thread (L3 of `shard-link.ts`).
    */
   async #settleIn(
     process: SimulatedProcess,
@@ -372,7 +375,7 @@ class Simulation {
       threads: { sessions, models: swarm.models, tools: swarm.toolThreads },
       durability: swarm.durability,
       limits: swarm.limits,
-      // A function cannot cross to session threads, which have it from the machine.
+      // A function cannot be sent to session threads. The simulated machine gives `redact` to them.
       ...(sessions === 0 ? defined({ redact: this.#canaries?.redact }) : {}),
       settings: swarm.settings,
       ...defined({ enrichers: swarm.enrichers, retention: this.#retention?.option, store: this.#compaction?.option }),

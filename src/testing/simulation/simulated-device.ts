@@ -16,7 +16,9 @@ export interface DeviceSurroundings {
   readonly crash: (why: string) => void;
   /** Called when an operation was refused, so that its data is lost. */
   readonly refused: () => void;
-  /** Called when a device that had refused works again. A shard learns of a refusal with its next flush at the latest. */
+  /**
+   * Called when a device that had refused works again. The shard learns of a refusal at its next flush at the latest.
+   */
   readonly reopened: () => void;
   /** Called when the device stops answering. */
   readonly fellSilent: () => void;
@@ -29,9 +31,12 @@ export type SimulatedDevice = (operation: DeviceOperation) => Promise<void>;
 const SILENCE_MS = 30_000;
 /** Maximum milliseconds an operation takes, one number each for a fast, a usual and a slow device. */
 const USUAL_MS = [3, 30, 300] as const;
-/** Milliseconds after the death of its process in which a write may still arrive. */
+/** Milliseconds after the death of a process within which a write of that process may still arrive. */
 const LATE_MS = 200;
-/** The probability of a crash before an operation, and after it. Steps of compactions are rare, so they crash more often. */
+/**
+ * The probability of a crash before an operation, and of a crash after the operation. Compactions are rare, so a step
+ * of a compaction crashes with a higher probability than a write.
+ */
 const CRASHES = { write: 0.01, reopen: 0.01, copy: 0.06, replace: 0.15 } as const;
 
 /** A device for the journal of a process. */
@@ -57,8 +62,8 @@ export function createSimulatedDevice(
   process.onDeath(() => {
     const late = underWay;
     if (late === undefined) return;
-    // A journal that was opened since must refuse the late write (J5). If no journal was opened, it is as if the
-    // process had died a little later.
+    // A journal that was opened meanwhile must refuse the late write (J5). If no journal was opened, the write has the
+    // same effect as if the process had died a little later.
     world.schedule(machineOf(process), random.between(0, LATE_MS), () => {
       trace('a write arrives late');
       try {
@@ -111,7 +116,7 @@ function machineOf(process: SimulatedProcess): SimulatedProcess {
   return process.parent === undefined ? process : machineOf(process.parent);
 }
 
-/** The error with which a journal reports that its device refused. */
+/** The error with which a journal reports that its device refused an operation. */
 export function refused(code: string, message: string): StoreFullError {
   return new StoreFullError(`the journal cannot be written: ${message}`, {
     cause: Object.assign(new Error(`${code}: ${message}`), { code }),

@@ -31,7 +31,7 @@ class SimulatedPort implements MessagePortLike {
   readonly #world: World;
   readonly #process: SimulatedProcess;
   readonly #listeners = new Map<string, Set<(value: unknown) => void>>();
-  /** Virtual ms before which nothing more arrives here, so that messages keep their order. */
+  /** The virtual ms at which the last message arrives here. A later message never arrives earlier. */
   #arrivesAt = 0;
 
   constructor(world: World, process: SimulatedProcess) {
@@ -40,7 +40,7 @@ class SimulatedPort implements MessagePortLike {
   }
 
   postMessage(message: unknown): void {
-    // A message that cannot be cloned throws here, as a real port does.
+    // This throws for a message that cannot be cloned, as a real port does.
     const copy: unknown = structuredClone(message);
     if (this.#process.isAlive) this.peer?.arrive('message', copy);
   }

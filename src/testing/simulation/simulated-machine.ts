@@ -41,7 +41,7 @@ import { SimulatedResults } from './simulated-results.ts';
 import type { SimulatedTools } from './simulated-tools.ts';
 import { SimulatedProcess, type World } from './world.ts';
 
-/** Maximum number of session threads of one process that faults of their devices may end. */
+/** Maximum number of session threads of one host that device faults may end without their host. */
 const THREADS_STRUCK_MAX = 2;
 /** Directory of a simulated store. */
 export const STORE_DIRECTORY = '/simulated';
@@ -83,7 +83,7 @@ export interface MachineParts {
   readonly trace: (text: string) => void;
   /** Called when a device stops answering; its process is killed later. */
   readonly fellSilent?: () => void;
-  /** Called when a fault at its device ended a process. */
+  /** Called when a fault of a device has ended a process. */
   readonly crashed: (process: SimulatedProcess, why: string) => void;
 }
 
@@ -162,7 +162,7 @@ export class SimulatedMachine {
     };
     const ports = {
       startShard: (plan: ShardPlan) => this.#lined(process, this.#startShard(process, plan)),
-      // Given here: an import takes real time, and the world would not wait for it.
+      // `open` would import this function. An import takes real time, and the world does not wait for real time.
       startInPlace: (surroundings: InPlaceSurroundings) => this.#lined(process, startInPlace(surroundings)),
       shardPorts: this.#portsOf(process, process),
       ...defined({
@@ -217,12 +217,12 @@ export class SimulatedMachine {
   }
 
   /**
-   * The process that a fault of a device ends. It is the whole host, or a session thread alone for the first few faults
-   * of a host.
+   * The process that a fault of a device ends: the whole host, or the session thread alone. The session thread alone
+   * ends at most `THREADS_STRUCK_MAX` times in one host.
    */
   #struckBy(host: SimulatedProcess, thread: SimulatedProcess): SimulatedProcess {
     const deaths = this.#threadsStruck.get(host) ?? 0;
-    // After more such faults the link would give up the shard (L3 of `shard-link.ts`).
+    // If more session threads ended, the link would give up the shard (L3 of `shard-link.ts`).
     if (thread === host || deaths >= THREADS_STRUCK_MAX || this.#parts.world.random.chance(0.5)) return host;
     this.#threadsStruck.set(host, deaths + 1);
     return thread;
@@ -235,8 +235,8 @@ export class SimulatedMachine {
   #startShard(host: SimulatedProcess, plan: ShardPlan): ShardThread {
     const { world, faults, canaries, trace } = this.#parts;
     const thread = new SimulatedProcess(`shard ${plan.index}`, host);
-    // The listeners are registered before the lines, as with a real thread: when a call over a cut line rejects, its
-    // thread is already known to have ended.
+    // The listeners are registered before the lines are made, as with a real thread. So when a call over a cut line
+    // rejects, the link already knows that the thread has ended.
     const onExit: ((end: ShardThreadEnd) => void)[] = [];
     thread.onDeath(() => {
       for (const listener of onExit) world.schedule(host, 0, () => listener({}));
@@ -247,7 +247,7 @@ export class SimulatedMachine {
       runner: remoteRunner(bridge.far),
       clock: world.clockOf(thread),
       random: () => world.random.number(),
-      // Given here for the same reason as `startInPlace`: a real session thread imports the module of its plan.
+      // A real session thread imports the module that its plan names, which takes real time, too.
       redact: canaries?.redact,
       ports: this.#portsOf(host, thread),
     }));

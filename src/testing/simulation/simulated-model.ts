@@ -1,8 +1,8 @@
 /**
  * A model that answers at random: texts, tool calls, sub-agents, reports, and every known failure of a model call. It
  * checks each request against the rules of the Messages API, and notes it in the ledger. If a request continues a
- * message thread, the model receives only what the API would receive, and notes the whole conversation for which that
- * stands.
+ * message thread, the model receives only the new messages, as the API would. `simulated-threads.ts` restores the whole
+ * conversation, and the model checks and notes the whole conversation.
  */
 import { CancelledError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
@@ -35,7 +35,7 @@ import type { SimulatedProcess } from './world.ts';
 export interface ModelSurroundings extends ThreadSurroundings {
   /** The incarnation of a session's shard. */
   readonly incarnationOf: (session: string) => number;
-  /** Virtual ms since that incarnation began. */
+  /** Virtual ms since the current incarnation of a session's shard began. */
   readonly incarnationAgeMs: (session: string) => number;
   /** Ends the process of the current life. */
   readonly crash: (why: string) => void;
@@ -54,7 +54,7 @@ export interface RawResponse {
 
 /** Most milliseconds of an outage: longer than all retries of a call. */
 const OUTAGE_MS = 1_200_000;
-/** Most milliseconds from an answer that does not fit to the crash after it: about two writes of the store. */
+/** Most milliseconds between an answer that does not fit its form and a crash: about two writes of the store. */
 const CRASH_MS = 30;
 /** Faults that end a call with an error, each with its error. */
 const FAILURES: readonly (readonly [FaultKind, () => Parameters<typeof modelErrorOf>[0]])[] = [
@@ -69,7 +69,7 @@ const FAILURES: readonly (readonly [FaultKind, () => Parameters<typeof modelErro
   ['model.retired', () => ({ message: 'model: not found', status: 404 })],
 ];
 
-/** True for a request that only fills the provider's cache. It belongs to no half-step. */
+/** True for a request that only fills the provider's cache. Such a request belongs to no half-step. */
 function isWarmUp(request: ModelRequest): boolean {
   return request.max_tokens === 0;
 }
@@ -96,7 +96,8 @@ export class SimulatedModel {
   }
 
   /**
-   * The provider of a process or a thread. When that process dies, its calls and its state of message threads are lost.
+   * The provider of a process or a thread. When that process dies, its calls are lost, and so is its record of which
+   * messages each message thread has.
    */
   providerOf(process: SimulatedProcess): ModelProvider {
     const threads = new MessageThreads(this.#surroundings.world.clockOf(process));
@@ -125,7 +126,7 @@ export class SimulatedModel {
     }
   }
 
-  /** Answers a request. `keep` is called with the answer, which may be lost on its way. */
+  /** Answers a request. `keep` receives the answer even if the answer is then lost on its way to the caller. */
   async #generate(
     process: SimulatedProcess,
     request: ModelRequest,
@@ -202,7 +203,7 @@ export class SimulatedModel {
     this.note(request, session, troubles === undefined ? undefined : NORTH);
   }
 
-  /** Notes a request in the ledger. `provider`: its name, for an agent with several models. */
+  /** Notes a request in the ledger. `provider`: the name of the model's provider, if the agent has several models. */
   note(request: ModelRequest, session: string, provider?: string): void {
     const { ledger, incarnationOf, incarnationAgeMs, trace } = this.#surroundings;
     const calls = ledger.calls.get(session) ?? [];
@@ -293,7 +294,7 @@ export class SimulatedModel {
     return content.length === answer.content.length ? answer : { ...answer, content: this.#signed(request, content) };
   }
 
-  /** Signs each thought for the blocks before it. */
+  /** Gives each thought a signature that is bound to the request and to the blocks before the thought. */
   #signed(request: ModelRequest, content: readonly Block[]): readonly Block[] {
     const signed: Block[] = [];
     for (const block of content) {
@@ -306,8 +307,8 @@ export class SimulatedModel {
   }
 
   /**
-   * Adds a call of the provider. It is answered at once, or waits for the results of other calls or for the end of a
-   * pause.
+   * Adds a call of the provider. The call is answered at once, or waits for the results of other calls or for the end
+   * of a pause.
    */
   #withUses(request: ModelRequest, { content, stop_reason: stop }: RawResponse): readonly Block[] {
     const random = this.#random;

@@ -5,9 +5,9 @@
  * Owns: the deliveries that arrived, the time until which the receiver is down, the durable cursors. Does not own: the
  * sending, which is the production code.
  *
- *  I25 while the receiver is up, each call that waits for a person is delivered at least once. So is each end of a turn
- *      of a session without a parent. The first deliveries of a session are in the order of its log. Nothing is
- *      delivered that the log does not have. A repetition has the id of the first delivery.
+ *  I25 once the receiver is up, each call that waits for a person is delivered at least once. So is each end of a turn
+ *      of a session without a parent. The first deliveries of a session are in the order of its log. Everything that is
+ *      delivered is in the log. A repetition has the id of the first delivery.
  */
 import type { MovedSessions } from '../../journal/layout/move-sessions.ts';
 import type { OpenOptions } from '../../runtime/protocol/options.ts';
@@ -49,7 +49,9 @@ export class SimulatedReceiver {
   readonly #cursors = new Map<string, string>();
   /** The deliveries that arrived, by session, in order of arrival. */
   readonly #arrived = new Map<string, Arrival[]>();
-  /** Maximum number of sessions that a webhook remembers as behind. It is small, so that the log is read again. */
+  /**
+   * Maximum number of sessions that a webhook remembers as behind: so small that the webhook must read the log again.
+   */
   readonly #sessionsMax: number;
   #downUntil = 0;
 
@@ -70,12 +72,12 @@ export class SimulatedReceiver {
     return random.chance(SHARE) ? new SimulatedReceiver(surroundings, random, only) : undefined;
   }
 
-  /** Kinds that may be drawn. */
+  /** The kinds of faults that may strike in this run. */
   get enabled(): readonly FaultKind[] {
     return this.#kinds.enabled;
   }
 
-  /** How often each kind struck. */
+  /** How often each kind of fault struck. */
   get counts(): ReadonlyMap<FaultKind, number> {
     return this.#kinds.counts;
   }
@@ -85,12 +87,12 @@ export class SimulatedReceiver {
     return this.#cursors.values();
   }
 
-  /** The option of `open`. */
+  /** The option `webhooks` of `open`. */
   get webhooks(): NonNullable<OpenOptions['webhooks']> {
     return [{ url: 'https://receiver.simulated/hook' }];
   }
 
-  /** Opens the webhooks of a process. */
+  /** Returns the function that opens the webhooks of a process. */
   openerFor(process: SimulatedProcess): (parts: WebhooksParts) => Promise<Webhooks> {
     const ports = {
       cursors: this.#cursorsOf(process),

@@ -1,7 +1,7 @@
 /**
  * The disk of shortened results. A power loss removes a file whose content or name was not synced.
  *
- * Owns: the files and their durable parts. Outlives processes. Does not own: the logs that name them.
+ * Owns: the files and their durable parts, which outlive processes. Does not own: the logs that name the files.
  */
 import { basename, dirname } from 'node:path';
 import type { DiskStep, ResultDisk } from '../../../actors/result-store.ts';
@@ -90,7 +90,8 @@ export class SimulatedResults {
       case 'move':
         if (file === undefined) throw new Error(`no file ${step.path}`);
         this.#files.delete(step.path);
-        // If the new name is durable already, it stays durable: the file replaces one of the same content.
+        // If the new name is already durable, it stays so: the file with that name is replaced by one with the same
+        // content.
         this.#files.set(step.to, { ...file, isNamed: this.isDurable(step.to) });
         return;
       case 'remove':

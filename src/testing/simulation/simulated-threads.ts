@@ -1,11 +1,11 @@
 /**
- * The message threads of the simulated API. They restore the whole conversation from the part of a request that was
- * sent. Injected faults make them lose a thread, or refuse to continue one.
+ * The message threads of the simulated API. The API restores the whole conversation from the part of a request that was
+ * sent. Injected faults make the API lose a thread, or refuse to continue one.
  *
  * Owns: the kept conversations. Does not own: the answers.
  *
- * They find two mistakes of a caller. The whole conversation must equal the intended request in all its fields. And the
- * API may refuse to continue a thread only because of an injected fault.
+ * Two mistakes of a caller are violations. The whole conversation must equal the intended request in all its fields.
+ * And the API may refuse to continue a thread only because of an injected fault.
  */
 import { withoutOrigins } from '../../base/block-origin.ts';
 import { checkRequest, fatalOf } from '../../context/legality/legality.ts';

@@ -1,6 +1,7 @@
 /**
- * Tools of all four effects, and the threads they run on. A tool notes in the ledger when it starts and when its effect
- * on the world happens. So the checks see whether calls after a crash are treated as their effect allows.
+ * Tools of all four effects, and the threads that they run on. A tool notes in the ledger when a call starts and when
+ * the call's effect on the world happens. From these notes the checks find calls that were repeated against the rule of
+ * their effect.
  */
 import { CALL_CHECK_GRACE_MS } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
@@ -26,7 +27,7 @@ export interface ToolSurroundings {
   readonly world: World;
   readonly faults: Faults;
   readonly ledger: Ledger;
-  /** The facts of a start that happens now. */
+  /** Returns the facts of a call that starts now. */
   readonly toolStart: (session: string, process: SimulatedProcess, attempt: number) => ToolStart;
   /** Ends the process of the runtime now. */
   readonly crash: (why: string) => void;
@@ -49,7 +50,7 @@ const LOST_CALL_MS = 6 * (TOOL_TIMEOUT_MS + CALL_CHECK_GRACE_MS);
 const EFFECTS: readonly Effect[] = ['pure', 'keyed', 'once', 'probe'];
 const SCHEMA = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] };
 
-/** A tool in its process. `isOnThread`: the process is a tool thread, so that the tool may hold its loop. */
+/** A tool in its process. `isOnThread`: the process is a tool thread, so the tool may hold the thread's event loop. */
 interface SimulatedTool {
   readonly name: string;
   readonly effect: Effect;
@@ -68,7 +69,7 @@ type SimulatedCall = SimulatedTool & Pick<ToolContext, 'key' | 'attempt' | 'prog
 export class SimulatedTools {
   readonly #surroundings: ToolSurroundings;
   readonly #random: SeededRandom;
-  /** True if the calls of the tool `once` share threads, because it states a concurrency. */
+  /** True if the calls of the tool `once` share threads, because the tool states a concurrency. */
   readonly #onceShares: boolean;
   /** The `retry` of the tools that may have one; undefined: none has. */
   readonly #retry: Required<ToolRetry> | undefined;
@@ -199,7 +200,8 @@ export function resultOf(tool: string, key: string): string {
 
 /**
  * The production pool, except that some outcomes never reach their session. Within `LOST_CALL_MS` the session must give
- * up a lost call and answer it, or receive another outcome. The check ends if its process dies earlier.
+ * up a lost call and answer it, or receive another outcome. If the process of the session dies before that, the pool
+ * does not check the call.
  */
 class LossyToolPool implements ToolPool {
   readonly #pool: ToolPool;
@@ -207,7 +209,7 @@ class LossyToolPool implements ToolPool {
   readonly #surroundings: ToolSurroundings;
   /** Runs that the session has not given up and whose outcome it has not received. */
   readonly #runs = new Map<number, ToolRun>();
-  /** Runs that ended their thread, or were alone on it. */
+  /** Runs that ended their thread, or were alone on it. Only these may fail with the death of a thread. */
   readonly #guilty = new Set<number>();
 
   constructor(
@@ -236,14 +238,14 @@ class LossyToolPool implements ToolPool {
     });
   }
 
-  /** A call must not fail with the death of a thread that it did not end. */
+  /** Checks that a call does not fail with the death of a thread that another call ended. */
   #checkDeath(id: number, { content }: ToolOutcome): void {
     const { ledger } = this.#surroundings;
     if (!content.startsWith('tool worker died') || this.#guilty.has(id)) return;
     ledger.violate('failed', `${this.#runs.get(id)?.key ?? id} failed with a thread that it did not end (R6)`);
   }
 
-  /** True if the outcome of a run is lost here, although both sides live. */
+  /** True if the outcome of a run is lost here, although the pool and the session live. */
   #loses(id: number, probability: number): boolean {
     const { world, faults, ledger, trace } = this.#surroundings;
     const run = this.#runs.get(id);

@@ -4,13 +4,13 @@ import type { Violation } from './ledger.ts';
 
 /** The options of `simulate`. */
 export interface SimulationOptions {
-  /** A whole number; the run follows from it. */
+  /** A whole number, from which the run follows. */
   readonly seed: number;
   /** The faults to draw. Missing: a subset that the seed chooses. */
   readonly faults?: readonly FaultKind[];
   /**
-   * Delays one message between threads until nothing else is left to run: the message with this number. Messages are
-   * counted from 1 for each close of the runtime.
+   * The number of the message between threads that is delayed until nothing else is left to run. Messages are counted
+   * from 1 for each close of the runtime.
    */
   readonly heldAtClose?: number;
   /** Takes each line of the trace as it happens. Missing: the last lines are kept for the result. */
@@ -30,7 +30,7 @@ export interface SimulationResult {
   readonly messages: number;
   readonly modelCalls: number;
   readonly toolRuns: number;
-  /** The number of messages between threads during a close, in the life with the most of them. */
+  /** The number of messages between threads during a close, in the life with the most such messages. */
   readonly closeMessages: number;
   /** How often each fault struck. */
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>;

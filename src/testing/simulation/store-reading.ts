@@ -33,7 +33,7 @@ export interface Reading {
   readonly differing: readonly string[];
   /** A sentence about each session whose head and log report different ends of the last turn. */
   readonly misstated: readonly string[];
-  /** Every name, including those without any transition. */
+  /** The names of all sessions, including names without any transition. */
   readonly names: readonly string[];
 }
 
@@ -47,9 +47,9 @@ interface KnownTurns {
 export interface ReaderOptions {
   /** How requests are rendered from the logs. Missing: as for agents with tools and without thinking. */
   readonly rendering?: RenderingAt | undefined;
-  /** The keys of the stores. Missing: they are not encrypted. */
+  /** The keys of the stores. Missing: the stores are not encrypted. */
   readonly encryption?: StoreEncryption | undefined;
-  /** True if the runtime removes old history (I33). Missing: it does not. */
+  /** True if the runtime removes old history (I33). Missing: the runtime keeps all history. */
   readonly removesHistory?: boolean;
 }
 
@@ -61,10 +61,11 @@ export class StoreReader {
   readonly #encryption: StoreEncryption | undefined;
   #stories = new Map<string, SessionStory>();
   /**
-   * The transitions of each session, by shard and key, also those removed since; undefined if none are ever removed.
+   * The transitions of each session, by shard and key, including those that were removed meanwhile. Undefined if the
+   * runtime removes no history.
    */
   readonly #turns: Map<string, KnownTurns> | undefined;
-  /** The same by name, as they were at the last change of the layout. */
+  /** The transitions of each session by name, as they were before the last change of the layout. */
   #turnsBefore: ReadonlyMap<string, KnownTurns> = new Map();
 
   constructor(stores: readonly MemoryStore[], { rendering, encryption, removesHistory = false }: ReaderOptions = {}) {
@@ -87,7 +88,7 @@ export class StoreReader {
       const journal = openMemoryJournal({ store, ...defined({ encryption: this.#encryption }) });
       const since = this.#positions[index] ?? 0;
       const grown = this.#grown(journal, index);
-      // The heads of these sessions may be older than their logs, and no list uses them (K1 of the checkpointer).
+      // The heads of these sessions may be older than their logs. No list uses such heads (K1 of the checkpointer).
       const unlisted = new Set([...journal.runnable(), ...journal.tailKeys(journal.checkpointed())]);
       for (const [name, key] of journal.names({})) {
         names.push(name);
@@ -101,12 +102,13 @@ export class StoreReader {
           plantFork(journal, key, state, first);
         };
         const story = writeStory(name, this.#turnsOf(journal, index, key, name), plant, this.#rendering);
-        // A name without any transition: the transition that would have made the session was lost.
+        // The name has no transition, because the transition that would have made the session was lost.
         if (story.state.agent === undefined) continue;
         this.#stories.set(name, story);
         changed.add(name);
         if (!unlisted.has(key)) misstated.push(...misstatedEnd(journal, key, story.state));
-        // If the common log has an entry that the session's own log lacks, the entry would later reappear or be missed.
+        // The session's own log must have each entry that the common log of the shard has for this session. Otherwise
+        // the entry would reappear or be missed later.
         const isWhole = count(journal.read(key, since)) === (grown.get(key) ?? 0);
         const woken = readActor(journal, name, key).state;
         if (!isWhole || snapshotState(filled(woken, journal, key)) !== snapshotState(story.state)) differing.push(name);

@@ -60,7 +60,7 @@ export interface Swarm {
 /** Children of one session that work at once: few, so that others wait. */
 export const CHILDREN_AT_WORK_MAX = 3;
 
-/** The model of agents without another one: it thinks only on request, and its thoughts are not bound to a prefix. */
+/** The model if the draw names no other. The model thinks only on request, and binds no thought to a prefix. */
 const PLAIN_MODEL = 'claude-opus-4-6';
 
 /** A model and how it thinks. */
@@ -102,7 +102,7 @@ const SIZES = [SMALL, SMALL, SMALL, SMALL, SMALL, MEDIUM, MEDIUM, MEDIUM, LARGE]
 /** Draws a runtime. */
 export function drawSwarm(random: SeededRandom): Swarm {
   const hasSessionThreads = random.chance(0.5);
-  // The longest lives let retries finish; few things happen at once in them.
+  // In the longest lives retries can finish, but few things happen at the same time.
   const size = random.pick(SIZES);
   const lifeMs = random.pick([20_000, 60_000, 180_000, 1_200_000]);
   const swarm: Omit<Swarm, 'toolThreads' | 'formShare' | 'hasServerTool'> = {
@@ -136,14 +136,14 @@ export function drawSwarm(random: SeededRandom): Swarm {
     thinkMs: lifeMs > 180_000 ? 60_000 : random.pick([500, 5_000, 60_000]),
     lifeMs,
     endsInPlace: random.chance(0.5),
-    // The enrichers are drawn last, so that earlier draws keep their values.
+    // A new draw is added after the existing ones, so that the existing draws of each seed keep their values.
     enrichers: random.pick([undefined, undefined, undefined, { melete: MUSE }, { melete: MUSE, mneme: MUSE }]),
     thinker: random.pick(THINKERS),
     changesAgents: random.chance(0.3),
   };
   const { limits, bounds, settings } = swarm;
-  // A few hundred bytes hold only a few messages. So the bounds are reached, and waiting contents are read back from
-  // the log.
+  // A few hundred bytes hold only a few messages. So the bounds are reached, and the runtime reads waiting contents
+  // back from the log.
   const mailboxBytes = random.pick([300, LIMIT_DEFAULTS.mailboxBytes, LIMIT_DEFAULTS.mailboxBytes]);
   const waitingBytes = random.pick([600, LIMIT_DEFAULTS.waitingBytes, LIMIT_DEFAULTS.waitingBytes]);
   const liveBytes = random.pick([500, LIMIT_DEFAULTS.liveBytes, LIMIT_DEFAULTS.liveBytes]);
@@ -206,7 +206,7 @@ export function swarmAgents(
       subagents: { spawn: true },
       supervision: { strategy: 'oneForOne', intensity: 2, periodMs: 60_000, onChildFailure: 'restart' },
     }),
-    // Calls need approval all the time, and runs stop in the middle.
+    // Many calls need approval, and `maxSteps` often ends a run in the middle.
     agent({
       ...model,
       name: 'careful',

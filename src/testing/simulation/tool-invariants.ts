@@ -1,6 +1,6 @@
 /**
- * The invariants of tool calls (I4, I5, I14, I15, I18 and I26 of `invariants.ts`): how often and when a call started, what
- * let it start, and its result.
+ * The invariants of tool calls (I4, I5, I14, I15, I18 and I26 of `invariants.ts`): how often and when a call started,
+ * what let it start, and its result.
  */
 
 import { TOOL_REPEATS_MAX } from '../../base/bounds.ts';
@@ -15,7 +15,7 @@ import { ASKED_TOOLS } from './swarm.ts';
 
 /** The path in a shortened result under which its whole text is saved. */
 const SAVED_TO = /saved to: (\S+)/;
-/** Times one attempt of a call may start in one incarnation: other calls may end its threads. */
+/** How often one attempt of a call may start in one incarnation. Other calls may end the thread that it runs on. */
 const STARTS_MAX: number = TOOL_REPEATS_MAX + 2;
 
 /**
@@ -26,8 +26,7 @@ export function checkToolRuns(ledger: Ledger, stories: Stories, resultIn: Readon
   for (const [key, call] of ledger.tools) {
     const { tool, effect, starts, effects } = call;
     const story = stories.get(sessionOfKey(key));
-    // A `pure` call may run before the record that asks for it is durable. That record may be lost with its incarnation
-    // (H2).
+    // A `pure` call may run before the record that asks for the call is durable. A crash may then lose the record (H2).
     if (effect !== 'pure' && story !== undefined) checkIntent(ledger, key, call, story);
     if (effect === 'once' && starts.length > 1)
       ledger.violate('repeated', `${tool} started ${starts.length} times for ${key} (I4)`);
@@ -59,7 +58,10 @@ function checkIntent(ledger: Ledger, key: string, { tool, starts }: ToolStory, s
     ledger.violate('failed', `${tool} started for ${key} before the store had what lets it start (I18)`);
 }
 
-/** Checks that each call has one result, or is open, or `isLeft`. Violations go to the ledger. */
+/**
+ * Checks that each call has one result, or is open, or waited in a suspended run whose branch was left (`isLeft`).
+ * Violations go to the ledger.
+ */
 export function checkResults(ledger: Ledger, { calls, state }: SessionStory): void {
   const open = new Set([...state.openCalls.values()].map((call) => callKey(state, call)));
   for (const [key, call] of calls) {
@@ -93,13 +95,13 @@ function checkResult(ledger: Ledger, key: string, { tool, results }: CallFact): 
   }
 }
 
-/** The files that the results of a session name as the places of their whole texts. */
+/** The files in which, according to the results of a session, the whole texts of shortened results are saved. */
 export function savedTo({ calls }: Pick<SessionStory, 'calls'>): readonly string[] {
   const texts = [...calls.values()].flatMap(({ results }) => results.map(({ content }) => content));
   return texts.flatMap((text) => SAVED_TO.exec(text)?.[1] ?? []);
 }
 
-/** Checks that the files that results name as the places of their whole texts are durable (I15). */
+/** Checks that the files of `savedTo` are durable (I15). */
 export function checkKept(ledger: Ledger, story: SessionStory, isKept: (path: string) => boolean): void {
   for (const path of savedTo(story)) {
     if (!isKept(path))

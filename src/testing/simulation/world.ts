@@ -7,7 +7,7 @@
  *  V2 a task belongs to a process and never runs once that process is dead;
  *  V3 a process dies with its parent: threads die with their process;
  *  V4 wall time may jump, monotonic time never does;
- *  V5 an error that a task throws goes to the listener; a real process would end with it;
+ *  V5 an error that a task throws goes to the listener; a real process would end;
  *  V6 a process whose event loop is held runs no further task, but lives until it is killed.
  */
 import type { Clock, Soon } from '../../base/clock.ts';
@@ -15,7 +15,10 @@ import type { SeededRandom } from './seeded-random.ts';
 
 /** Epoch ms at which every simulation begins: 2026-01-01, 00:00 UTC. */
 const START_MS = 1_767_225_600_000;
-/** Virtual ms for which a message is held. All other work has ended by then; no deadline of a close has passed. */
+/**
+ * Virtual ms for which a message is held. By then all other work has ended, but the time that a session thread has to
+ * close (`SHARD_CLOSE_MS`) has not passed.
+ */
 const HELD_MS = 25_000;
 /** Tasks after which a run counts as endless. */
 const TASKS_MAX = 400_000;
@@ -47,12 +50,12 @@ export class SimulatedProcess {
     return this.#isAlive;
   }
 
-  /** True once something holds its loop for ever (V6). */
+  /** True once a task holds the event loop of this process for ever (V6). */
   get isHeld(): boolean {
     return this.#isHeld;
   }
 
-  /** Holds its loop for ever (V6). */
+  /** Holds the event loop of this process for ever (V6). */
   hold(): void {
     this.#isHeld = true;
   }
@@ -137,7 +140,9 @@ export class World {
     this.#wallShiftMs += ms;
   }
 
-  /** Puts a task into the queue. It never runs if the process is dead, now or when it is due (V2). */
+  /**
+   * Puts a task into the queue. The task never runs if the process is dead now, or dies before the task is due (V2).
+   */
   schedule(process: SimulatedProcess, delayMs: number, run: () => void): object {
     this.#order += 1;
     const delay = Number.isFinite(delayMs) ? Math.max(0, delayMs) : 2 ** 31;
@@ -180,7 +185,9 @@ export class World {
     };
   }
 
-  /** Runs tasks until `isOver` or until nothing is left; false when the run does not end. */
+  /**
+   * Runs tasks until `isOver` returns true or no task is left. Returns false if more than `TASKS_MAX` tasks have run.
+   */
   async run(isOver: () => boolean): Promise<boolean> {
     await settle();
     while (!isOver()) {
@@ -201,7 +208,7 @@ export class World {
   }
 }
 
-/** Resolves after all microtasks, which run before an immediate does. */
+/** Resolves after all microtasks, because they run before the next immediate. */
 function settle(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);

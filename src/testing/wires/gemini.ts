@@ -179,7 +179,7 @@ function checkPart(part: Fields, path: string, signatures: Signatures, refuse: R
   refuse('G09', `${path}.thoughtSignature`, 'Corrupted thought signature.');
 }
 
-/** The content to which a signature is bound. It has no call id, because the caller chooses the id. */
+/** The content to which a signature is bound. This content lacks the call's id, because the caller chooses the id. */
 function signedContent({ text, functionCall }: Fields): unknown {
   if (!isRecord(functionCall)) return { text };
   return { name: functionCall['name'], args: functionCall['args'] };
@@ -213,7 +213,10 @@ function checkOrder(turns: readonly Turn[], refuse: Refuse): void {
   }
 }
 
-/** The current turn is everything since the last content of the user that is not a function response. */
+/**
+ * Reports G08: the first call of each content of the current turn needs a signature. The current turn is everything
+ * since the last content of the user that is not a function response.
+ */
 function checkSignatures(turns: readonly Turn[], refuse: Refuse): void {
   const opening = turns.findLastIndex(({ role, responses }) => role === 'user' && responses === 0);
   for (const { path, parts, role } of turns.slice(opening + 1)) {
@@ -248,11 +251,11 @@ function streamOf(
       for (const text of piecesOf(block.thinking)) part({ text, thought: true });
     } else if (block.type === 'tool_use') {
       const functionCall = { name: block.name, args: block.input };
-      // The first call of parallel calls has the signature of all.
+      // The first of several parallel calls has the signature of all of them.
       part({ functionCall, ...(place === firstCall ? sign(functionCall) : {}) });
     } else if (block.type === 'text') {
       for (const text of piecesOf(block.text)) part({ text });
-      // The signature of a text comes after it, in a part with an empty text.
+      // The signature of a text comes after the text, in a part with an empty text.
       if (isThird && isLastText(content, place)) part({ text: '', ...sign({ text: block.text }) });
     }
   });

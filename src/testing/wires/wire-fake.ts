@@ -1,10 +1,11 @@
 /**
- * The parts that the fakes of other vendors' wires (HTTP APIs) share: a `fetch` that answers from a script and refuses
- * what the rules of the wire refuse. No port is opened.
+ * The parts that the fakes of other vendors' wires (HTTP APIs) share. A fake is a `fetch` function that answers from a
+ * script, and refuses what the rules of the wire refuse. A fake opens no port.
  *
  * Owns: the position in the script, the requests and refusals so far. Does not own: the rules, the form of answers.
  *
- * - W1 A request that breaks a rule is answered with status 400 in the vendor's words, and takes no reply.
+ * - W1 A request that breaks a rule is answered with status 400 in the vendor's words, and uses up no reply of the
+ *   script.
  * - W2 Replies of a list are taken in the order of arrival, over all callers.
  * - W3 The same requests in the same order get the same bytes.
  */
@@ -43,7 +44,7 @@ export interface WireRefusal {
 
 /** A fake of a vendor's wire. */
 export interface WireFake {
-  /** Give it to the provider in place of `fetch`. */
+  /** The function that a provider is given in place of `fetch`. */
   readonly fetch: typeof globalThis.fetch;
   /** The bodies of all requests, oldest first; the newest 10,000. */
   readonly requests: readonly WireBody[];
@@ -79,7 +80,7 @@ export interface Wire {
 
 const KEPT_MAX = 10_000;
 
-/** The fake of a wire. Throws `ConfigError` for a script that is neither a list nor a function. */
+/** Makes the fake of a wire. Throws `ConfigError` for a script that is neither a list nor a function. */
 export function createWireFake(wire: Wire, options: WireFakeOptions): WireFake {
   const { script } = options;
   if (!Array.isArray(script) && typeof script !== 'function') {

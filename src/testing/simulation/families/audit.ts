@@ -1,9 +1,9 @@
 /**
- * The audit log of a run (I39 of `invariants.ts`), read between two lives. Each decision about a call, each dead letter
- * that was sent again or dropped, each edit by the embedder, each started or activated task, each fork and each removal
- * of old history has exactly one entry; so has each deletion. An entry never changes, and never leaves.
+ * Checks the audit log of a run between two lives (I39 of `invariants.ts`). The log has exactly one entry for each of
+ * these acts: a decision about a call, a dead letter that was sent again or dropped, an edit by the embedder, a started
+ * or activated task, a fork, a deletion. An entry never changes, and never leaves.
  *
- * Owns: the entries that were read so far, and the sessions that were there. Does not own: the stores.
+ * Owns: the entries and the sessions that earlier checks found. Does not own: the stores.
  */
 import { type AuditDetails, type AuditEntry, auditEntry } from '../../../base/audit/audit-entry.ts';
 import { defined } from '../../../base/defined.ts';
@@ -51,7 +51,7 @@ export class AuditTrail {
     const counts = countsOf(entries);
     for (const journal of journals) {
       for (const [name, key] of journal.names({})) {
-        // An earlier session with the same id may have left entries about calls and letters of the same names.
+        // A deleted session with the same id may have left entries about calls and letters with the same ids.
         if (changed.has(name) && !deletions.has(name)) checkSession(ledger, journal, { name, key }, counts);
       }
       await journal.close();
@@ -68,7 +68,10 @@ export class AuditTrail {
   }
 }
 
-/** Each session that a deletion removed has one entry, and no session that is there has one. */
+/**
+ * Checks that each deleted session has exactly one entry about its deletion, and that no existing session has such an
+ * entry.
+ */
 function checkDeletions(
   ledger: Ledger,
   stores: readonly MemoryStore[],
@@ -85,7 +88,7 @@ function checkDeletions(
     }
     for (const [key, { name, keeps }] of erasures) {
       const own = deletions.get(name) ?? [];
-      // A change of the layout gave the session another key.
+      // A change of the layout gave the session another key, so the entry need not have this key.
       const isThere = origins.has(key) ? own.length > 0 : own.includes(key);
       if (keeps !== true && !isThere) ledger.violate('lost', `the deletion of ${name} has no entry (I39)`);
     }
@@ -96,7 +99,10 @@ function checkDeletions(
   }
 }
 
-/** Each act in the log of a session has as many entries as records. A log without its older part may have fewer. */
+/**
+ * Checks that the audit log has one entry for each record of an act in a session's log. If the older part of that log
+ * was removed, the audit log may have more entries than the log has records.
+ */
 function checkSession(
   ledger: Ledger,
   journal: Journal,

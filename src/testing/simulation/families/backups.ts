@@ -1,12 +1,12 @@
 /**
- * Backups of a store at work, in one seed of five. Each replaces the one before, and keeps the shards that had no commit
- * since.
+ * Backups of a store in use, in one seed of five. Each backup replaces the previous backup, but keeps its copies of the
+ * shards that had no commit since then.
  *
  * Owns: the backups, which outlive processes, and the moments at which they are made. Does not own: the order in which
  * the parts of the store are copied, and which commits a copy has: both are production code.
  *
  *  I40 a backup has every message, spawn and event that was acknowledged or published before it began. It has a
- *      beginning of each session's log, and nothing of a session whose deletion was acknowledged before. It has each
+ *      beginning of each session's log. It has nothing of a session whose deletion was acknowledged before. It has each
  *      whole result that its logs name, if the durability of the store keeps results. A cursor of a webhook in it is
  *      not newer than the copy of any shard.
  */
@@ -31,9 +31,9 @@ import { drawnFor, LifeActions, type LifeParts } from './life-actions.ts';
 const SHARE = 0.2;
 /** Separates the stream of these draws from that of the whole run. */
 const STREAM = 0x0bac_0b40;
-/** Backups of one life. */
+/** Maximum number of backups in one life. */
 const BACKUPS = 4;
-/** Maximum milliseconds that one part of the store takes. */
+/** Maximum milliseconds that the copy of one part of the store takes. */
 const PART_MS = 5_000;
 /** The share of the copies that the device of the backup refuses. */
 const REFUSED_SHARE = 0.1;
@@ -57,7 +57,7 @@ interface FinishedBackup {
   readonly shards: readonly CopiedShard[];
   readonly results: ReadonlySet<string>;
   readonly cursors: readonly string[];
-  /** The cursors just before each shard was copied. */
+  /** For each shard, the cursors just before that shard was copied. */
   readonly cursorsAtCopy: readonly (readonly string[])[];
 }
 
@@ -93,7 +93,7 @@ export class SimulatedBackups {
     return random && new SimulatedBackups(random);
   }
 
-  /** A journal of a shard, in `process`, that can be copied. */
+  /** Opens a journal of a shard in `process`. A backup can copy this journal. */
   openJournal(
     process: SimulatedProcess,
     world: World,
@@ -114,7 +114,7 @@ export class SimulatedBackups {
     return new EngineJournal(Object.assign(engine, { copyTo }), options);
   }
 
-  /** Writes the backups of a process. */
+  /** Returns the function that writes the backups of a process. */
   writerOf(process: SimulatedProcess, { world, results, cursors }: BackedUpStore): WriteBackup {
     return async (directory, source) => {
       const takes = (): Promise<void> => world.sleep(process, this.#random.number() * PART_MS);
@@ -174,7 +174,7 @@ export class SimulatedBackups {
     };
   }
 
-  /** Checks the backups of the last life. `stories`: the contents of the store now. */
+  /** Checks the backups that were completed since the previous check. `stories`: the contents of the store now. */
   async check(ledger: Ledger, stories: Stories, options: BackupReaderOptions): Promise<void> {
     for (const backup of this.#unchecked.splice(0)) await checkBackup(backup, { ledger, stories, options });
   }
@@ -198,7 +198,7 @@ interface Checked {
 async function checkBackup(backup: UncheckedBackup, { ledger, stories, options }: Checked): Promise<void> {
   const stores = backup.shards.map(({ store }) => store);
   const found = await new StoreReader(stores, options).read();
-  // A backup may have a session whose deletion was requested, or not.
+  // A session whose deletion was requested may be in the backup, or may be missing there.
   const lost = (session: string, what: string): void => {
     if (!ledger.isDeleted(session)) ledger.violate('lost', `a backup lacks ${what} of ${session} (I40)`);
   };

@@ -58,7 +58,7 @@ export class BudgetChanges {
     }
   }
 
-  /** Some budgets are used up at once, and some never. */
+  /** Draws a budget, or none. Some budgets are used up at once, and some never. */
   #drawTokens(): number | null {
     const random = this.#random;
     return random.pick([null, 1, random.between(100, 2_000), random.between(1_000, 20_000)]);
@@ -73,7 +73,7 @@ export class BudgetChanges {
   }
 }
 
-/** Checks that each budget counted the tokens of its session and of all sessions below it, each once. */
+/** Checks that each budget counted each token of its session and of all sessions below that session once. */
 export function checkBudgets(ledger: Ledger, stories: Stories): void {
   const usedBy = (state: SessionState): number => {
     let used = tokensOf(state.usage);

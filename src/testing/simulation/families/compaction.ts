@@ -1,7 +1,7 @@
 /**
  * Compactions of open stores (I41 of `invariants.ts`), in one seed of four. The stores of such a run keep the bytes of
- * removed and replaced rows until a compaction, as the free pages of a file do. That a compaction loses no commit is
- * checked by all other invariants.
+ * removed and replaced rows until a compaction, as the free pages of a file do. All other invariants check that a
+ * compaction loses no commit.
  */
 import type { MemoryStore } from '../../../journal/memory-store.ts';
 import { rowSessions } from '../../../journal/rows/row-codec.ts';
@@ -16,7 +16,7 @@ const SHARE = 0.25;
 const DELETES = [0.4, 0.05] as const;
 /** Short times, so that many compactions meet faults. */
 const WITHIN_MS = [200, 1_000, 10_000] as const;
-/** Maximum number of looks at the stores, and the virtual ms between two looks: beyond the longest wait after failures. */
+/** Maximum number of looks at the stores, and the virtual ms between two looks: longer than any wait after failures. */
 const LOOKS_MAX = 1_500;
 const LOOK_MS = 1_000;
 
@@ -39,12 +39,15 @@ export class SimulatedCompaction {
     return DELETES[compaction === undefined ? 1 : 0];
   }
 
-  /** Waits until no store owes a compaction. A process without faults needs a bounded time for that. */
+  /**
+   * Waits until every store was compacted after its last erasure. A process without faults needs a bounded time for
+   * that.
+   */
   async untilCompacted({ stores, world, harness }: ErasureParts): Promise<void> {
     for (let looks = 0; looks < LOOKS_MAX && stores.some(isOwing); looks += 1) await world.sleep(harness, LOOK_MS);
   }
 
-  /** Checks that stores whose erasures have ended, and that owe no compaction, have no byte of deleted sessions. */
+  /** Checks that a store has no byte of deleted sessions if it was compacted after its last erasure. */
   check({ stores, ledger }: Pick<ErasureParts, 'stores' | 'ledger'>): void {
     for (const [shard, store] of stores.entries()) {
       if (store.erasures.size > 0 || isOwing(store)) continue;
@@ -53,7 +56,7 @@ export class SimulatedCompaction {
     }
   }
 
-  /** Checks that no store owes a compaction at the end of a run. */
+  /** Checks, at the end of a run, that every store was compacted after its last erasure. */
   checkFinished({ stores, ledger }: Pick<ErasureParts, 'stores' | 'ledger'>): void {
     this.check({ stores, ledger });
     for (const [shard, store] of stores.entries()) {

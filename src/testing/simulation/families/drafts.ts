@@ -1,6 +1,6 @@
 /**
  * Drafts and lost answers (I34 of `invariants.ts`). The model notes the text and the tokens of each call. Each lost
- * answer in a log is the beginning of the text of one of these calls, and no two lost answers are of the same call.
+ * answer in a log is the beginning of the text of one of these calls. No two lost answers are of the same call.
  * Between two processes, a stored draft belongs to a session that exists and to a half-step without an answer.
  *
  * Owns: nothing. Does not own: the ledger and the stores.
@@ -25,7 +25,7 @@ interface DraftedStory {
   readonly responded: ReadonlySet<number>;
 }
 
-/** The call that streams these blocks and reports this usage; `usage` undefined: it reports none. */
+/** The call that streams these blocks and reports this usage; `usage` undefined: the call reports no usage. */
 export function streamedCall(content: unknown, usage: unknown): StreamedCall {
   const blocks: readonly unknown[] = Array.isArray(content) ? content : [];
   const texts = blocks.filter(isRecord).filter(({ type }) => type === 'text');
@@ -44,7 +44,7 @@ export function draftFault(
   return { kind: 'repeated', what: `${id} keeps a draft after the answer of half-step ${record.halfStep} (I34)` };
 }
 
-/** Checks that each lost answer is the beginning of a call of its session, and each of a different call. */
+/** Checks that each lost answer is the beginning of the text of a call of its session, and of a different call. */
 export function checkLost(ledger: Ledger, { id, lost }: DraftedStory): void {
   if (lost.length === 0) return;
   const left = [...(ledger.streams.get(id) ?? [])];
@@ -65,7 +65,7 @@ function isBeginning({ text, usage }: LostFact, call: StreamedCall): boolean {
   return call.text.startsWith(text);
 }
 
-/** Checks the drafts that a process left in its stores. `encryption`: missing if they are not encrypted. */
+/** Checks the drafts that a process left in its stores. `encryption`: missing if the stores are not encrypted. */
 export async function checkDrafts(
   stores: readonly MemoryStore[],
   ledger: Ledger,

@@ -34,7 +34,7 @@ export function checkSealed({ stores, results, ledger }: ErasureParts): void {
   for (const [shard, store] of stores.entries()) {
     for (const what of plainValues(store)) ledger.violate('failed', `shard ${shard}: ${what} is not encrypted (I36)`);
     for (const key of store.dataKeys.keys()) {
-      // The key that belongs to no session seals the audit log.
+      // The key 0 belongs to no session: it encrypts the audit log.
       const isKept = key === 0 || store.names.has(key) || (store.erasures.get(key)?.heirs ?? []).length > 0;
       if (!isKept) ledger.violate('failed', `shard ${shard}: the deleted session ${key} has a data key (I36)`);
     }
@@ -45,7 +45,7 @@ export function checkSealed({ stores, results, ledger }: ErasureParts): void {
 function* plainValues({ rows, heads, drafts, blobs, media, audit }: MemoryStore): Iterable<string> {
   for (const [number, bytes] of rows) {
     const data = bytes.subarray(dataStart(bytes));
-    // An encrypted entry has one of these texts by chance once in a billion.
+    // About one encrypted entry in a billion has one of these texts by chance. So only two of them count as plain text.
     if (data.length > 0 && PLAIN.filter((text) => data.includes(text)).length > 1) yield `row ${number}`;
   }
   for (const [key, { data }] of heads) if (PLAIN.some((text) => data.includes(text))) yield `the head of ${key}`;

@@ -29,7 +29,7 @@ export interface ErasureParts {
   readonly harness: SimulatedProcess;
 }
 
-/** Checks the stores between two processes: an erasure that a crash interrupted can continue. */
+/** Checks, between two processes, that the stores note all rows that an erasure must still process after a crash. */
 export function checkErasures({ stores, ledger }: ErasureParts): void {
   checkCuts({ stores, ledger });
   for (const [shard, store] of stores.entries()) {
@@ -67,7 +67,7 @@ export function checkErased({ stores, results, ledger }: ErasureParts): void {
   }
 }
 
-/** The owners, as result files name them, of the results that existing sessions have or share. */
+/** The owners of the results that existing sessions have or share. Names of result files contain such an owner. */
 function ownersIn(store: MemoryStore, shard: number): readonly string[] {
   const keys = [...store.names.keys(), ...[...store.erasures.keys()].filter((key) => isNeeded(store, key))];
   return keys.map((key) => store.origins.get(key) ?? `${shard}-${key}`);

@@ -40,14 +40,14 @@ export class FollowUps {
       const born = [...this.#parts.ledger.spawns.values()].filter(isLasting);
       const story = this.#random.pick([...born, undefined]);
       if (story === undefined) return undefined;
-      // Nothing waits for the request, so several children may queue for a place at once.
+      // The request is not awaited, so several children may wait for a place at once.
       const isContinued = story.key !== undefined && this.#random.chance(0.5);
       void (isContinued ? this.#continue(story) : this.#send(story.child));
       return undefined;
     });
   }
 
-  /** Asks nothing more. */
+  /** Stops the requests. */
   leave(): void {
     this.#actions.leave();
   }

@@ -1,9 +1,9 @@
 /**
- * Hand-overs: another process takes the store over from a runtime at work (I42 of `invariants.ts`). Between the request
- * to stand still and the close, the embedder still sends.
+ * Hand-overs: another process takes the store over from a working runtime (I42 of `invariants.ts`). Between the request
+ * to stand still and the close, the embedder continues to send.
  *
  * Owns: the moments of the last hand-over and of the last release, read from the requests of the host to its shards.
- * Does not own: the stores; whether a refusal is expected, which is `Ledger.standsStill`.
+ * Does not own: the stores, and `Ledger.standsStill`, which says whether a refusal is a violation.
  */
 import { defined } from '../../../base/defined.ts';
 import type { StoreEncryption } from '../../../journal/encryption/master-keys.ts';
@@ -20,12 +20,12 @@ import type { SimulatedProcess, World } from '../world.ts';
 /** The times of process clocks are whole milliseconds. */
 const ROUNDING_MS = 1;
 
-/** A shard that stands still. */
+/** A hand-over, from the first request to a shard to stand still. */
 interface Standing {
   readonly process: SimulatedProcess;
   /** Wall time from which every shard stands still. */
   readonly fromMs: number;
-  /** The last rows of the stores at that moment. */
+  /** The last row of each store at the first request. */
   readonly rows: readonly number[];
 }
 
@@ -36,9 +36,9 @@ export class HandOverWatch {
   /** The difference between wall time and monotonic time at the open: a jump of the clock changes it. */
   #shiftMs = 0;
   #standing: Standing | undefined;
-  /** Requests to stand still without an answer. */
+  /** The number of unanswered requests to stand still. */
   #unanswered = 0;
-  /** The numbers of the newest commits when the store was released. */
+  /** The number of the newest commit of each shard when the store was released. */
   #released: readonly number[] | undefined;
 
   constructor(world: World, ledger: Ledger) {
@@ -60,7 +60,7 @@ export class HandOverWatch {
     this.#released ??= stores.map(({ state }) => state.commit);
   }
 
-  /** The thread of a shard. Its requests to stand still and to close are noted. */
+  /** Returns the thread of a shard, and notes each request to it to stand still or to close. */
   line(process: SimulatedProcess, thread: ShardThread, stores: readonly MemoryStore[]): ShardThread {
     const { endpoint } = thread;
     const call: Endpoint['call'] = (method, payload) => {
@@ -108,11 +108,11 @@ export class HandOverWatch {
         this.#ledger.violate('failed', `shard ${shard} was written after the store was released (I42)`);
     }
     const standing = this.#standing;
-    // The times of a log do not say when a half-step began if the clock has jumped meanwhile.
+    // If the clock has jumped meanwhile, the times in a log do not say when a half-step began.
     if (standing === undefined || Math.abs(this.#shiftOf(standing.process) - this.#shiftMs) > ROUNDING_MS) return;
     for (const [shard, store] of stores.entries()) {
       const journal = openMemoryJournal({ store, ...defined({ encryption }) });
-      // A claim may be decided before and written after that moment.
+      // A claim in a later row may have been decided before the shards stood still, so its time is checked too.
       for (const { key, data } of journal.tail(positionOf((standing.rows[shard] ?? 0) + 1, 0) - 1)) {
         const { at, records } = decodeTransition(data);
         if (at <= standing.fromMs || !records.some(({ type }) => type === 'claimed')) continue;

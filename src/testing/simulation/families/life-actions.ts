@@ -22,7 +22,10 @@ export interface LifeParts {
   readonly trace: (text: string) => void;
 }
 
-/** The random numbers of a kind of action; undefined: the run has none. `share`: of all runs. `stream`: of this kind. */
+/**
+ * The random numbers of a kind of action; undefined: the run has no such actions. `share`: the share of all runs that
+ * have them. `stream`: separates their draws from all other draws.
+ */
 export function drawnFor(seed: number, stream: number, share: number): SeededRandom | undefined {
   const random = new SeededRandom((seed ^ stream) >>> 0);
   return random.chance(share) ? random : undefined;
@@ -31,13 +34,13 @@ export function drawnFor(seed: number, stream: number, share: number): SeededRan
 /** See the head of the file. */
 export class LifeActions {
   readonly attempts: Attempts;
-  /** A name that no other request of the run has. */
+  /** Makes a name that no other request of the run has. */
   readonly uid: (prefix: string) => string;
   readonly #parts: LifeParts;
   readonly #random: SeededRandom;
   #count = 0;
 
-  /** `mark`: is in the names of these requests, so that those of two kinds differ. */
+  /** `mark`: a part of the names of these requests, so that two kinds of actions use different names. */
   constructor(parts: LifeParts, random: SeededRandom, mark = '') {
     this.#parts = parts;
     this.#random = random;
@@ -48,7 +51,10 @@ export class LifeActions {
     this.attempts = new Attempts({ ...parts, uid: this.uid });
   }
 
-  /** `act` returns nothing if the next moment need not wait for it. Ends with the process, or after `leave`. */
+  /**
+   * Calls `act` at `count` random moments. If `act` returns a promise, the next moment comes after that promise. Stops
+   * when the process dies, and after `leave`.
+   */
   async run(count: number, act: () => Promise<void> | undefined): Promise<void> {
     const { world, process, swarm } = this.#parts;
     for (let action = 0; action < count; action += 1) {

@@ -2,9 +2,8 @@
  * The removal of old history (I33 of `invariants.ts`), in one seed of four. Time passes between two lives. So
  * messages that left the window in one life are old in the next.
  *
- * The reader of the stores keeps the removed transitions. The fold of the whole log, removed part included, must give
- * the state that the runtime reads from the base and the rest of the log. At the end, no old history is left in a
- * log.
+ * The reader of the stores keeps the removed transitions. The fold of the whole log, with the removed part, must give
+ * the state that the runtime reads from the base and the rest. At the end, no old history is left in a log.
  */
 import { defined } from '../../../base/defined.ts';
 import { shardOf } from '../../../base/ids.ts';
@@ -60,7 +59,7 @@ export class SimulatedRetention {
     return random.chance(SHARE) ? new SimulatedRetention(random) : undefined;
   }
 
-  /** Perhaps lets `KEPT_MS` pass after a life; always if `isLast`, when only the life without faults follows. */
+  /** Lets `KEPT_MS` pass after some lives, and always if `isLast`: then only the life without faults follows. */
   async pass({ world, harness }: RetentionCheckParts, isLast: boolean): Promise<void> {
     if (isLast || this.#random.chance(PAUSE_SHARE)) await world.sleep(harness, KEPT_MS + 1_000);
   }
@@ -95,7 +94,10 @@ export class SimulatedRetention {
   }
 }
 
-/** True if an old part of a session's log ends with an old departure, and with nothing waiting (V3). */
+/**
+ * True if a part at the beginning of a session's log can be removed. All transitions of such a part are old, and within
+ * the part messages left the window. At the end of the part no content waits (V3 of `old-history.ts`).
+ */
 function canBeCut(journal: Journal, id: string, before: number): boolean {
   const key = journal.keyOf(id) ?? 0;
   const { state, position } = beginningOf(journal, id, key);
@@ -110,7 +112,7 @@ function canBeCut(journal: Journal, id: string, before: number): boolean {
   return false;
 }
 
-/** Checks the stores between two processes: a removal that a crash interrupted can continue. */
+/** Checks, between two processes, that the stores have all that a removal needs to continue after a crash. */
 export function checkCuts({ stores, ledger }: Pick<RetentionCheckParts, 'stores' | 'ledger'>): void {
   for (const [shard, store] of stores.entries()) {
     for (const { key, row } of leftovers(store)) {
@@ -125,7 +127,7 @@ export function checkCuts({ stores, ledger }: Pick<RetentionCheckParts, 'stores'
   }
 }
 
-/** True for a session with waiting contents. The log may have the only copy of them, and then its part stays. */
+/** True for a session with waiting contents. The log may have their only copy; then that part of the log must stay. */
 function waits({
   mailbox,
   deadLetters,

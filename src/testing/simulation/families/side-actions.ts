@@ -28,7 +28,7 @@ export class SideActions {
   readonly #followUps: SeededRandom | undefined;
   readonly #tenants: SeededRandom | undefined;
 
-  /** `removesHistory`: old history leaves the store. A backup then lacks it as well, and is not checked. */
+  /** `removesHistory`: true if old history leaves the store. Backups then lack the old history, so none are made. */
   constructor(seed: number, removesHistory: boolean) {
     this.backups = removesHistory ? undefined : SimulatedBackups.draw(seed);
     this.#budgets = budgetRandom(seed);

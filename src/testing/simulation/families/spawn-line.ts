@@ -16,15 +16,15 @@ export interface LineFault {
 export class SpawnLine {
   /** Most children at work at once. */
   most = 0;
-  /** Fewest children at work after a transition that left one waiting. */
+  /** The fewest children at work at the end of a transition at which another child waited. */
   fewest: number = Number.POSITIVE_INFINITY;
   readonly #atWork = new Set<string>();
   #waiting: string[] = [];
-  /** How often each child was to work again after an end. */
+  /** How often the log says that each child works again after an end. */
   readonly #revivals = new Map<string, number>();
-  /** Whether the session itself, a child, has a place. */
+  /** True if the session itself, as a child, has a place. */
   #hasPlace = true;
-  /** The half-step that the session, a child, claimed without a place. */
+  /** The half-step that the session itself, as a child, claimed without a place. */
   #outOfPlace: number | undefined;
 
   /** Takes a record of the session, as a parent and as a child. */
@@ -62,7 +62,7 @@ export class SpawnLine {
     }
   }
 
-  /** A child has a place, or waits behind the others. */
+  /** Notes a child that comes: the child gets a place, or waits behind the others. */
   #comes(parent: string, child: string, isQueued: boolean): LineFault | undefined {
     if (isQueued) {
       this.#waiting.push(child);
@@ -81,7 +81,7 @@ export class SpawnLine {
     else if (record.type === 'started') this.#hasPlace = true;
     else if (record.type === 'exited') this.#hasPlace = false;
     else if (record.type === 'claimed') this.#outOfPlace = this.#hasPlace ? undefined : record.halfStep;
-    // A turn that is only claimed to be cancelled asks no model.
+    // A turn that is claimed only so that it can be cancelled asks no model, so the claim alone is no fault.
     const isWork = record.type === 'responded' && record.halfStep === this.#outOfPlace;
     return isWork ? { kind: 'reordered', what: `${child} works without a place (I27)` } : undefined;
   }
@@ -91,18 +91,18 @@ export class SpawnLine {
     return this.#waiting.includes(child);
   }
 
-  /** How often the child was to work again after an end. */
+  /** How often the log says that the child works again after an end. */
   revivals(child: string): number {
     return this.#revivals.get(child) ?? 0;
   }
 
-  /** A transition has ended. Only then must each free place be taken. */
+  /** Notes the end of a transition. A place may be free within a transition, but not at its end while a child waits. */
   endTransition(): void {
     if (this.#waiting.length > 0) this.fewest = Math.min(this.fewest, this.#atWork.size);
   }
 }
 
-/** The ends of a child that its spawner may learn: all up to and including the first `completed` one. */
+/** The ends of a child that its spawner may receive: all up to and including the first with the reason `completed`. */
 export function endsOf<End extends { readonly reason: string }>(exits: readonly End[]): readonly End[] {
   const first = exits.findIndex(({ reason }) => reason === 'completed');
   return first === -1 ? exits : exits.slice(0, first + 1);

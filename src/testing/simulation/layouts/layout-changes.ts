@@ -5,9 +5,9 @@
  * Owns: the draws. Does not own: the stores, which belong to the machine, and the move, which is the production code.
  *
  *  I35 after a change, each session has the same head and the same log at the same positions, in the shard that its
- *      id determines. The next open reads the sessions with work. The keys of the new stores, and the positions
- *      assigned later, are higher than all earlier ones. If a crash interrupts a change before its last step, the
- *      stores stay as they were.
+ *      id determines. The next open still reads every session that has work. The keys of the new stores, and the
+ *      positions assigned later, are higher than all earlier ones. If a crash interrupts a change before its last step,
+ *      the stores stay as they were.
  */
 import { shardOf } from '../../../base/ids.ts';
 import type { Journal } from '../../../journal/journal.ts';
@@ -24,7 +24,7 @@ import type { StoreReader } from '../store-reading.ts';
 
 /** Share of the runs in which the number of shards changes. */
 const SHARE = 0.3;
-/** In such a run, share of the opens with a change. Some of these keep the number, because the same one is drawn. */
+/** The share of the opens of such a run that draw a number of shards. The draw may give the same number as before. */
 const CHANGE_SHARE = 0.7;
 /** Share of the changes that a crash interrupts. */
 const CRASH_SHARE = 0.2;
@@ -51,7 +51,7 @@ interface Kept {
   readonly sessions: ReadonlyMap<string, string>;
   /** The sessions that the next open reads. */
   readonly resumed: ReadonlySet<string>;
-  /** The removed sessions that are not erased yet, each with its heirs in its new shard. */
+  /** The removed sessions that are not erased yet, each with those of its heirs that come into the same new shard. */
   readonly removed: readonly string[];
   readonly lastKey: SessionKey;
   readonly end: number;
@@ -74,7 +74,8 @@ export class LayoutChanges {
   }
 
   /**
-   * Perhaps changes the stores, as an open with a different number of session threads does. No process uses them now.
+   * Perhaps changes the stores, as an open with a different number of session threads does. No process has the stores
+   * open at that time.
    */
   async change(): Promise<void> {
     const { machine, reader, faults, ledger, trace } = this.#surroundings;
@@ -114,7 +115,7 @@ function keptIn(stores: readonly MemoryStore[], shards: number): Kept {
       if (name !== undefined) resumed.add(name);
     }
     for (const { name, heirs } of store.erasures.values()) {
-      // An heir that was removed and erased as well needs nothing any more.
+      // An heir that was itself removed and erased no longer needs the results of this session.
       const names = heirs.flatMap((heir) => journal.nameOf(heir) ?? store.erasures.get(heir)?.name ?? []);
       const [home] = names;
       const kept = names.filter((each) => home !== undefined && shardOf(each, shards) === shardOf(home, shards));
@@ -130,7 +131,8 @@ function textOf(journal: Journal, name: string, key: SessionKey): string {
   const entries = Array.from(journal.read(key, 0), ({ position, data }) => `${position} ${data}`);
   // A fork without a head gets one, made from its log, when it leaves its parent's shard.
   const head = entries.length > 0 ? MOVED_SESSIONS.headOf(journal, name, key) : journal.head(key);
-  // An address depends on the session's key, which a change replaces. So the texts at the addresses are compared.
+  // An address depends on the session's key, and a change of the layout replaces that key. So the texts at the
+  // addresses are compared, not the addresses.
   const data = head === undefined ? '' : movedHead(head.data, (address) => journal.blob(address) ?? 'missing');
   return [...entries, head?.position, withoutBase(data)].join('\n');
 }

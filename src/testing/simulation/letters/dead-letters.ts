@@ -1,9 +1,10 @@
 /**
- * Dead letters of a run (I31 of `invariants.ts`). Between two lives an earlier version leaves entries in the stores that
- * this version cannot promote. The embedder lists the letters, reads them, sends them again and drops them at random.
+ * Dead letters of a run (I31 of `invariants.ts`). Between two lives this file appends entries to the stores, as an
+ * earlier version of the runtime might have left them. The runtime cannot promote these entries. The embedder lists the
+ * letters, reads them, sends them again and drops them at random.
  *
- * Owns: what was asked for and acknowledged, by letter. Does not own: the letters. Its draws are from a stream that no
- * other draw uses.
+ * Owns: the embedder's requests about each letter, and their answers. Does not own: the letters. The draws here are
+ * from a stream that no other draw uses.
  */
 import { defined } from '../../../base/defined.ts';
 import { InvalidArgumentError } from '../../../base/errors.ts';
@@ -53,7 +54,7 @@ export class DeadLetterStories {
     return random === undefined ? undefined : new DeadLetterStories(random);
   }
 
-  /** Leaves entries in the stores, which no process has open. */
+  /** Leaves entries that cannot be promoted in some sessions. No process has the stores open at that time. */
   async leave(
     stores: readonly MemoryStore[],
     stories: Stories,
@@ -79,7 +80,7 @@ export class DeadLetterStories {
     }
   }
 
-  /** An entry that cannot be promoted. Some of them would begin a turn, and some would join one. */
+  /** An entry that cannot be promoted. Its type is one that would begin a turn, or one that would join a turn. */
   #unfit(content: string): Entry {
     return this.#random.chance(0.7)
       ? { type: 'subagent', content, source: { type: 'user' } }
@@ -118,7 +119,7 @@ export class DeadLetterStories {
     }
   }
 
-  /** Checks, after the last life, that its list had exactly the letters of the stores. */
+  /** Checks, after the last life, that the list of letters in that life had exactly the letters of the stores. */
   checkListed(ledger: Ledger, stories: Stories): void {
     if (this.#listed === undefined) return;
     const stored = [...stories.values()].flatMap(({ id, state }) =>
@@ -130,7 +131,9 @@ export class DeadLetterStories {
       if (!stored.includes(name)) ledger.violate('fold', `letter ${name} was listed and is not in its store (I31)`);
   }
 
-  /** Each letter is in the list, or was sent again once with its content, or its drop was requested. */
+  /**
+   * Checks that each letter is in the list, or was sent again once with its content, or that its drop was requested.
+   */
   #checkStory(ledger: Ledger, story: SessionStory): void {
     const { id: session, state, fates, accepted } = story;
     const listed = new Set(state.deadLetters.map(({ entry }) => entry.id));
@@ -178,7 +181,7 @@ export class LetterActions {
     this.#actions.leave();
   }
 
-  /** Notes the letters of the runtime, whose work has ended. */
+  /** Notes the list of letters after the runtime has finished all work. */
   async settle(): Promise<void> {
     this.leave();
     this.#stories.listed(await this.#list());

@@ -82,7 +82,8 @@ export function isAnswerTool(toolName: string): boolean {
 }
 
 /**
- * A value that fits the form, or one that does not. A value that fits may have a word in upper case, unlike the schema.
+ * A value that fits the form, or one that does not. A value that fits may have a word in upper case that the schema has
+ * in lower case.
  */
 export function valueFor(
   name: FormName,

@@ -1,6 +1,6 @@
 /**
  * Images that simulated persons send: just long enough to be stored apart from the log (`MEDIA_CHARACTERS_MIN`). There
- * are few of them, so that sessions send the same image again, and other sessions send it too.
+ * are few images, so that a session receives the same image again, and several sessions receive the same image.
  */
 import { createHash } from 'node:crypto';
 import { MEDIA_CHARACTERS_MIN } from '../../../base/bounds.ts';

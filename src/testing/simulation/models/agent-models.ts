@@ -1,6 +1,6 @@
 /**
- * Draws the models of runs whose agents have several models. These draws use a stream of random numbers of their own,
- * so all other draws of a seed are the same with and without them.
+ * Draws the models of runs whose agents have several models. The draws use a separate stream of random numbers, so that
+ * they do not change the other draws of a seed.
  */
 import { parseSettings } from '../../../base/settings.ts';
 import { modelTraits } from '../../../context/model-traits.ts';
@@ -18,7 +18,7 @@ export const SOUTH_MODEL = 'pole-1';
 
 /** The models of all agents of a run, and when a session moves from one to another. */
 export interface AgentModels {
-  /** In the order in which they are asked, with the names of their providers. */
+  /** The models, with the names of their providers, in the order in which a half-step asks them. */
   readonly model: readonly string[];
   readonly fallbackAfterMs: number;
   readonly returnAfterMs: number;

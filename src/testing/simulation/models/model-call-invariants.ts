@@ -26,8 +26,8 @@ export class ModelCallInvariants {
   }
 
   /**
-   * Every request follows from the log, none is sent again once its answer is durable, and a repeated request has the
-   * same bytes.
+   * Checks that every request follows from the log. No request may be sent again once its answer is durable, and a
+   * repeated request must have the same bytes.
    */
   check(stories: Stories): void {
     for (const [session, calls] of this.#ledger.calls) {
@@ -40,13 +40,13 @@ export class ModelCallInvariants {
         // restart.
         const first = session.includes(':') ? story?.requests.keys().next().value : undefined;
         const isInLog = (digest: string): boolean => digest !== first && story?.requests.has(digest) === true;
-        // A claim need not be durable before its call. It may be lost with its incarnation, together with all that
-        // followed.
+        // A model call may start before its claim is durable. A crash may lose the claim, together with all that
+        // followed the claim.
         const mayBeLost = (from: number, { incarnation }: CallStory = call): boolean =>
           !calls.slice(from).some((later) => later.incarnation === incarnation && isInLog(later.digest));
         if (halfStep === undefined) {
-          // A request that was on its way to a model thread when its incarnation ended arrives in the next incarnation:
-          // as its first call, or soon after it.
+          // A request may be on its way to a model thread when its incarnation ends. It then arrives in the next
+          // incarnation: as the first call there, or soon after the beginning.
           const isStraggler = call.isStraggler === true || calls[index - 1]?.incarnation !== call.incarnation;
           if (!isStraggler && !mayBeLost(index))
             this.#ledger.violate('illegal', `${session} sent a request that its log does not have: ${call.digest}`);
@@ -62,7 +62,7 @@ export class ModelCallInvariants {
         const asked = calls.slice(0, index).findLastIndex(isSame);
         const before = calls[asked];
         if (before === undefined || before.whole === call.whole) continue;
-        // A changed agent has other requests.
+        // A changed agent sends other requests.
         if (this.#changesAgents && before.incarnation !== call.incarnation) continue;
         // A session moves to another version between two turns. The turn before may have ended without a new message.
         if (before.version !== call.version) continue;

@@ -1,7 +1,7 @@
 /**
  * The model of another vendor: a simulated language model of the AI SDK behind the production provider for such models.
- * Each request is checked three times. It must have no option that the production provider refuses. It must pass the
- * strict fake of OpenAI's Responses API. Its thoughts and its metadata of earlier answers must be this model's own.
+ * Each request is checked in three ways. The request must have no option that the production provider refuses. It must
+ * pass the strict fake of OpenAI's Responses API. Its thoughts and its metadata must come from this model.
  *
  * Owns: the parts that the model has given. They outlive processes, as in a real provider. Does not own: the content of
  * an answer.
@@ -156,7 +156,7 @@ export class OtherVendor {
     }
   }
 
-  /** Why this model cannot have given this part of an answer; undefined if it can have given it. */
+  /** Why this model cannot have given this part of an answer; undefined if the model may have given the part. */
   #foreign(part: AssistantPart): string | undefined {
     const { type, text, providerOptions: options }: Part = { ...part };
     const { itemId } = metadataOf(part);

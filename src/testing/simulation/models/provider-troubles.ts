@@ -19,14 +19,14 @@ export interface Trouble {
 
 /** Maximum milliseconds that a provider is away: longer than all retries of a call. */
 const AWAY_MS = 900_000;
-/** Maximum milliseconds from a failure to the crash after it: about two writes of the store. */
+/** Maximum milliseconds between a failure and a crash: about two writes of the store. */
 const CRASH_MS = 30;
 const WAITS_MS = [15_000, 120_000, 600_000];
 
 /** The parts of the simulation that the troubles need. */
 export interface TroubleSurroundings {
   readonly world: World;
-  /** The run's other faults. When they stop, these stop, too. */
+  /** The run's other faults. When they stop, the troubles of providers stop, too. */
   readonly faults: Pick<Faults, 'isOn'>;
   /** Ends the runtime's process. */
   readonly crash: (why: string) => void;
@@ -40,19 +40,19 @@ export class ProviderTroubles {
   /** Virtual ms until which a provider is away. */
   readonly #awayUntil = new Map<string, number>();
 
-  /** `random`: a separate stream. `only`: these faults and no others. */
+  /** `random`: a stream that no other draw uses. `only`: enables exactly these faults. */
   constructor(surroundings: TroubleSurroundings, random: SeededRandom, only?: ReadonlySet<FaultKind>) {
     this.#surroundings = surroundings;
     this.#random = random;
     this.#kinds = new Faults(random.fork(), only, PROVIDER_FAULT_KINDS);
   }
 
-  /** Kinds that may be drawn. */
+  /** The kinds of faults that may strike in this run. */
   get enabled(): readonly FaultKind[] {
     return this.#kinds.enabled;
   }
 
-  /** How often each kind struck. */
+  /** How often each kind of fault struck. */
   get counts(): ReadonlyMap<FaultKind, number> {
     return this.#kinds.counts;
   }

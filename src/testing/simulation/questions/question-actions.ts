@@ -1,6 +1,6 @@
 /**
- * The persons who reply to questions: in time or late, twice, with a different reply, with a value that does not fit,
- * or not at all. Their replies go to the ledger.
+ * The persons who reply to questions. They reply in time, late, twice, with a different reply, with a value that does
+ * not fit, or not at all. Their replies go to the ledger.
  */
 import { ContentError } from '../../../base/errors.ts';
 import type { Message } from '../../../base/messages.ts';
@@ -27,7 +27,7 @@ export class Persons {
     this.#parts = parts;
   }
 
-  /** Replies to a question, even if it no longer waits. False if the call asks nothing. */
+  /** Replies to a question, even if the question no longer waits. Returns false if the call is not a question. */
   async reply(handle: Session, { seq, toolName = '', toolUseId: callId = '' }: Message): Promise<boolean> {
     const form = askedForm(toolName);
     if (form === undefined) return false;

@@ -111,7 +111,9 @@ export class QuestionTrail {
   }
 }
 
-/** True if the result of a call is the reply. The result may differ in the letter case, which follows the schema. */
+/**
+ * True if the result of a call is the reply. The result has the letter case of the schema; the reply may have another.
+ */
 export function isReply(form: FormName | 'text', value: unknown, content: string): boolean {
   if (form === 'text') return content === value;
   const stored = parsed(content);

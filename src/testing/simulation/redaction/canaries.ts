@@ -1,8 +1,8 @@
 /**
  * Runs with the option `redact` (I38 of `invariants.ts`). In two seeds of ten a canary, a text that may not be kept, is
- * added to the texts that enter the runtime. The function of the run removes canaries, so that every other invariant
- * holds as without them. A canary in a value that leaves a session thread, in a request, in the input of a tool, in a
- * file or in a store is a violation.
+ * added to the texts that enter the runtime. The `redact` function of the run removes canaries, so that every other
+ * invariant holds as it does without canaries. A canary in a value that leaves a session thread, in a request, in the
+ * input of a tool, in a file or in a store is a violation.
  *
  * Owns: the numbers of the canaries, and the choice of the texts that carry one. Does not own: the values.
  */
@@ -21,8 +21,8 @@ import type { SimulatedTools } from '../simulated-tools.ts';
 const STREAM = 0xca4a_5ec7;
 const SHARE = 0.2;
 /**
- * Each canary begins with this text. It is ASCII, so that packed values have it as it is. No path has it, so that stacks of
- * errors do not.
+ * Each canary begins with this text. The text is ASCII, so that packed values contain it unchanged. No path of a file
+ * contains the text, so that no stack of an error contains it by chance.
  */
 const BEGINNING = 'canary#';
 const CANARY = / canary#\d+\./g;
@@ -47,13 +47,15 @@ export class Canaries {
   /** The function of the option `redact`. */
   readonly redact: RedactFunction = (text) => (text.includes(BEGINNING) ? text.replaceAll(CANARY, '') : text);
 
-  /** A text that no other value has. It follows a text, because a text without any other words would become blank. */
+  /**
+   * A new canary, to be added at the end of a text. A text of a canary alone would become blank when it is redacted.
+   */
   next(): string {
     this.#count += 1;
     return ` ${BEGINNING}${this.#count}.`;
   }
 
-  /** The text with a canary; a blank one itself. */
+  /** Returns the text with a canary. A blank text is returned unchanged. */
   text(text: string): string {
     return text.trim() === '' ? text : text + this.next();
   }
@@ -74,7 +76,7 @@ export class Canaries {
     ) as T;
   }
 
-  /** A value that must not have a canary. `where`: its place, for the violation. */
+  /** Checks a value that must not have a canary. `where`: the place of the value, for the violation. */
   check(value: unknown, where: string): void {
     const found = canaryIn(value);
     if (found !== undefined) this.#ledger.violate('failed', `${where} has a canary: ${found} (I38)`);
@@ -138,7 +140,7 @@ export class Canaries {
     };
   }
 
-  /** Checks what a process left in its stores. A canary in an encrypted value is found only by other checks. */
+  /** Checks the values that a process left in its stores. In an encrypted value this check cannot find a canary. */
   checkStores(stores: readonly MemoryStore[]): void {
     for (const [shard, { rows, heads, drafts, blobs }] of stores.entries()) {
       for (const [number, bytes] of rows) this.check(bytes, `shard ${shard}: row ${number}`);
@@ -149,7 +151,7 @@ export class Canaries {
   }
 }
 
-/** The words at the first canary of a value; undefined: it has none. */
+/** The text around the first canary of a value; undefined: the value has no canary. */
 function canaryIn(value: unknown): string | undefined {
   if (typeof value === 'string') {
     const at = value.indexOf(BEGINNING);

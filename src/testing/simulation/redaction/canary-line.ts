@@ -17,7 +17,7 @@ type Marks = {
   ) => ShardMethods[M]['request'];
 };
 
-/** The requests that bring texts. */
+/** The requests of the host that have texts, each with the function that adds canaries to these texts. */
 const MARKS: Marks = {
   'session.send': (request, canaries) => ({
     ...request,
@@ -83,7 +83,7 @@ function edited(edit: Edit, canaries: Canaries): Edit {
   }
 }
 
-/** The thread, on such a line. */
+/** Returns the thread with a line that adds canaries to what the thread receives, and finds canaries that it sends. */
 export function canaryLine(thread: ShardThread, canaries: Canaries): ShardThread {
   const endpoint = canaryEndpoint(thread.endpoint, canaries);
   return {

@@ -1,5 +1,5 @@
 /**
- * A provider in a run with canaries (I38 of `invariants.ts`): a canary in a request is a violation, and the answers have
+ * A provider in a run with canaries (I38 of `invariants.ts`). A canary in a request is a violation. The answers have
  * canaries in their texts, their thoughts and the inputs of their calls. A canary of a streamed text comes in two
  * deltas.
  */
@@ -14,7 +14,7 @@ type Model = Pick<SimulatedModel, 'providerOf'>;
 const TEXT_SHARE = 0.5;
 const THOUGHT_SHARE = 0.2;
 const INPUT_SHARE = 0.4;
-/** The part of a canary that its first delta has. */
+/** Number of characters of a canary that come in its first delta. */
 const CUT = 5;
 
 /** The model with canaries. */

@@ -17,7 +17,7 @@ const SHARE = 0.3;
 const STREAM = 0x7e4a_4705;
 /** Maximum number of actions in one life. */
 const ACTIONS_MAX = 14;
-/** The second name begins with the first. So a view that compares only the beginnings of names is found. */
+/** The second name begins with the first. So the checks find a view that compares only the beginnings of names. */
 const TENANTS = ['acme', 'acmes'] as const;
 /**
  * Sessions of each tenant: two with agents that fork and spawn, and one with an agent whose calls wait for a person.
@@ -127,7 +127,8 @@ export class TenantActions {
   /** Follows the events of a tenant for as long as the process lives. */
   #follow(name: string): Promise<void> {
     const { runtime, process } = this.#parts;
-    // Half of the readers begin with stored events. One of their cursors is for a session of another tenant.
+    // Half of the readers begin with stored events. One of the cursors that they give is for a session of another
+    // tenant.
     const [other = ''] = this.#foreign(name);
     const after = this.#random.chance(0.5) ? { after: { s0: 0, [other]: 0 } } : {};
     return this.#actions.attempts.attempt('the events of a tenant', async () => {

@@ -1,9 +1,9 @@
 /**
  * Runs whose agents have versions (I32 of `invariants.ts`): a life may be a deploy of the next version. The definitions
- * of earlier versions are kept beside it, or are missing until a later life.
+ * of earlier versions are kept beside the new ones, or are missing until a later life.
  *
- * Owns: the version of each life, and what its `upgrade` functions do, drawn from a stream that no other draw uses. Does
- * not own: when a session moves.
+ * Owns: the version of each life, and what its `upgrade` functions do, drawn from a stream that no other draw uses.
+ * Does not own: when a session moves.
  */
 import type { Runtime } from '../../../runtime/handles/runtime.ts';
 import { type Agent, type AgentOptions, agent } from '../../../runtime/protocol/agent.ts';
@@ -80,7 +80,9 @@ export class SimulatedVersions {
     return definitions;
   }
 
-  /** Tries failed moves again until the process ends. Otherwise their sessions would stay blocked all that time. */
+  /**
+   * Tries failed moves to a version again until the process ends. Otherwise the sessions would stay blocked so long.
+   */
   async retry(process: SimulatedProcess, runtime: Runtime): Promise<void> {
     for (;;) {
       await this.#surroundings.world.sleep(process, UPGRADE_MS_MAX * 4);
