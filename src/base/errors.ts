@@ -114,7 +114,8 @@ export class ConfigError extends TroupeError {
 
 /**
  * A session is blocked because its agent, or the version of the agent with which its turn began, is not defined. It
- * continues when the store is opened with that definition. `data` has `agent`, and the `version` of the turn if it has one.
+ * continues when the store is opened with that definition. `data` has `agent`, and the `version` of the turn if it has
+ * one.
  */
 export class AgentMissingError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -165,8 +166,8 @@ export class SessionBusyError extends TroupeError {
 }
 
 /**
- * The function of the option `redact` failed, so the value that it was given was not stored. `data.kind`: the kind of the
- * value. The message quotes neither the value nor the function's own error.
+ * The function of the option `redact` failed, so the value that it was given was not stored. `data.kind`: the kind of
+ * the value. The message quotes neither the value nor the function's own error.
  */
 export class RedactionError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -213,8 +214,8 @@ export class StoreCorruptError extends TroupeError {
 }
 
 /**
- * The disk or the store's memory map is full, the device refuses writes, or the database of the cluster does not answer.
- * Everything acknowledged is safe; `cause` has the reason.
+ * The disk or the store's memory map is full, the device refuses writes, or the database of the cluster does not
+ * answer. Everything acknowledged is safe; `cause` has the reason.
  */
 export class StoreFullError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -350,8 +351,8 @@ export function asError(thrown: unknown): Error {
 }
 
 /**
- * An error as plain data, for a record or an event. A foreign error becomes `internal` and keeps its name. An embedder's
- * code may have given the error members of any type.
+ * An error as plain data, for a record or an event. A foreign error becomes `internal` and keeps its name. An
+ * embedder's code may have given the error members of any type.
  */
 export function errorShape(thrown: unknown): ErrorShape {
   const error = asError(thrown);

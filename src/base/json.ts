@@ -10,8 +10,8 @@ import { ERROR_MESSAGE_BYTES_MAX, PLAIN_VALUES_MAX } from './bounds.ts';
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
 /**
- * Thrown by `toPlainJson`; `path` points at the offending value, as `$.a[0].b`. `sanitise` and `stableText` throw it for
- * deep nesting, with the path `$`.
+ * Thrown by `toPlainJson`; `path` points at the offending value, as `$.a[0].b`. `sanitise` and `stableText` throw it
+ * for deep nesting, with the path `$`.
  */
 export class NotPlainError extends Error {
   readonly path: string;
@@ -230,7 +230,8 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
 
 /**
  * A text that is the same for equal JSON values, whatever the order of their keys. Members that are undefined are left
- * out. `ignored`: members with this name are left out, at any depth. Throws `NotPlainError` for nesting deeper than 100.
+ * out. `ignored`: members with this name are left out, at any depth. Throws `NotPlainError` for nesting deeper than
+ * 100.
  */
 export function stableText(value: unknown, ignored?: string): string {
   return stable(value, ignored, 0);

@@ -1,6 +1,6 @@
 /**
- * The journal of a shard in a cluster: the log outside this machine, under the claim of this node, and a copy in LMDB that
- * is not synced. Runs on the shard's thread.
+ * The journal of a shard in a cluster: the log outside this machine, under the claim of this node, and a copy in LMDB
+ * that is not synced. Runs on the shard's thread.
  */
 import { rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -93,8 +93,8 @@ function withOwnErrors(log: ShardLog): ShardLog {
 }
 
 /**
- * Removes a copy, or puts it aside if it has commits that the log has not: they may have been acknowledged, by a database
- * that lost them. One copy of each shard is kept. Resolves to a line for the log.
+ * Removes a copy, or puts it aside if it has commits that the log has not: they may have been acknowledged, by a
+ * database that lost them. One copy of each shard is kept. Resolves to a line for the log.
  */
 async function removeCopy(directory: string, fault: CopyFault): Promise<string> {
   if (fault === 'damaged') {

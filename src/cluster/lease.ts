@@ -1,11 +1,11 @@
 /**
- * The lease of this node, in memory that its threads share. The cluster thread writes it; session threads read it before
- * they begin work outside.
+ * The lease of this node, in memory that its threads share. The cluster thread writes it; session threads read it
+ * before they begin work outside.
  *
  * Invariants:
- *  LE1 a lease that is believed here is held in the database: it is counted from before the renewal was sent, for a share
- *     of its time, on the clock that all threads share and on the wall clock, whichever ends first. The first stands still
- *     while a machine is suspended, and the second may be set back;
+ *  LE1 a lease that is believed here is held in the database: it is counted from before the renewal was sent, for a
+ *     share of its time, on the clock that all threads share and on the wall clock, whichever ends first. The first
+ *     stands still while a machine is suspended, and the second may be set back;
  *  LE2 a lost lease never becomes valid again.
  */
 import { LEASE_BELIEVED_SHARE, LEASE_LOOK_MS } from '../base/bounds.ts';

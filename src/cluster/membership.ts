@@ -2,11 +2,12 @@
  * The place of a runtime in its cluster, on the host thread: starts the cluster thread, and reports the loss of the
  * shards.
  *
- * Owns: the cluster thread and the memory of the lease. Does not own: the shards; the runtime ends them after the report.
+ * Owns: the cluster thread and the memory of the lease. Does not own: the shards; the runtime ends them after the
+ * report.
  *
  * Invariants:
- *  MB1 the loss is reported once, by the first of these to find it: the cluster thread, a shard whose append was refused, or the
- *     end of the thread;
+ *  MB1 the loss is reported once, by the first of these to find it: the cluster thread, a shard whose append was
+ *     refused, or the end of the thread;
  *  MB2 `leave` gives the shards back within `LEAVE_MS`, or leaves them to the end of the lease. It never rejects.
  */
 import { LEAVE_MS } from '../base/bounds.ts';

@@ -1,6 +1,6 @@
 /**
- * A cluster as `open` receives it: plain data, so that each thread can open its own connection. The module that the data
- * names implements the ports of this file.
+ * A cluster as `open` receives it: plain data, so that each thread can open its own connection. The module that the
+ * data names implements the ports of this file.
  *
  * A **node** is one runtime with a place in the cluster. It has a **lease**: a row that it renews, and that only the
  * database's clock ends. While its lease holds, no other node claims its shards. A **claim** of a shard has a random
@@ -62,7 +62,9 @@ export type ClaimResult =
   | { readonly claims: readonly ShardClaim[] }
   | { readonly claims?: undefined; readonly owner: ShardOwner | undefined };
 
-/** The register of nodes and shards, as one node uses it, from one thread. All methods reject with the database's error. */
+/**
+ * The register of nodes and shards, as one node uses it, from one thread. All methods reject with the database's error.
+ */
 export interface ShardDirectory {
   /** Makes the cluster if it is new. Rejects with `ConfigError` if it has another number of shards or another key. */
   prepare(birth: ClusterBirth, isGiven: boolean): Promise<ClusterFacts>;
@@ -71,8 +73,8 @@ export interface ShardDirectory {
   /** Renews the lease. False: another node has ended it, for good. */
   renew(leaseMs: number): Promise<boolean>;
   /**
-   * Claims every shard, or none. `mayEndOthers`: the leases of other nodes that have run out may be ended; without it only
-   * shards without an owner are claimed.
+   * Claims every shard, or none. `mayEndOthers`: the leases of other nodes that have run out may be ended; without it
+   * only shards without an owner are claimed.
    */
   claimAll(mayEndOthers: boolean): Promise<ClaimResult>;
   /** The node that has shards now; undefined if none has. */

@@ -5,10 +5,10 @@
  * directory's, nor the shards, which their threads run.
  *
  * Invariants:
- *  ST1 the leases of other nodes are ended only after the own lease has held for one lease without a gap. After an outage
- *     of the database every lease has run out, and nodes that are alive renew theirs in that time;
- *  ST2 a node that has shards and whose lease was ended takes no further part: its lease is lost (LE2). A node that only
- *     waits enters again;
+ *  ST1 the leases of other nodes are ended only after the own lease has held for one lease without a gap. After an
+ *     outage of the database every lease has run out, and nodes that are alive renew theirs in that time;
+ *  ST2 a node that has shards and whose lease was ended takes no further part: its lease is lost (LE2). A node that
+ *     only waits enters again;
  *  ST3 one renewal at a time, and none after the node has left.
  */
 import { LEASE_RENEWAL_SHARE, LEASE_RETRY_SHARE } from '../base/bounds.ts';
@@ -67,8 +67,8 @@ export class Stay {
   }
 
   /**
-   * Enters the cluster and waits for its shards. Rejects with `StoreLockedError` if another node has them after `waitMs`
-   * (missing: waits for as long as it takes), with `ConfigError` for a cluster that does not fit, and with
+   * Enters the cluster and waits for its shards. Rejects with `StoreLockedError` if another node has them after
+   * `waitMs` (missing: waits for as long as it takes), with `ConfigError` for a cluster that does not fit, and with
    * `StoreFullError` if the database cannot be reached at first.
    */
   async enter(birth: ClusterBirth, wanted: WantedCluster, waitMs: number | undefined): Promise<Entered> {

@@ -380,7 +380,7 @@ export class EngineJournal implements Journal {
     this.#checkOpen();
     if (this.#gate.isRefused) return;
     const ended = this.#erasure.end(keys, this.#gate.open);
-    // A note about the removed part of a log ends too, and its session needs its key.
+    // Some notes are about the removed part of a log. Their sessions still exist and need their data keys.
     for (const key of ended) if (this.nameOf(key) === undefined) this.#vault?.remove(key, this.#gate.open);
   }
 

@@ -4,10 +4,10 @@
  * Owns: the stay of its node. Does not own: when the lease is renewed, and when shards are claimed (`stay.ts`).
  *
  * Invariants:
- *  PD1 only the database's clock ends a lease, and it is `clock_timestamp()`: `now()` is the start of a transaction, before
- *     it waited for a lock;
- *  PD2 a lease is ended by the removal of its row, in the transaction that claims its shards. A renewal at the same time
- *     either comes first, and the lease holds, or finds no row;
+ *  PD1 only the database's clock ends a lease, and it is `clock_timestamp()`: `now()` is the start of a transaction,
+ *     before it waited for a lock;
+ *  PD2 a lease is ended by the removal of its row, in the transaction that claims its shards. A renewal at the same
+ *     time either comes first, and the lease holds, or finds no row;
  *  PD3 a claim is one message to the database, which runs it as one transaction. A node that freezes holds no lock;
  *  PD4 claims wait for each other at the row of the cluster, so a node has all shards or none.
  */

@@ -43,16 +43,19 @@ export interface PostgresOptions {
   /** The name of this node in messages and logs. Default: the host's name and the process id. */
   readonly node?: string;
   /**
-   * The number of shards, each with a session thread. A new cluster gets it, and keeps it; an existing cluster must have it.
-   * Default: that of the cluster; for a new one `threads.sessions`, or 1.
+   * The number of shards, each with a session thread. A new cluster gets it, and keeps it; an existing cluster must
+   * have it. Default: that of the cluster; for a new one `threads.sessions`, or 1.
    */
   readonly shards?: number;
   /**
-   * Milliseconds for which the shards stay with a node that does not renew its lease: the time of a fail-over. Longer than
-   * the database takes to restart, since no session begins to work without a lease. The same on all nodes. Default 10,000.
+   * Milliseconds for which the shards stay with a node that does not renew its lease: the time of a fail-over. Longer
+   * than the database takes to restart, since no session begins to work without a lease. The same on all nodes. Default
+   * 10,000.
    */
   readonly leaseMs?: number;
-  /** Milliseconds for which commits wait for a database that does not answer, before sends are refused. Default 15,000. */
+  /**
+   * Milliseconds for which commits wait for a database that does not answer, before sends are refused. Default 15,000.
+   */
   readonly holdMs?: number;
   /**
    * Milliseconds for which `open` waits while another node has the shards; then it rejects with `StoreLockedError`.

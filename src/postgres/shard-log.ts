@@ -5,10 +5,10 @@
  *
  * Invariants:
  *  PL1 an append is one statement: it compares the claim and the number before, and sets the number, in the row of the
- *     shard. So numbers have no gaps, and after a lost answer the same statement can be sent again. The lock of that row
- *     makes it wait for the first one if that still runs;
- *  PL2 no row written means one of these, and a second statement decides which: another claim was made, the first attempt
- *     took effect, or the database went back;
+ *     shard. So numbers have no gaps, and after a lost answer the same statement can be sent again. The lock of that
+ *     row makes it wait for the first one if that still runs;
+ *  PL2 no row written means one of these, and a second statement decides which: another claim was made, the first
+ *     attempt took effect, or the database went back;
  *  PL3 a new token is set only in place of the token that was read before. So an attempt that is late sets nothing, and
  *     appends under the token before end with it (SL4).
  */

@@ -1,4 +1,7 @@
-/** The audit log in plain data: the acts that it has, the form of its entries, and their text in the store. Pure; runs on every thread. */
+/**
+ * The audit log in plain data: the acts that it has, the form of its entries, and their text in the store. Pure; runs
+ * on every thread.
+ */
 import { z } from 'zod';
 import { AUDIT_TEXT_CHARACTERS_MAX } from '../bounds.ts';
 import { defined } from '../defined.ts';

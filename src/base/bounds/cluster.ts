@@ -9,7 +9,8 @@ export const LEASE_MS_MIN = 500;
 /** The longest lease, in milliseconds: ten minutes without an owner after a crash. */
 export const LEASE_MS_MAX = 600_000;
 /**
- * Share of a lease for which its holder believes in it. Clocks of two machines differ in speed by far less than the rest.
+ * Share of a lease for which its holder believes in it. Clocks of two machines differ in speed by far less than the
+ * rest.
  */
 export const LEASE_BELIEVED_SHARE = 0.9;
 /** Share of a lease after which it is renewed: two attempts may fail before it ends. */
@@ -18,7 +19,10 @@ export const LEASE_RENEWAL_SHARE: number = 1 / 4;
 export const LEASE_ATTEMPT_SHARE: number = 1 / 4;
 /** Share of a lease that a node waits before it tries again, after a failure or while another node has the lease. */
 export const LEASE_RETRY_SHARE: number = 1 / 20;
-/** Milliseconds for which `open` waits by default for the lease of another node. A lease that was left behind ends in it. */
+/**
+ * Milliseconds for which `open` waits by default for the lease of another node. A lease that was left behind ends in
+ * it.
+ */
 export const OWNER_WAIT_MS_DEFAULT = 30_000;
 /** The longest such wait that is a number, in milliseconds: a day. */
 export const OWNER_WAIT_MS_MAX = 86_400_000;

@@ -306,7 +306,9 @@ export const DIAGNOSED_SESSIONS_MAX = 65_536;
  */
 export const DIAGNOSED_MESSAGES_MAX = 100;
 
-/** Budgets that a shard remembers to have reported as used up, newest first. One that was forgotten is reported again. */
+/**
+ * Budgets that a shard remembers to have reported as used up, newest first. One that was forgotten is reported again.
+ */
 export const BUDGETS_REPORTED_MAX = 1_024;
 
 // ---- versions of agents --------------------------------------------------------------------------------------------

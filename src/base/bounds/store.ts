@@ -273,7 +273,9 @@ export const SEARCH_SNIPPET_CHARACTERS = 300;
  * Session trees that a search scope may open to one session. The list is posted to the search thread with every search.
  */
 export const SEARCH_SCOPE_TREES_MAX = 10_000;
-/** Milliseconds within which bytes of a deleted session leave a store's files, unless `eraseWithinMs` says otherwise. */
+/**
+ * Milliseconds within which bytes of a deleted session leave a store's files, unless `eraseWithinMs` says otherwise.
+ */
 export const ERASE_WITHIN_MS_DEFAULT = 60_000;
 /** The shortest such time: less than the erasure of a small session and a small copy take. */
 export const ERASE_WITHIN_MS_MIN = 100;

@@ -1,6 +1,6 @@
 /**
- * `backup.json` of a backup directory: which of its files make up the backup. `backup.json` is replaced whole, so a new
- * backup takes the place of the former one in one step.
+ * `backup.json` of a backup directory: it names the files that make up the backup. `backup.json` is replaced whole, so
+ * a new backup takes the place of the former one in one step.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -15,7 +15,7 @@ import { type EncryptionRecord, encryptionSchema } from './store-key.ts';
 
 /** Version of the layout of a backup; a higher one is not read. */
 const BACKUP_FORMAT = 2;
-/** The version of a backup of a store that is not encrypted: earlier versions of the library read it. */
+/** The version of a backup of a store that is not encrypted. Earlier versions of the library can read such a backup. */
 const PLAIN_FORMAT = 1;
 const RECORD_FILE = 'backup.json';
 
