@@ -32,9 +32,12 @@ export type AuditDetails = Readonly<Record<string, string | number | boolean>>;
 /** An act as it is written down. */
 export interface AuditAct {
   readonly action: AuditAction;
-  /** The session on which it was done; missing for an act on the whole store. */
+  /** The session that the act concerns; missing for an act on the whole store. */
   readonly session?: string;
-  /** The person or program that did it, as the caller named it. Missing: none was named, or the runtime did it. */
+  /**
+   * The person or program that acted, as the caller named it. Missing if the caller named none, or if the runtime
+   * acted.
+   */
   readonly by?: string;
   readonly details: AuditDetails;
 }

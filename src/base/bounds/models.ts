@@ -250,8 +250,8 @@ export const GOVERNOR_CIRCUIT_MS = 1_000;
 /** Milliseconds a circuit stays open at most: a provider that recovers is found within a minute. */
 export const GOVERNOR_CIRCUIT_MS_MAX = 60_000;
 /**
- * Calls by which one answer widens the window of calls in flight. In a window of fewer than six calls, one divided by
- * its size.
+ * Calls by which one answer widens the window of calls in flight. In a window of fewer than six calls, an answer widens
+ * it by one divided by the size of the window.
  */
 export const GOVERNOR_WINDOW_GROWTH: number = 1 / 6;
 /**
