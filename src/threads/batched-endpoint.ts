@@ -228,7 +228,8 @@ class BatchedEndpoint implements Endpoint {
   #deliverSlice(): void {
     while (this.#sliceLeft > 0 && this.#inbox.length > 0) {
       this.#sliceLeft -= 1;
-      // Scheduled before the frame is delivered, since a handler that throws must not hold back the next slice.
+      // The next slice is scheduled before the frame is delivered, since a handler that throws must not hold back that
+      // slice.
       if (this.#sliceLeft === 0) this.#soon(this.#nextSlice);
       this.#deliverNext();
     }

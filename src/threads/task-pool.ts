@@ -58,7 +58,7 @@ export interface TaskPoolOptions {
 export interface TaskOptions {
   /**
    * Aborting a waiting task removes it from the queue. Aborting a running task kills its thread, even in an endless
-   * loop. Only the pool may listen to it.
+   * loop. Only the pool may listen to this abort.
    */
   readonly abort?: LazyAbort;
   /** Ports and buffers inside the task that move instead of being copied. */
@@ -243,8 +243,8 @@ class PiscinaPool implements TaskPool {
   }
 
   /**
-   * Handles an error of the pool. Piscina fails no task when a thread dies before it is ready, so its task would wait
-   * forever (P1).
+   * Handles an error of the pool. If a thread dies before it is ready, Piscina does not fail the thread's task, and the
+   * task would wait forever (P1).
    */
   #poolError(error: unknown): void {
     if ((this.#piscina?.threads.length ?? 0) > 0) return;

@@ -22,7 +22,7 @@ const TWINS: Readonly<Record<string, string>> = {
   '.cts': '.cjs',
 };
 
-/** This thread's attempt to load TypeScript as its host does. Resolves to the reason if the attempt failed. */
+/** This thread's attempt to load TypeScript as its host does. Resolves to the reason of a failure, or to undefined. */
 let loader: Promise<string | undefined> | undefined;
 
 /**
