@@ -1,5 +1,5 @@
 /**
- * A request while it is built: collects its messages, and keeps the rules about adjacent messages.
+ * Collects the messages of a request, and keeps the rules about adjacent messages.
  *
  * Owns: the messages so far, and which calls of the provider's own tools among them still have no result. Does not own:
  * which messages of a session are sent, and in which form (`render.ts`).
