@@ -31,9 +31,9 @@ export interface ClusterJournalParts {
 }
 
 /**
- * Opens the journal of a shard. Rejects with `ShardMovedError` if another node has claimed the shard since, with
- * `StoreFullError` if the database does not answer, with `StoreCorruptError` if the log itself is damaged, and like
- * `openLmdbJournal`.
+ * Opens the journal of a shard. Rejects with `ShardMovedError` if another node has claimed the shard since, and with
+ * `StoreFullError` if the database does not answer. Rejects with `StoreCorruptError` if the log itself is damaged, and
+ * like `openLmdbJournal`.
  */
 export async function openClusterJournal({ place, options, damaged, log }: ClusterJournalParts): Promise<Journal> {
   const { plan, claim, memory } = place;

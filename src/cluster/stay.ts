@@ -2,8 +2,8 @@
  * The stay of one node in its cluster. The node joins, waits for the shards, claims all of them, renews its lease, and
  * leaves.
  *
- * Owns: the lease in shared memory, and the times at which it is renewed. Does not own: the register, which is the
- * directory's, and the shards, which run on the session threads.
+ * Owns: the lease in shared memory, and the times at which it is renewed. Does not own: the register of nodes and
+ * shards (`ShardDirectory`), and the shards, which run on the session threads.
  *
  * Invariants:
  *  ST1 the leases of other nodes are ended only after this node's lease has held for the time of one lease without a

@@ -129,8 +129,8 @@ const UNKNOWN: ModelTraits = Object.freeze({
 });
 
 /**
- * The traits of a Claude model that is not in the table yet. It is assumed to bind its thoughts, as all recent models
- * do.
+ * The traits of a Claude model that is not in the table yet. Such a model is assumed to bind its thoughts, as all
+ * recent models do.
  */
 const NEWER: ModelTraits = Object.freeze({ ...UNKNOWN, bindsThinking: true });
 
@@ -344,12 +344,13 @@ export function modelTraits(model: string, listed?: ListedModel): ModelTraits {
   return version >= OLDEST_LISTED ? NEWER : retired(line, version);
 }
 
-/** The traits, overridden by those that the list has. */
+/** The traits of a model, overridden by the traits that the list has. */
 function withListed(traits: ModelTraits, listed: ListedModel): ModelTraits {
   const { efforts, structuredOutputs, webSearch, codeExecution, lifecycle } = listed;
   const { contextTokensMax, outputTokensMax } = listed;
   const { deprecated, retiresAfter, ...others } = traits;
-  // The list does not say which efforts a model accepts without thinking. They must be among all its efforts.
+  // The list does not say which efforts a model accepts without thinking. Those efforts must be among all efforts of
+  // the model.
   const effortsWithoutThinking = efforts && traits.effortsWithoutThinking?.filter((each) => efforts.includes(each));
   const end = { deprecated, retiresAfter: listed.retiresAfter ?? retiresAfter };
   return {

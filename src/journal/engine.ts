@@ -157,9 +157,9 @@ export interface StoreCompaction {
   /** Reads a few pages of the store. */
   use(): StoreUse;
   /**
-   * Runs a compaction. Rejects with `LimitError` if more is committed meanwhile than is kept for the copy, with
-   * `CancelledError` when the journal closes, with `StoreFullError` if the device has no room for the copy, and with
-   * the other errors of a write. The store is then as before.
+   * Runs a compaction. Rejects with `LimitError` if more is committed meanwhile than is kept for the copy, and with
+   * `CancelledError` when the journal closes. Rejects with `StoreFullError` if the device has no room for the copy, and
+   * with the other errors of a write. The store is then as before.
    */
   run(): Promise<CompactionResult>;
 }
@@ -251,7 +251,7 @@ export interface Engine {
    * `close` and `reopen` wait for it.
    */
   copyTo?(directory: string, known: string | undefined): Promise<JournalCopy>;
-  /** Replaces the store by a compact copy while it is written. `close` and `reopen` end a compaction under way. */
+  /** Replaces the store by a compact copy while writes continue. `close` and `reopen` end a compaction under way. */
   readonly compaction: StoreCompaction;
   close(): Promise<void>;
 }

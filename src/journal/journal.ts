@@ -10,10 +10,10 @@
  * Invariants of every implementation (checked by `runJournalConformance`):
  *  J1 transitions are read back in the order they were appended, each whole or not at all;
  *  J2 `flushed()` resolves only when every transition appended before the call is durable in the journal's mode;
- *  J3 the data of a failed write is not readable, and everything acknowledged before it is still there;
+ *  J3 the data of a failed write is not readable, and everything acknowledged before that write is still there;
  *  J4 a reader that sees a transition also sees all transitions at lower positions;
  *  J5 one owner: a journal refuses to write once its store was opened with a higher fence;
- *  J6 base64 of `MEDIA_CHARACTERS_MIN` characters or more, in a member `data` of an entry, is stored only once for each
+ *  J6 base64 of `MEDIA_CHARACTERS_MIN` characters or more in a member `data` of an entry is stored once for each
  *     session, even if many entries contain it. A reader of an entry receives the text that was appended;
  *  J7 once `eraseSome` has returned false after a flush, no row has bytes of removed sessions' entries. The entries of
  *     other sessions are read as before, at their positions.
@@ -127,8 +127,8 @@ export interface Journal {
   /**
    * Removes sessions: their names, heads, blobs, media and drafts. Their entries can no longer be read, but the rows
    * still have the bytes; a note in `erasures` says so. Atomic, durable with the next flush. `heirs`: for each key, the
-   * sessions that need the removed session's results, which are stored outside the journal, as long as these heirs
-   * exist.
+   * sessions that still need the removed session's results. The results are stored outside the journal. They are kept
+   * as long as one of these sessions exists.
    */
   remove(keys: readonly SessionKey[], heirs?: ReadonlyMap<SessionKey, readonly SessionKey[]>): void;
   /**
@@ -144,8 +144,8 @@ export interface Journal {
   /**
    * The origin of a session that was made while the store had another number of shards: the session's shard and key
    * of that time, such as `0-17`. Undefined for any other session. An origin is unique among all sessions of the
-   * store, past and future. The files of the session's results and the ids of its deliveries contain it. It is kept
-   * until `erased` forgets the session.
+   * store, past and future. The file names of the session's results and the ids of its deliveries contain the origin.
+   * The origin is kept until `erased` forgets the session.
    */
   originOf(key: SessionKey): string | undefined;
   /** The keys in `erasures` that are in no row any more, and have no heir. */
@@ -205,7 +205,7 @@ export interface JournalOptions {
   /** Directory of this shard, or undefined for memory. */
   readonly directory?: string;
   readonly durability: Durability;
-  /** The number of the shard; missing: 0. The rows of its audit log are numbered with it. */
+  /** The number of the shard; missing: 0. The numbers of the rows of the shard's audit log contain it. */
   readonly shard?: number;
   /** The gate of this thread; if missing, the thread is never ended while its script runs. */
   readonly gate?: ThreadGate;

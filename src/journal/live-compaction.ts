@@ -13,8 +13,8 @@
  *     replacement no write begins;
  *  M2 the copy is durable before it takes the place of the store. So a crash at any moment leaves the store or the
  *     copy, and the commits that were acknowledged are in both;
- *  M3 kept batches are bounded (`COMPACT_KEPT_BYTES_MAX`). Beyond the bound, after a refused write and at a close the
- *     compaction ends, the copy is discarded, and the store is as if no compaction had begun;
+ *  M3 kept batches are bounded (`COMPACT_KEPT_BYTES_MAX`). The compaction ends beyond the bound, after a refused write,
+ *     and at a close. Then the copy is discarded, and the store is as if no compaction had begun;
  *  M4 the state of the store names the last commit that ended the erasure of a deleted session (`erased`). It also
  *     names the newest commit in the snapshot of the newest copy (`compacted`). So after a crash the store still says
  *     that a compaction is owed.

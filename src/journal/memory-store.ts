@@ -60,7 +60,7 @@ export class MemoryStore {
     return copy;
   }
 
-  /** Takes the contents of a copy, which is not used any more. The fence stays. */
+  /** Takes over the contents of `copy`, which must not be used afterwards. The fence stays. */
   replaceBy(copy: MemoryStore): void {
     this.#take(copy, (map) => map);
     this.freedRows = copy.freedRows;

@@ -8,8 +8,8 @@
  * Invariants:
  *  A1 `add` writes into the open batch and never closes it. The next transition or removal is in the same batch. So a
  *     row and the act of which it speaks are durable together, or neither is;
- *  A2 numbers rise. They follow the clock, with the number of the shard as the last digits, so that no two shards give
- *     out the same number, and that all rows before a moment can be found;
+ *  A2 numbers rise. They follow the clock, so that all rows before a moment can be found. The remainder of a number
+ *     divided by `SHARDS_MAX` is the number of the shard, so that no two shards give out the same number;
  *  A3 in an encrypted store a row is sealed with the data key that belongs to no session.
  */
 import { SHARDS_MAX } from '../base/bounds.ts';

@@ -64,7 +64,7 @@ export class Connection {
     this.#isClosed = true;
     const live = this.#live;
     this.#live = undefined;
-    // A connection that could not be made needs no end.
+    // A connection that could not be made need not be closed.
     const made = await live?.catch(() => undefined);
     made?.socket.destroy();
   }

@@ -201,7 +201,7 @@ export function takesBack(record: SessionRecord): boolean {
   return record.type === 'edited' && (record.removed ?? []).length + (record.updated ?? []).length > 0;
 }
 
-/** Adds a history message. Its parts take the next seqs, wherever it is inserted. */
+/** Adds a history message. Its parts take the next seqs, wherever the message is inserted. */
 function addMessage(fold: TextFold, message: HistoryMessage, at: number, found: SearchableText[]): void {
   for (const part of loggedForm(message)) {
     const text = searchableText({ ...part, seq: fold.nextSeq, at });

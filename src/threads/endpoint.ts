@@ -18,7 +18,7 @@ export interface Endpoint {
    * sent.
    */
   notifyLate(method: string, payload: () => unknown): void;
-  /** Sends everything that waits as soon as the running callback has ended, and not at the end of the tick. */
+  /** Sends all waiting frames as soon as the running callback has ended, instead of at the end of the tick. */
   hasten(): void;
   /** Answers requests and receives notes of this method. A method has one handler. */
   handle(method: string, handler: (payload: unknown) => unknown): void;

@@ -218,7 +218,7 @@ class PiscinaPool implements TaskPool {
     if (this.#piscina !== undefined) return this.#piscina;
     const { entry, threads, idleMs, resourceLimits, environment } = this.#options;
     const flags = threadFlags();
-    // Loaded with the first task: a runtime whose tools are all given as values never runs one.
+    // The library is loaded with the first task. A runtime whose tools are all given as values never runs a task.
     const library = loadLibrary('piscina') as { readonly Piscina: typeof Piscina };
     const piscina = new library.Piscina({
       filename: entryPath(entry),

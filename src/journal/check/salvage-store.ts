@@ -208,9 +208,9 @@ export interface SalvageStore {
 }
 
 /**
- * Opens a store for inspection. Rejects with `StoreKeyError` for keys that do not fit, with `StoreLockedError` while a
- * process has it open, with `StoreVersionError` for a newer format, and with the system's error. A damaged store is
- * opened too; `findings` lists the damage.
+ * Opens a store for inspection. Rejects with `StoreKeyError` for keys that do not fit, and with `StoreLockedError`
+ * while a process has the store open. Rejects with `StoreVersionError` for a newer format, and with the system's error.
+ * A damaged store is opened too; `findings` lists the damage.
  */
 export async function openSalvage(directory: string, keys?: GivenKeys): Promise<SalvageStore> {
   await refuseIfOwned(directory);

@@ -9,10 +9,10 @@
  * Invariants:
  *  D1 no nonce is used twice with one key. Each opening of a journal draws a random name of 96 bits, and seals with a
  *     key derived from the data key and that name. The nonce is a counter within the opening. So a store restored from
- *     a copy, or set back by a crash, cannot repeat a nonce: it has other openings. A counter is the deterministic
- *     construction of NIST SP 800-38D, section 8.2.1, whose bound here is 2^48 values for each opening;
- *  D2 a value is bound to its place, a text that says what it is and to which key it belongs. A value that was changed,
- *     or moved to another place, is refused.
+ *     a copy, or set back by a crash, cannot repeat a nonce: it has other openings. This is the deterministic
+ *     construction of NIST SP 800-38D, section 8.2.1. An opening can seal 2^48 values;
+ *  D2 a value is bound to its place: a text that names the kind of the value, its session and its position. A value
+ *     that was changed, or moved to another place, is refused.
  */
 import {
   createCipheriv,

@@ -4,7 +4,7 @@
  * Each session has a separate data key, wrapped by the master key and stored in the table `dataKeys`. Entries, heads,
  * drafts, blobs, media and shortened results are sealed with this key. The address of a blob or medium is a hash of its
  * contents. It is stored as a keyed hash, because a reader of the disk could otherwise check a guess of the contents.
- * Rows of the audit log belong to no session, so they have a data key for themselves.
+ * Rows of the audit log, and blobs without an owner, belong to no session. They share one data key.
  *
  * Owns: unwrapped data keys, up to a bound, and the count of values sealed by this opening. Does not own: the wrapped
  * keys. Wrapped keys that are not durable yet are in the batches, the others in the engine.

@@ -12,8 +12,8 @@
  * Invariants:
  *  Y1 each session, with its whole tree, is in the shard that `shardOf` names for the new number of shards. It has the
  *     same entries at the same positions, and the same head, draft, blobs and media. A fork whose parent gets another
- *     shard gets a copy of its beginning. For a removed session, only the note for the eraser is copied. The note goes
- *     to the shard of a session that still needs the removed session's results;
+ *     shard gets a copy of its beginning. For a removed session, only its erasure note is copied. The note goes to the
+ *     shard of a session that still needs the removed session's results;
  *  Y2 each session gets a new key, higher than every key that an old shard gave out. The shard and the key that it
  *     had first are kept (`Journal.originOf`). So a name made of a shard and a key never stands for two sessions;
  *  Y3 the checkpoint of each new shard names the highest row number that an old shard gave out, and numbering continues
@@ -24,7 +24,7 @@
  *     first of them;
  *  Y5 memory is bounded: `SCAN_ROWS` rows for each old shard, batches of `LAYOUT_BATCH_BYTES`, and about 200 bytes
  *     for each session;
- *  Y6 each row of the audit log is in the shard of its session, even if that was removed (`moved-audit.ts`).
+ *  Y6 each row of the audit log is in the shard of its session, even if the session was removed (`moved-audit.ts`).
  */
 import { LAYOUT_BATCH_BYTES, SCAN_NAMES, SCAN_ROWS } from '../../base/bounds.ts';
 import { rootOf, shardOf } from '../../base/ids.ts';

@@ -84,7 +84,7 @@ export class CommitRoom {
     return this.#readState().lastTxnId;
   }
 
-  /** The bytes up to the last page, and those of pages in no tree, as of the newest commit. */
+  /** The bytes up to the last page, and the bytes of pages in no tree, as of the newest commit. */
   use(): StoreUse {
     const { pageSize, lastPageNumber, free, root } = this.#readState();
     let used = META_PAGES + pagesOf(shapeOf(free)) + pagesOf(shapeOf(root));

@@ -104,8 +104,8 @@ export class DataFile {
   }
 
   /**
-   * True when there is room for a commit of so many bytes behind the `usedBytes` that LMDB uses (D1). If it is false,
-   * call `grow` first.
+   * True when there is room for a commit of so many bytes behind the `usedBytes` that LMDB uses (D1). If the result is
+   * false, call `grow` first.
    */
   hasRoom(usedBytes: number, commitBytes: number): boolean {
     return usedBytes + commitBytes <= this.#end && this.#hasSpare(commitBytes);
@@ -160,7 +160,7 @@ export class DataFile {
     await syncLater(this.#descriptor);
   }
 
-  /** Called when the file was renamed. From now on it is looked for at `path`. */
+  /** Called when the file was renamed. From now on the file is looked for at `path`. */
   moved(path: string): void {
     this.#path = path;
   }

@@ -20,9 +20,9 @@
  *     page, LMDB may end the process;
  *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens
  *     nothing. A file that was cut short is not read either, since the read would end the process;
- *  L9 the environment is not closed while LMDB copies it: the copy reads its map on another thread;
+ *  L9 the environment is not closed while LMDB copies it: the copy reads the environment's map on another thread;
  *  L10 the environment is replaced (`live-copy.ts`) in one tick, while no write is in flight. Reads never wait, so each
- *     finds the old environment or the new one, and both hold the same commits.
+ *     read finds the old environment or the new one, and both hold the same commits.
  */
 import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
@@ -388,8 +388,8 @@ class LmdbEngine implements Engine {
   }
 
   #isHere(bytes: number): boolean {
-    // A thread may be one that can end while its gate is open. Such a thread leaves its transactions to lmdb's writer
-    // thread, which is always waited for (L6).
+    // Some threads can end while their gate is open. Such a thread leaves its transactions to lmdb's writer thread,
+    // which is always waited for (L6).
     return this.#options.gate?.isClosedBeforeEnd !== false && this.#pace.isHere(bytes);
   }
 

@@ -13,7 +13,7 @@
  *    is never remapped under its readers. 64 shards of 64 GiB are 4 TiB of the 128 TiB that a process can address. lmdb
  *    enlarges a map that is used up.
  *  - `noSync` for `'os'`: pages are handed to the system, and nothing waits for the device. A killed process loses
- *    nothing. A power loss may lose the last moments. Pages may reach the device out of order, so in the worst case a
+ *    nothing. A power loss may lose the last commits. Pages may reach the device out of order, so in the worst case a
  *    power loss damages the file.
  */
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
@@ -44,7 +44,7 @@ const lmdb = loadLibrary('lmdb') as typeof lmdbLibrary;
 /** A transaction that returns this value writes nothing. */
 export const NO_COMMIT: typeof lmdbLibrary.ABORT = lmdb.ABORT;
 
-/** A new environment is created here and then moved into place. */
+/** A new environment is created in this folder and then moved into place. */
 const BIRTH_DIRECTORY = 'creating';
 /** Our tables, and one that lmdb may make. */
 const DATABASES_MAX = Object.keys(TABLE_FLAGS).length + 1;

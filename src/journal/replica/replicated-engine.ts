@@ -12,8 +12,8 @@
  *     transaction of the commit. Any other copy is taken away and built again from the log;
  *  RE3 commit n of the copy is entry n of the log;
  *  RE4 a write resolves only while the lease is valid. So effects that start after a flush start under a lease (A12);
- *  RE5 after a rejected write nothing is appended until `reopen`. It fences an append that is still on its way (SL4),
- *     and brings the copy to the end of the log;
+ *  RE5 after a rejected write nothing is appended until `reopen`. `reopen` fences an append that is still on its way
+ *     (SL4), and brings the copy to the end of the log;
  *  RE6 if the log has lost its newest entries, they are appended again from memory. If memory no longer has them, the
  *     shard is lost: the log lacks commits that were acknowledged.
  */

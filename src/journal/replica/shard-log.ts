@@ -3,7 +3,8 @@
  * `batch-codec.ts` encodes it. The files of the journal are a copy of what the log says.
  *
  * Invariants of every implementation (checked by `runShardLogConformance`):
- *  SL1 entries have the numbers 1, 2, 3 …, each once, and each entry's digest is `digestAfter` of the digest before it;
+ *  SL1 entries have the numbers 1, 2, 3 …, each once. The digest of an entry is `digestAfter` the previous digest and
+ *      the bytes of the entry;
  *  SL2 an append is durable when it resolves. An append that rejects may have taken effect;
  *  SL3 after a later claim of the shard no append and no `reclaim` of an earlier claim takes effect: both reject with
  *     `ShardMovedError`. A claim is identified by a random token, never by its epoch alone: a database that was set
@@ -38,10 +39,10 @@ export interface ShardLog {
    */
   readonly epoch: number;
   /**
-   * Appends an entry, and waits for a log that does not answer. Resolves with the end of the log: this entry, or an
-   * earlier one if the log has lost entries and this one cannot follow. Rejects with `ShardMovedError` if another claim
-   * was made, with `StoreFullError` if the log does not answer in time, and with `StoreLostError` if it has another
-   * entry under this number.
+   * Appends an entry, and waits a bounded time for a log that does not answer. Resolves with the end of the log. This
+   * is the entry itself, or an earlier entry if the log has lost entries and this entry cannot follow. Rejects with
+   * `ShardMovedError` if another claim was made, and with `StoreFullError` if the log does not answer in time. Rejects
+   * with `StoreLostError` if the log has another entry under this number.
    */
   append(entry: LogEntry): Promise<LogEnd>;
   /**

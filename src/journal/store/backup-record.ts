@@ -13,7 +13,7 @@ import { isRecord } from '../../base/json.ts';
 import { putFile } from './durable-file.ts';
 import { type EncryptionRecord, encryptionSchema } from './store-key.ts';
 
-/** Version of the layout of a backup; a higher one is not read. */
+/** Version of the layout of a backup; a higher version is not read. */
 const BACKUP_FORMAT = 2;
 /** The version of a backup of a store that is not encrypted. Earlier versions of the library can read such a backup. */
 const PLAIN_FORMAT = 1;
@@ -37,7 +37,7 @@ export interface BackedUpShard {
 /** The contents of `backup.json`. */
 export interface BackupRecord {
   readonly format: number;
-  /** Epoch ms at which the backup began: all that was acknowledged before is in it. */
+  /** Epoch ms at which the backup began: everything acknowledged before that time is in the backup. */
   readonly startedAt: number;
   readonly shards: readonly BackedUpShard[];
   /** The folder of the cursors of webhooks; missing: there are none. */

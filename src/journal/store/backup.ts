@@ -80,9 +80,9 @@ const OWN_NAMES = /^(backup\.json.*|shards|results|webhooks-[0-9a-f-]+|unfinishe
 
 /**
  * Makes `directory` a backup of the store as it is now, or brings the backup in it up to date. Rejects with
- * `ConfigError` for a directory that has other files, `StoreLockedError` while another backup is written there, and
- * with the errors of the store and the system. After a rejection the directory still has a whole backup if it had one
- * (B1).
+ * `ConfigError` for a directory that has other files, and with `StoreLockedError` while another backup is written
+ * there. Also rejects with the errors of the store and the system. After a rejection the directory still has a whole
+ * backup if it had one (B1).
  */
 export async function writeBackup(directory: string, source: BackupSource): Promise<BackupReport> {
   await refuseOthers(directory);

@@ -25,9 +25,9 @@ import type { EncryptionRecord } from './store-key.ts';
 
 /**
  * The manifest of a data directory. A directory without one becomes a store with `shards` shards, encrypted with
- * `encryption` if that is given. The caller holds the directory's lock. An interrupted change of the
- * number of shards is undone or finished. Rejects like `readManifest`, with the errors of `openError` when a store
- * cannot be made, and with `ConfigError` for the directory of a backup.
+ * `encryption` if that is given. The caller holds the directory's lock. An interrupted change of the number of shards
+ * is undone or finished. Rejects like `readManifest`, and with the errors of `openError` when a store cannot be made.
+ * Rejects with `ConfigError` for the directory of a backup, or of a cluster.
  */
 export async function openManifest(
   directory: string,

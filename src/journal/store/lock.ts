@@ -105,10 +105,10 @@ export interface StoreLock {
 /**
  * Takes the data directory, and creates it if it is missing. Rejects with `StoreLockedError`, `data: { pid, host,
  * since, path }`, when another process or this one has it. It rejects at once, unless the other claimant is itself
- * about to be refused. With `takeoverMs` it asks the owner to end within that time, and rejects if the directory is not
- * released soon after, or if another claimant already takes it over. Rejects with `StoreNotWritableError` for missing
- * rights or a read-only file system, and with `StoreFullError` when the system refuses for another reason (no space, no
- * descriptors); the code is in `cause`.
+ * about to be refused. With `takeoverMs` it asks the owner to end within that time. It then rejects if the directory is
+ * not released soon after, or if another claimant already takes it over. Rejects with `StoreNotWritableError` for
+ * missing rights or a read-only file system, and with `StoreFullError` when the system refuses for another reason (no
+ * space, no descriptors); the code is in `cause`.
  */
 export async function acquireStoreLock(
   directory: string,

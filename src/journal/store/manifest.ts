@@ -1,7 +1,8 @@
 /**
  * `manifest.json` of a data directory: the facts needed before a shard of the directory is opened. It is written when
- * the directory is made, when the master key of an encrypted store is replaced, and when its sessions move to another
- * number of shards (`layout/change-layout.ts`): the number determines the shard of each tree.
+ * the directory is made, and when the master key of an encrypted store is replaced. It is also written when the
+ * sessions move to another number of shards (`layout/change-layout.ts`), because this number determines the shard of
+ * each tree.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';

@@ -12,7 +12,8 @@ import { mkdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
-// A static import: with a dynamic one, a bundler that drops an unused `restore` still writes a file for this module.
+// This import is static. With a dynamic import, a bundler that drops an unused `restore` would still write a file for
+// the imported module.
 import { openSalvage } from '../check/salvage-store.ts';
 import { openError } from '../lmdb/errors.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
@@ -26,7 +27,7 @@ import { shardDirectory, writeManifest } from './manifest.ts';
 export interface RestoreReport {
   /** The data directory, absolute. */
   readonly directory: string;
-  /** Epoch ms at which the backup began: all that was acknowledged before is in the store. */
+  /** Epoch ms at which the backup began: everything acknowledged before that time is in the store. */
   readonly startedAt: number;
   readonly shards: number;
   readonly sessions: number;
