@@ -12,8 +12,8 @@
  * T4 nothing is delivered synchronously, not even between two endpoints on one thread.
  * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one tick, except when the far side is gone. Without this
  *    bound a port would pass on up to a thousand batches in one tick. A thousand simultaneous calls would then delay
- *    the work that the first of them started, and its answers. The work on one slice is finished while its data is
- *    still in the processor's caches.
+ *    the work that the first of them started, and the answers to these first calls. The work on one slice is finished
+ *    while its data is still in the processor's caches.
  */
 import { ENDPOINT_BATCH_MAX, ENDPOINT_CALLS_MAX, ENDPOINT_SLICE_MAX } from '../base/bounds.ts';
 import { soon as nextTick, type Soon } from '../base/clock.ts';

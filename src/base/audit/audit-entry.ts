@@ -29,7 +29,7 @@ export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 /** Facts about an act. They never have the content of a message, or the input of a tool. */
 export type AuditDetails = Readonly<Record<string, string | number | boolean>>;
 
-/** An act as it is written down. */
+/** An act, without the number and the time that its entry gets. */
 export interface AuditAct {
   readonly action: AuditAction;
   /** The session that the act concerns; missing for an act on the whole store. */
@@ -52,7 +52,7 @@ export interface AuditEntry extends AuditAct {
   readonly tenant?: string;
 }
 
-/** An act as its text in the store. `at`: epoch ms. */
+/** The text of an act in the store. `at`: the time of the act, epoch ms. */
 export function auditText(at: number, { action, session, by, details }: AuditAct): string {
   return JSON.stringify({ at, action, session, by, details }, (_name, value: unknown) =>
     typeof value === 'string' ? value.slice(0, AUDIT_TEXT_CHARACTERS_MAX) : value,

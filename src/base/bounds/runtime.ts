@@ -13,7 +13,7 @@ import type { RestartIntensity } from '../restart-intensity.ts';
 export const STORED_CONTENT_BYTES_MIN = 1_024;
 /**
  * Milliseconds of one tick for notifying callers whose transitions were flushed, and for resuming interrupted sessions.
- * A thousand of either must not block sockets.
+ * A thousand callers or sessions at once must not block sockets.
  */
 export const RESUME_BUDGET_MS = 4;
 /** Milliseconds between checkpoints of session heads. */

@@ -101,17 +101,22 @@ export const SEALED_PACKED_BYTES_MIN = 4_096;
 export const SEALED_PACKED_BYTES_MAX: number = 256 * 1024;
 /** Bytes that unwrapped data keys of sessions may take in memory, each counted as 1 KiB: 4,096 sessions. */
 export const DATA_KEYS_BYTES_MAX: number = 4 * 1024 * 1024;
-/** Keys of earlier openings that a data key holds. A log is mostly read over the values of a few openings. */
+/**
+ * Keys of earlier openings of the store that a data key holds. The values that are read together were mostly written in
+ * a few openings.
+ */
 export const OPENINGS_HELD_MAX = 16;
-/** Earlier master keys that `open` takes: several years of rotation, if stores that were not opened meanwhile exist. */
+/**
+ * Earlier master keys that `open` takes: enough for a store that was not opened during several years of key rotation.
+ */
 export const PREVIOUS_KEYS_MAX = 16;
 /** Data keys that one write wraps again when the master key is replaced: 20 ms of the session thread. */
 export const REWRAPPED_KEYS_MAX = 1_000;
 
 /**
  * Characters of a text in an entry of the audit log, such as the id of a call: a longer text is cut. An entry then
- * takes at most a few KiB. The number of entries has no bound but the option `retention.auditMs`: an audit log that
- * forgot entries by itself would prove nothing.
+ * takes at most a few KiB. Only the option `retention.auditMs` bounds the number of entries: an audit log that forgot
+ * entries by itself would prove nothing.
  */
 export const AUDIT_TEXT_CHARACTERS_MAX = 256;
 /** Rows of the audit log that one page looks at, on each session thread: 50 ms, in slices. */
@@ -278,13 +283,17 @@ export const SEARCH_SCOPE_TREES_MAX = 10_000;
  * Milliseconds within which bytes of a deleted session leave a store's files, unless `eraseWithinMs` says otherwise.
  */
 export const ERASE_WITHIN_MS_DEFAULT = 60_000;
-/** The shortest such time: less than the erasure of a small session and a small copy take. */
+/** The shortest value of `eraseWithinMs`. Even the erasure of a small session and a small copy together take longer. */
 export const ERASE_WITHIN_MS_MIN = 100;
-/** The longest such time: thirty days. Half of it fits a timer. */
+/** The longest value of `eraseWithinMs`: thirty days. Half of it fits a timer. */
 export const ERASE_WITHIN_MS_MAX: number = 30 * 24 * 60 * 60 * 1000;
-/** Share of that time after which a compaction begins. The rest is left for the erasure of rows and for the copy. */
+/**
+ * Share of `eraseWithinMs` after which a compaction begins. The rest is left for the erasure of rows and for the copy.
+ */
 export const COMPACT_START_SHARE = 0.5;
-/** Share of the time that compactions of one shard take at most. */
+/**
+ * Share of all time that the compactions of one shard take at most. After each compaction the shard waits accordingly.
+ */
 export const COMPACT_TIME_SHARE_MAX = 0.1;
 /**
  * Milliseconds between two compactions that only make the file smaller. Some stores free and use the same pages again,
@@ -311,7 +320,7 @@ export const COMPACT_HELD_BYTES_MAX: number = 256 * 1024;
 /** Milliseconds of one slice in which the pages of a copy are checked. */
 export const COMPACT_CHECK_SLICE_MS = 1;
 /**
- * Bytes of the device that must stay free beside a compact copy of a running shard: for its commits, and for those of
- * the copy.
+ * Bytes of the device that must stay free beside a compact copy of a running shard: for the commits of the shard, and
+ * for the commits of the copy.
  */
 export const COMPACT_SPARE_BYTES_MIN: number = 128 * 1024 * 1024;

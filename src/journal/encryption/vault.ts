@@ -115,7 +115,8 @@ export class Vault {
   }
 
   /**
-   * The address under which a blob or medium is stored. Undefined: its owner has no key, so nothing of it is stored.
+   * The address under which a blob or medium is stored. Undefined: its owner has no key, so nothing that belongs to the
+   * owner is stored.
    */
   storedAddress(address: string): string | undefined {
     const place = placeOf(address);
