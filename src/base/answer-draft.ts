@@ -1,8 +1,9 @@
 /** Streamed text of a model call that has no answer yet, or never gets one. Plain data. */
 
 /**
- * Why a model call ended without an answer. `restart`: its process or its session thread ended. `cancelled`: the call was given
- * up after an interrupt or a change of the session. `failed`: the model's stream broke off, or its answer was refused.
+ * The reasons for which a model call ends without an answer. `restart`: its process or its session thread ended.
+ * `cancelled`: the call was given up after an interrupt or a change of the session. `failed`: the model's stream broke
+ * off, or its answer was refused.
  */
 export const LOSS_REASONS = ['restart', 'cancelled', 'failed'] as const;
 /** One of `LOSS_REASONS`. */

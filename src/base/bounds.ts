@@ -9,7 +9,8 @@
  *  - `bounds/store.ts`: journal, files of the store, search;
  *  - `bounds/models.ts`: model calls, the governor;
  *  - `bounds/tools.ts`: tools and their threads, definitions, the built-in tools;
- *  - `bounds/doors.ts`: HTTP, telemetry, other protocols, commands.
+ *  - `bounds/doors.ts`: HTTP, telemetry, other protocols, commands;
+ *  - `bounds/cluster.ts`: leases, and the log of a shard outside this machine.
  */
 export * from './bounds/cluster.ts';
 export * from './bounds/doors.ts';

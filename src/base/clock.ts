@@ -58,7 +58,7 @@ export const systemClock: Clock = {
   clearTimer: (timer) => (timer instanceof LongTimer ? timer.clear() : clearTimeout(timer as NodeJS.Timeout)),
 };
 
-/** As `clock.setTimer`, but on the machine's clock the pending timer does not keep the process alive. */
+/** Sets a timer like `clock.setTimer`. On the machine's clock, this pending timer does not keep the process alive. */
 export function setIdleTimer(clock: Clock, run: () => void, delayMs: number): unknown {
   const timer = clock.setTimer(run, delayMs);
   if (typeof timer === 'object' && timer !== null && 'unref' in timer && typeof timer.unref === 'function')

@@ -114,7 +114,7 @@ export class ConfigError extends TroupeError {
 
 /**
  * A session is blocked because its agent, or the version of the agent with which its turn began, is not defined. It
- * continues when the store is opened with that definition. `data` has `agent`, and the `version` of the turn if it has one.
+ * continues when the store is opened with that definition. `data` has `agent`, and `version` if the turn has one.
  */
 export class AgentMissingError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -148,7 +148,7 @@ export class ContentError extends TroupeError {
 }
 
 /**
- * An argument cannot be used, for example of a history operation; nothing was changed. `code` names the fault, the
+ * An argument, for example of a history operation, cannot be used; nothing was changed. `code` names the fault, the
  * message names the value.
  */
 export class InvalidArgumentError extends TroupeError {
@@ -165,8 +165,8 @@ export class SessionBusyError extends TroupeError {
 }
 
 /**
- * The function of the option `redact` failed, so the value that it was given was not stored. `data.kind`: the kind of the
- * value. The message quotes neither the value nor the function's own error.
+ * The function of the option `redact` failed, so its value was not stored. `data.kind`: the kind of the value. The
+ * message quotes neither the value nor the function's own error.
  */
 export class RedactionError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -213,8 +213,8 @@ export class StoreCorruptError extends TroupeError {
 }
 
 /**
- * The disk or the store's memory map is full, the device refuses writes, or the database of the cluster does not answer.
- * Everything acknowledged is safe; `cause` has the reason.
+ * The disk or the store's memory map is full, the device refuses writes, or the database of the cluster does not
+ * answer. Everything acknowledged is safe; `cause` has the reason.
  */
 export class StoreFullError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -250,8 +250,8 @@ export class StoreVersionError extends TroupeError {
 }
 
 /**
- * The store is encrypted and the key is missing or another one, or a key was given for a store that is not encrypted.
- * Nothing was written. `data.path` names the store.
+ * No key or another key was given for an encrypted store, or a key was given for a store that is not encrypted. Nothing
+ * was written. `data.path` names the store.
  */
 export class StoreKeyError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -259,7 +259,7 @@ export class StoreKeyError extends TroupeError {
   }
 }
 
-/** Another node of the cluster has the session. If the request took effect is unknown: repeat it there with its key. */
+/** Another node has the session. Whether the request took effect is unknown: repeat it there with the same key. */
 export class ShardMovedError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('shard_moved', message, { retryable: true, ...details });
@@ -350,8 +350,8 @@ export function asError(thrown: unknown): Error {
 }
 
 /**
- * An error as plain data, for a record or an event. A foreign error becomes `internal` and keeps its name. An embedder's
- * code may have given the error members of any type.
+ * An error as plain data, for a record or an event. A foreign error becomes `internal` and keeps its name. An
+ * embedder's code may have given the error members of any type.
  */
 export function errorShape(thrown: unknown): ErrorShape {
   const error = asError(thrown);

@@ -7,7 +7,7 @@ export interface GrowingWait {
   readonly factor?: number;
 }
 
-/** The wait after this many failures in a row, from 1. */
+/** The wait after this many failures in a row; `failures` counts from 1. */
 export function growingWait(failures: number, { first, longest, factor = 2 }: GrowingWait): number {
   return Math.min(first * factor ** (failures - 1), longest);
 }

@@ -26,12 +26,14 @@ const CALL_ID = /^[a-zA-Z0-9_-]+$/;
 const NICKNAME = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
 /** The most characters of a sub-agent's nickname. */
 export const NICKNAME_CHARACTERS_MAX = 30;
-/** Begins the names of the calls by which the runtime delivers to a model. No tool may have such a name. */
+/**
+ * The prefix of the names of the calls by which the runtime delivers entries to a model. No tool may have such a name.
+ */
 export const DELIVERY_PREFIX = 'from_';
 /** Nicknames whose delivery name would collide with a reserved name. */
 const RESERVED_NICKNAMES: ReadonlySet<string> = new Set(['mneme', 'melete']);
 
-/** The name of the calls that deliver what a sub-agent with this nickname says to its parent. */
+/** The name of the calls that deliver the replies of a sub-agent with this nickname to its parent. */
 export function deliveryNameOf(nickname: string): string {
   return `${DELIVERY_PREFIX}${nickname}`;
 }
@@ -55,7 +57,10 @@ export function checkTenantName(name: unknown): string {
   throw new InvalidNameError(`the name of a tenant must match ${TENANT_NAME.source}, got ${describeValue(name)}`);
 }
 
-/** The tenant of a session; undefined: none. It follows from the id, so it never changes and needs no look-up. */
+/**
+ * The tenant of a session; undefined if it has none. The tenant follows from the id, so it never changes and needs no
+ * look-up.
+ */
 export function tenantOf(id: SessionId): string | undefined {
   const end = id.indexOf(TENANT_END);
   return end === -1 ? undefined : id.slice(0, end);

@@ -10,8 +10,8 @@ import { ERROR_MESSAGE_BYTES_MAX, PLAIN_VALUES_MAX } from './bounds.ts';
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
 /**
- * Thrown by `toPlainJson`; `path` points at the offending value, as `$.a[0].b`. `sanitise` and `stableText` throw it for
- * deep nesting, with the path `$`.
+ * Thrown by `toPlainJson`; `path` points at the offending value, as `$.a[0].b`. `sanitise` and `stableText` throw it
+ * for deep nesting, with the path `$`.
  */
 export class NotPlainError extends Error {
   readonly path: string;
@@ -68,8 +68,8 @@ function plain(value: unknown, above: Place | undefined, walk: Walk): Json {
   try {
     return plainObject(value, { holder: value, member: '', above, depth }, walk);
   } catch (error) {
-    // A trap of a proxy threw this, or the `constructor` of a prototype did; `read` has caught what members throw. The
-    // fault is in the caller's code, so the error has the path.
+    // A trap of a proxy threw this error, or the `constructor` of a prototype did. It was not a member, because `read`
+    // catches the errors of members. The fault is in the caller's data, so the error gets a path.
     if (error instanceof NotPlainError) throw error;
     throw unread(pathOf(above), error);
   }
@@ -230,7 +230,8 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
 
 /**
  * A text that is the same for equal JSON values, whatever the order of their keys. Members that are undefined are left
- * out. `ignored`: members with this name are left out, at any depth. Throws `NotPlainError` for nesting deeper than 100.
+ * out. `ignored`: members with this name are left out, at any depth. Throws `NotPlainError` for nesting deeper than
+ * 100.
  */
 export function stableText(value: unknown, ignored?: string): string {
   return stable(value, ignored, 0);

@@ -1,4 +1,4 @@
-/** Loads libraries on first use, where `import` would make the caller wait. */
+/** Loads libraries on first use, in places where `import()` would make the caller wait. */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 

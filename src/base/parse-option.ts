@@ -6,8 +6,8 @@ import { namesHint } from './near-names.ts';
 
 /**
  * Validates `value` with `schema`. Throws `ConfigError` that names the key (`name.path`), the value's type and the
- * expected form. Every option is validated here. `use`: `once` for options that a process gives only once. For the
- * others zod compiles a parser; compiling takes longer than parsing once without it.
+ * expected form. Every option is validated here. `use`: `once` for options that a process gives only once. For all
+ * other options zod compiles a parser. To compile a parser takes longer than to parse once without one.
  */
 export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknown, use: 'once' | 'often' = 'often'): T {
   const result = schema.safeParse(value, { error: unknownKeyHint, jitless: use === 'once' });

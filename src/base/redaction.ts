@@ -15,7 +15,7 @@ const SECRET_FIELDS: ReadonlySet<string> = new Set([
 ]);
 /**
  * Paths of members that hold a secret, at the depths at which errors of HTTP libraries have them. The logger pino takes
- * them, and redacts lines that other code logs.
+ * these paths, and uses them to redact lines that other code logs.
  */
 export const SECRET_PATHS: readonly string[] = [
   ...['apiKey', 'authToken', 'authorization', 'cookie', 'password', 'secret', 'accessToken', 'refreshToken'],

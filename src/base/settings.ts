@@ -50,11 +50,14 @@ export interface Settings {
     /** Whether a line with the UTC time precedes user text. */
     readonly timestamps: boolean;
   };
-  /** Preparing a turn: tokens of one answer; the number of newest messages that are read; the seconds it may take. */
+  /**
+   * How Melete prepares a turn: the tokens of one answer; how many of the newest messages it reads; the seconds it may
+   * take.
+   */
   readonly melete: { readonly maxTokens: number; readonly messageWindow: number; readonly timeout: number };
   /**
-   * Fractions of the token budget; tokens of one answer of Mneme's model; the number of level 1 snapshots that are
-   * summed up in one snapshot of level 2.
+   * How Mneme summarises: fractions of the token budget; the tokens of one answer of its model; the number of level 1
+   * snapshots that are summed up in one snapshot of level 2.
    */
   readonly mneme: {
     readonly evictionFraction: number;
@@ -64,7 +67,10 @@ export interface Settings {
     readonly l2BudgetFraction: number;
     readonly l2SnapshotThreshold: number;
   };
-  /** Results of one search; the weight that a year of age takes from a message; tokens of one recalled message. */
+  /**
+   * How messages are recalled: the results of one search; the weight that a year of age takes from a message; the
+   * tokens of one recalled message.
+   */
   readonly recall: { readonly maxResults: number; readonly recencyDecay: number; readonly maxSnippetTokens: number };
   /** Children of one session that work at once, spawned by its model or by a program. Later children are queued. */
   readonly subagents: { readonly maxActive: number };

@@ -1,6 +1,6 @@
 /**
- * The journal of a shard in a cluster: the log outside this machine, under the claim of this node, and a copy in LMDB that
- * is not synced. Runs on the shard's thread.
+ * The journal of a shard in a cluster: the log outside this machine, under the claim of this node, and a copy in LMDB
+ * that is not synced. Runs on the shard's thread.
  */
 import { rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -21,19 +21,19 @@ export interface ShardPlace {
   readonly memory: SharedArrayBuffer;
 }
 
-/** The parts of such a journal beside its options. */
+/** The parts of which the journal of a shard in a cluster is made. */
 export interface ClusterJournalParts {
   readonly place: ShardPlace;
   readonly options: JournalOptions & { readonly directory: string };
-  /** Called when a read finds the copy damaged. The next write is refused, and `recover` builds the copy again. */
+  /** Called when the copy is found damaged. The next write is refused, and `recover` builds the copy again. */
   readonly damaged: (error: Error) => void;
   readonly log: (message: string) => void;
 }
 
 /**
- * Opens the journal of a shard. Rejects with `ShardMovedError` if another node has claimed the shard since, with
- * `StoreFullError` if the database does not answer, with `StoreCorruptError` if the log itself is damaged, and like
- * `openLmdbJournal`.
+ * Opens the journal of a shard. Rejects with `ShardMovedError` if another node has claimed the shard since, and with
+ * `StoreFullError` if the database does not answer. Rejects with `StoreCorruptError` if the log itself is damaged, and
+ * like `openLmdbJournal`.
  */
 export async function openClusterJournal({ place, options, damaged, log }: ClusterJournalParts): Promise<Journal> {
   const { plan, claim, memory } = place;
@@ -67,7 +67,10 @@ const LOG_CODES: ReadonlySet<string | undefined> = new Set<ErrorCode>([
   'cancelled',
 ]);
 
-/** The module of a plan may have loaded another copy of this library, whose errors are no instances of ours. */
+/**
+ * Converts the errors of a log to the classes of this copy of the library. The module of a plan may have loaded another
+ * copy, whose errors are not instances of these classes.
+ */
 function withOwnErrors(log: ShardLog): ShardLog {
   const own = async <T>(answer: Promise<T>): Promise<T> => {
     try {
@@ -93,8 +96,8 @@ function withOwnErrors(log: ShardLog): ShardLog {
 }
 
 /**
- * Removes a copy, or puts it aside if it has commits that the log has not: they may have been acknowledged, by a database
- * that lost them. One copy of each shard is kept. Resolves to a line for the log.
+ * Removes a copy, or puts it aside if it has commits that the log does not have. A database may have acknowledged these
+ * commits and then lost them. At most one copy of each shard is kept aside. Resolves to a line for the log.
  */
 async function removeCopy(directory: string, fault: CopyFault): Promise<string> {
   if (fault === 'damaged') {

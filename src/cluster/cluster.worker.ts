@@ -1,6 +1,6 @@
 /**
- * Entry of the cluster thread: the stay of this node in its cluster. The host's loop belongs to the embedder, and may
- * stand still for longer than a lease.
+ * Entry of the cluster thread: the stay of this node in its cluster. The stay has a separate thread, because the host's
+ * loop belongs to the embedder and may stand still for longer than a lease.
  */
 import { systemClock } from '../base/clock.ts';
 import { errorShape } from '../base/errors.ts';

@@ -1,11 +1,12 @@
 /**
- * The lease of this node, in memory that its threads share. The cluster thread writes it; session threads read it before
- * they begin work outside.
+ * The lease of this node, in memory that its threads share. The cluster thread writes it. Session threads read it
+ * before they acknowledge a commit or begin a call.
  *
  * Invariants:
- *  LE1 a lease that is believed here is held in the database: it is counted from before the renewal was sent, for a share
- *     of its time, on the clock that all threads share and on the wall clock, whichever ends first. The first stands still
- *     while a machine is suspended, and the second may be set back;
+ *  LE1 a lease that is believed here is held in the database. It is believed for a share of its time
+ *     (`LEASE_BELIEVED_SHARE`), counted from a moment before the renewal was sent. It ends on the monotonic clock or on
+ *     the wall clock, whichever comes first: the monotonic clock stands still while a machine is suspended, and the
+ *     wall clock may be set back;
  *  LE2 a lost lease never becomes valid again.
  */
 import { LEASE_BELIEVED_SHARE, LEASE_LOOK_MS } from '../base/bounds.ts';
@@ -42,14 +43,14 @@ export class Lease {
     return { monotonicMs: this.#clock.monotonic(), wallMs: this.#clock.now() };
   }
 
-  /** Notes that the database granted the lease for `leaseMs`, at the request sent at this moment. */
+  /** Notes that the database granted the lease for `leaseMs`, in answer to a request sent after this moment. */
   granted({ monotonicMs, wallMs }: LeaseMoment, leaseMs: number): void {
     const believedMs = leaseMs * LEASE_BELIEVED_SHARE;
     Atomics.store(this.#values, MONOTONIC, BigInt(Math.floor(monotonicMs + believedMs)));
     Atomics.store(this.#values, WALL, BigInt(Math.floor(wallMs + believedMs)));
   }
 
-  /** Notes that another node may have the shards of this one (LE2). */
+  /** Notes that another node may have the shards of this node (LE2). */
   lose(): void {
     Atomics.store(this.#values, LOST, 1n);
   }
@@ -66,7 +67,7 @@ export class Lease {
     return Math.max(0, Math.min(monotonicMs, wallMs));
   }
 
-  /** True if this node may begin work outside. */
+  /** True if this node may acknowledge commits and begin calls. */
   get isValid(): boolean {
     return this.leftMs > 0;
   }

@@ -1,12 +1,13 @@
 /**
- * The place of a runtime in its cluster, on the host thread: starts the cluster thread, and reports the loss of the
+ * The host's side of a runtime's place in its cluster. It starts the cluster thread, and reports the loss of the
  * shards.
  *
- * Owns: the cluster thread and the memory of the lease. Does not own: the shards; the runtime ends them after the report.
+ * Owns: the cluster thread and the memory of the lease. Does not own: the shards; the runtime ends them after the
+ * report.
  *
  * Invariants:
- *  MB1 the loss is reported once, by the first of these to find it: the cluster thread, a shard whose append was refused, or the
- *     end of the thread;
+ *  MB1 the loss is reported once, by the first of these to find it: the cluster thread, a shard whose append was
+ *     refused, or the end of the cluster thread;
  *  MB2 `leave` gives the shards back within `LEAVE_MS`, or leaves them to the end of the lease. It never rejects.
  */
 import { LEAVE_MS } from '../base/bounds.ts';
@@ -38,9 +39,9 @@ export interface ClusterStatus {
   readonly state: 'owner' | 'lost';
   /** The name of this node. */
   readonly node: string;
-  /** Names the cluster. */
+  /** The id of the cluster. */
   readonly cluster: string;
-  /** Milliseconds for which this node believes in its lease, if it is not renewed; 0: no work begins now. */
+  /** Milliseconds for which this node believes in its lease, if the lease is not renewed. At 0 no work begins. */
   readonly leaseLeftMs: number;
   readonly shards: readonly { readonly shard: number; readonly epoch: number }[];
 }
@@ -80,7 +81,7 @@ export class ClusterMembership {
     };
   }
 
-  /** The place of one shard. Throws for a shard that the cluster has not. */
+  /** The place of one shard. Throws for a shard that the cluster does not have. */
   placeOf(shard: number): ShardPlace {
     const claim = this.claims.find((each) => each.shard === shard);
     if (claim === undefined) throw new TroupeError('internal', `there is no claim of shard ${shard}`);
@@ -102,7 +103,7 @@ export class ClusterMembership {
     for (const listener of this.#listeners.splice(0)) listener(error);
   }
 
-  /** MB2. */
+  /** Enforces MB2. */
   async leave(): Promise<void> {
     if (this.#hasLeft) return;
     this.#hasLeft = true;
@@ -133,8 +134,8 @@ function endOf(thread: Thread): Promise<never> {
 }
 
 /**
- * Enters the cluster of a plan, and waits for its shards. `log` takes failures that are tried again. Rejects like
- * `Stay.enter`, and with what the plan's module throws.
+ * Enters the cluster of a plan, and waits for its shards. `log` receives failures after which the node tries again.
+ * Rejects like `Stay.enter`, and with the error that the plan's module throws.
  */
 export async function joinCluster(
   plan: ClusterPlan,

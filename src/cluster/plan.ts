@@ -1,10 +1,10 @@
 /**
- * A cluster as `open` receives it: plain data, so that each thread can open its own connection. The module that the data
- * names implements the ports of this file.
+ * A cluster as `open` receives it: plain data, so that each thread can open its own connection. The module that the
+ * data names implements the ports of this file.
  *
  * A **node** is one runtime with a place in the cluster. It has a **lease**: a row that it renews, and that only the
  * database's clock ends. While its lease holds, no other node claims its shards. A **claim** of a shard has a random
- * token, and the log accepts entries under the newest token alone: the lease gives liveness, the token safety.
+ * token, and the log accepts entries only under the newest token. The lease gives liveness, the token gives safety.
  */
 import type { ShardLog } from '../journal/replica/shard-log.ts';
 
@@ -17,7 +17,7 @@ export interface ClusterPlan {
   readonly data: Readonly<Record<string, unknown>>;
   /** The name of this node. */
   readonly node: string;
-  /** The number of shards; missing: the cluster's. */
+  /** The number of shards; missing: the number that the cluster has. */
   readonly shards?: number;
   readonly leaseMs: number;
   /** Milliseconds for which a commit waits for the log. */
@@ -31,7 +31,7 @@ export interface ClusterFacts {
   /** Names the cluster in the directories of its nodes. */
   readonly id: string;
   readonly shards: number;
-  /** Names the key with which its contents are encrypted; missing: they are not. */
+  /** Names the key that encrypts the cluster's contents; missing if they are not encrypted. */
   readonly keyId?: string;
 }
 
@@ -47,7 +47,7 @@ export interface ShardClaim {
   readonly epoch: number;
   /** Hexadecimal digits. */
   readonly token: string;
-  /** Names the stay of the node in the cluster that made the claim. */
+  /** Identifies the stay that made the claim. */
   readonly owner: string;
 }
 
@@ -62,17 +62,22 @@ export type ClaimResult =
   | { readonly claims: readonly ShardClaim[] }
   | { readonly claims?: undefined; readonly owner: ShardOwner | undefined };
 
-/** The register of nodes and shards, as one node uses it, from one thread. All methods reject with the database's error. */
+/**
+ * The register of nodes and shards, as one node uses it, from one thread. All methods reject with the database's error.
+ */
 export interface ShardDirectory {
-  /** Makes the cluster if it is new. Rejects with `ConfigError` if it has another number of shards or another key. */
+  /**
+   * Makes the cluster if it is new. `isGiven`: the number of shards was given, not a default. Then rejects with
+   * `ConfigError` if the cluster has another number. Rejects with `StoreKeyError` if it has another key.
+   */
   prepare(birth: ClusterBirth, isGiven: boolean): Promise<ClusterFacts>;
   /** Enters this node with a lease of `leaseMs`. */
   join(node: string, leaseMs: number): Promise<void>;
-  /** Renews the lease. False: another node has ended it, for good. */
+  /** Renews the lease. Resolves to false if another node has ended the lease; it can then not be renewed any more. */
   renew(leaseMs: number): Promise<boolean>;
   /**
-   * Claims every shard, or none. `mayEndOthers`: the leases of other nodes that have run out may be ended; without it only
-   * shards without an owner are claimed.
+   * Claims every shard, or none. With `mayEndOthers`, leases of other nodes are ended if they have run out. Without it,
+   * only shards without an owner are claimed.
    */
   claimAll(mayEndOthers: boolean): Promise<ClaimResult>;
   /** The node that has shards now; undefined if none has. */
@@ -86,7 +91,7 @@ export interface ShardDirectory {
 export interface ShardLogParts {
   readonly claim: ShardClaim;
   readonly holdMs: number;
-  /** True once the lease is lost: the log waits no longer. */
+  /** True once the lease is lost. The log then stops waiting. */
   readonly isLost: () => boolean;
 }
 
@@ -96,7 +101,7 @@ export interface ClusterModule {
   openShardLog(data: ClusterPlan['data'], parts: ShardLogParts): ShardLog;
 }
 
-/** Loads the module of a plan. Rejects with what the module throws. */
+/** Loads the module of a plan. Rejects with the error that the module throws. */
 export async function loadCluster(plan: Pick<ClusterPlan, 'module'>): Promise<ClusterModule> {
   return (await import(plan.module)) as ClusterModule;
 }

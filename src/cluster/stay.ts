@@ -1,13 +1,14 @@
 /**
- * The stay of one node in its cluster: joins, waits for the shards, claims them all, renews its lease, leaves.
+ * The stay of one node in its cluster. The node joins, waits for the shards, claims all of them, renews its lease, and
+ * leaves.
  *
- * Owns: the lease in shared memory, and the times at which it is renewed. Does not own: the register, which is the
- * directory's, nor the shards, which their threads run.
+ * Owns: the lease in shared memory, and the times at which it is renewed. Does not own: the register of nodes and
+ * shards (`ShardDirectory`), and the shards, which run on the session threads.
  *
  * Invariants:
- *  ST1 the leases of other nodes are ended only after the own lease has held for one lease without a gap. After an outage
- *     of the database every lease has run out, and nodes that are alive renew theirs in that time;
- *  ST2 a node that has shards and whose lease was ended takes no further part: its lease is lost (LE2). A node that only
+ *  ST1 the leases of other nodes are ended only after this node's lease has held for the time of one lease without a
+ *     gap. After an outage of the database every lease has run out, and nodes that are alive renew theirs in that time;
+ *  ST2 a node whose lease is ended while it has shards takes no further part: its lease is lost (LE2). A node that only
  *     waits enters again;
  *  ST3 one renewal at a time, and none after the node has left.
  */
@@ -38,7 +39,7 @@ export interface StayParts {
 
 /** The facts that an existing cluster must have. */
 export interface WantedCluster {
-  /** The id in the node's directory; missing: the directory is new. */
+  /** The id in the node's data directory; missing if the directory is new. */
   readonly id?: string;
   /** True if the number of shards was given. */
   readonly isCounted: boolean;
@@ -67,9 +68,9 @@ export class Stay {
   }
 
   /**
-   * Enters the cluster and waits for its shards. Rejects with `StoreLockedError` if another node has them after `waitMs`
-   * (missing: waits for as long as it takes), with `ConfigError` for a cluster that does not fit, and with
-   * `StoreFullError` if the database cannot be reached at first.
+   * Enters the cluster and waits for its shards. Rejects with `StoreLockedError` if another node has them after
+   * `waitMs` (missing: waits for as long as it takes), and with `StoreFullError` if the database cannot be reached at
+   * first. For a cluster that does not fit, rejects with `ConfigError`, `StoreKeyError` or `StoreVersionError`.
    */
   async enter(birth: ClusterBirth, wanted: WantedCluster, waitMs: number | undefined): Promise<Entered> {
     const { clock, directory, node, leaseMs } = this.#parts;
@@ -127,7 +128,7 @@ export class Stay {
     }
   }
 
-  /** Runs a statement of the beginning, which is not tried again: the address may be wrong. */
+  /** Runs one of the first statements. A failure is not tried again, because the address may be wrong. */
   async #reached<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -144,7 +145,7 @@ export class Stay {
     this.#heldSinceMs = clock.monotonic();
   }
 
-  /** ST1. */
+  /** Enforces ST1. */
   #mayEndOthers(): boolean {
     const { clock, lease, leaseMs } = this.#parts;
     return lease.isValid && clock.monotonic() - this.#heldSinceMs >= leaseMs;
@@ -164,12 +165,12 @@ export class Stay {
     try {
       isHeld = await directory.renew(leaseMs);
       if (!isHeld && !this.#hasShards && !this.#hasLeft) {
-        // A claim under way belongs to the stay that was ended.
+        // A claim in flight belongs to the stay that was ended.
         if (this.#isClaiming) {
           this.#renewLater(leaseMs * LEASE_RETRY_SHARE);
           return;
         }
-        // Nothing is lost yet (ST2).
+        // This node has no shards that could be lost, so it enters again (ST2).
         await this.#join();
         isHeld = true;
       } else if (isHeld) {
@@ -194,7 +195,7 @@ export class Stay {
     lost(await directory.owner().catch(() => undefined));
   }
 
-  /** Reports the first failure of a row of failures. */
+  /** Reports only the first of several failures in a row. */
   #fails(message: string, thrown: unknown): void {
     if (this.#isFailing) return;
     this.#isFailing = true;

@@ -1,7 +1,7 @@
 /**
  * The traits of the Claude models: which requests each model accepts, and how it behaves. Pure.
  *
- * They come from three sources. The first source that has a trait decides it:
+ * The traits come from three sources. The first source that has a trait decides it:
  * - the vendor's list of models, if it is known;
  * - the dated table of this file, made from the vendor's pages on models, thinking, effort and deprecations as of
  *   2026-11-22;
@@ -54,11 +54,14 @@ export interface ModelTraits {
   readonly webSearch: boolean | undefined;
   /** True if the model has the provider's code execution (R60). */
   readonly codeExecution: boolean | undefined;
-  /** True if the model's code may call tools. Web tools of types since February 2026 allow that by default (R60). */
+  /**
+   * True if the model's code may call tools. Web tools whose type is dated February 2026 or later allow that by default
+   * (R60).
+   */
   readonly codeCallsTools: boolean | undefined;
   /**
    * True if `speed: "fast"` has an effect (R64); undefined if the API ignores it, or if its effect is not known.
-   * `fastBeta`: the beta flag that it needs, if any.
+   * `fastBeta`: the beta flag that this speed needs, if any.
    */
   readonly fast: boolean | undefined;
   readonly fastBeta?: string;
@@ -126,8 +129,8 @@ const UNKNOWN: ModelTraits = Object.freeze({
 });
 
 /**
- * The traits of a Claude model that is not in the table yet. It is assumed to bind its thoughts, as all recent models
- * do.
+ * The traits of a Claude model that is not in the table yet. Such a model is assumed to bind its thoughts, as all
+ * recent models do.
  */
 const NEWER: ModelTraits = Object.freeze({ ...UNKNOWN, bindsThinking: true });
 
@@ -197,7 +200,7 @@ const FABLE_5: ModelTraits = {
   retiresAfter: '2027-06-09',
 };
 
-/** The known advisors of Sonnet 5.5, as keys of the table. Those of other models are below, or are not known. */
+/** The known advisors of Sonnet 5.5, as keys of the table. The advisors of other models are below, or are not known. */
 const ADVISORS_SONNET_5_5 = [
   ...['opus-500', 'opus-505', 'sonnet-505', 'fable-500', 'fable-501', 'mythos-500', 'mythos-501'],
 ];
@@ -327,9 +330,9 @@ export interface ListedModel {
 }
 
 /**
- * The traits of the model with this name. `listed`: the model in the vendor's list, whose members override the table. A
- * model that only the list has, or a Claude model newer than the table, is assumed to bind its thoughts. Older Claude
- * models have the traits of `retired`. For any other model no trait is known.
+ * The traits of the model with this name. `listed`: the model's row in the vendor's list. The members of this row
+ * override the table. A model that only the list has, or a Claude model newer than the table, is assumed to bind its
+ * thoughts. Older Claude models have the traits of `retired`. For any other model no trait is known.
  */
 export function modelTraits(model: string, listed?: ListedModel): ModelTraits {
   const key = modelKey(model);
@@ -341,12 +344,13 @@ export function modelTraits(model: string, listed?: ListedModel): ModelTraits {
   return version >= OLDEST_LISTED ? NEWER : retired(line, version);
 }
 
-/** The traits, overridden by those that the list has. */
+/** The traits of a model, overridden by the traits that the list has. */
 function withListed(traits: ModelTraits, listed: ListedModel): ModelTraits {
   const { efforts, structuredOutputs, webSearch, codeExecution, lifecycle } = listed;
   const { contextTokensMax, outputTokensMax } = listed;
   const { deprecated, retiresAfter, ...others } = traits;
-  // The list does not say which efforts a model accepts without thinking. They must be among all its efforts.
+  // The list does not say which efforts a model accepts without thinking. Those efforts must be among all efforts of
+  // the model.
   const effortsWithoutThinking = efforts && traits.effortsWithoutThinking?.filter((each) => efforts.includes(each));
   const end = { deprecated, retiresAfter: listed.retiresAfter ?? retiresAfter };
   return {

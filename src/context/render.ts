@@ -8,9 +8,9 @@
  * - Ids are unique, because duplicates were replaced before they were stored (R05).
  * - Blank text is left out (R08, R09).
  * - Adjacent messages of one role are merged (R15), but never across the end of an answered request.
- * - An answer's blocks are sent back unchanged (R20). Left out are calls of the provider's own tools that can no longer
- *   get a result, and results without their call (R37, R52). If the model binds thoughts to the messages before them,
- *   thoughts of an earlier epoch are left out too (R21).
+ * - An answer's blocks are sent back unchanged (R20). Calls of the provider's own tools that can no longer get a result
+ *   are left out, and so are results without their call (R37, R52). If the model binds thoughts to the messages before
+ *   them, thoughts of an earlier epoch are left out too (R21).
  *
  * Pure.
  */
@@ -233,8 +233,8 @@ function resultBlock(toolUseId: string, response: LoggedMessage): ToolResultBloc
 }
 
 /**
- * The content of a result: its text, or its blocks that a result may have. It is never blank, which R40 requires for a
- * failure.
+ * The content of a result: its text, or its blocks that a result may have. The content is never blank: R40 requires
+ * this for a failure.
  */
 function resultContent(content: LoggedMessage['content']): NonNullable<ToolResultBlock['content']> {
   if (typeof content === 'string') return content.trim() === '' ? BLANK_RESULT : content;

@@ -1,5 +1,5 @@
 /**
- * A request while it is built: collects its messages, and keeps the rules about adjacent messages.
+ * Collects the messages of a request, and keeps the rules about adjacent messages.
  *
  * Owns: the messages so far, and which calls of the provider's own tools among them still have no result. Does not own:
  * which messages of a session are sent, and in which form (`render.ts`).
@@ -62,8 +62,8 @@ export class RequestDraft {
 
   /**
    * True if the model's turn at the end of the request has begun without a thought. A turn begins after a user's
-   * message without results of calls. It may lack its thought because a paused answer lost it, or because an embedder
-   * wrote the model's text.
+   * message without results of calls. The turn may lack its thought because a paused answer lost it, or because an
+   * embedder wrote the model's text.
    */
   turnLacksThought(): boolean {
     // A break adds a user's message before the next answer, and a new turn begins there.
@@ -92,8 +92,8 @@ export class RequestDraft {
 
   /**
    * Announces that the blocks of an answer come next. `isOld`: the answer is of an earlier epoch. `isAnswer`: false if
-   * an embedder wrote it. If the request for this answer ended with the user's message that D3 adds, that message is
-   * added here again, even if no block of the answer is sent.
+   * an embedder wrote it. The request for this answer may have ended with the user's message that D3 adds. Then that
+   * message is added here again, even if no block of the answer is sent.
    */
   beginAnswer(isOld: boolean, isAnswer: boolean): void {
     this.#isOld = isOld;
@@ -168,7 +168,9 @@ export class RequestDraft {
     return typeof content === 'string' ? content : kept;
   }
 
-  /** Handles a user's content after waiting calls of the provider. They stay only if the content has only results. */
+  /**
+   * Handles a user's content after waiting calls of the provider. The calls stay only if the content has only results.
+   */
   #ask(content: string | readonly ContentBlock[]): void {
     if (this.#waiting.size === 0) return;
     const isResults = typeof content !== 'string' && content.every(isResult);

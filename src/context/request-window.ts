@@ -129,8 +129,9 @@ export class RequestWindow {
 }
 
 /**
- * The request of a session with transient messages. It is rendered completely, because transient messages may be
- * anywhere. It has no thoughts if the model binds them, because the messages before them have changed (R21). Pure.
+ * The request of a session with transient messages. The request is rendered completely, because transient messages may
+ * be anywhere. It has no thoughts if the model binds thoughts, because the messages before the thoughts have changed
+ * (R21). Pure.
  */
 export function wholeWindow(
   state: SessionState,

@@ -33,8 +33,8 @@ export function systemPrompt(state: SessionState, agentSystem: string | undefine
 
 /**
  * The length, in UTF-16 units, of the part at the beginning of the system prompt that all sessions of an agent share:
- * the agent's own text and the sections for its enrichers. 0 if the session replaced that text, or if a function makes
- * it.
+ * the agent's own text and the sections for its enrichers. 0 if the session replaced the agent's own text, or if a
+ * function makes that text.
  */
 export function sharedPromptLength(state: SessionState, agentSystem: string | undefined, guide?: string): number {
   if (state.promptCount > 0 || agentSystem === undefined || agentSystem.trim() === '') return 0;
@@ -53,8 +53,8 @@ interface ToolLine {
 
 /**
  * The sections that a session with enrichers has besides the embedder's own text (contract §9); undefined if no
- * enricher is on. They describe how entries of enrichers and sub-agents arrive, which tools there are, and how to use
- * them. They are the same for every session of an agent, so they are byte-stable.
+ * enricher is on. The sections describe how entries of enrichers and sub-agents arrive, which tools there are, and how
+ * to use the tools. The sections are the same for every session of an agent, so they are byte-stable.
  */
 export function enricherSections(options: {
   readonly melete: boolean;

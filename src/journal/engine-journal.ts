@@ -42,7 +42,10 @@ import { StoredDrafts } from './stored-drafts.ts';
 import { createStoredLog, type StoredLog } from './stored-log.ts';
 import { StoredMedia } from './stored-media.ts';
 
-/** Printable ASCII, so that every way of sorting names gives the same order. Session ids are a subset of it. */
+/**
+ * Printable ASCII, so that every way of sorting names gives the same order. Session ids use a subset of these
+ * characters.
+ */
 const NAME = /^[\x21-\x7e]+$/;
 /** Keys are stored in 32 bits. */
 const SESSION_KEY_MAX = 0xffff_ffff;
@@ -380,7 +383,7 @@ export class EngineJournal implements Journal {
     this.#checkOpen();
     if (this.#gate.isRefused) return;
     const ended = this.#erasure.end(keys, this.#gate.open);
-    // A note about the removed part of a log ends too, and its session needs its key.
+    // Some notes are about the removed part of a log. Their sessions still exist and need their data keys.
     for (const key of ended) if (this.nameOf(key) === undefined) this.#vault?.remove(key, this.#gate.open);
   }
 

@@ -1,7 +1,7 @@
 /**
  * The engine port: reads of durable data, and one atomic write at a time. `engine-journal.ts` adds transitions, back
  * pointers, reads of data that is not durable yet, and group commit. So the engines in memory and over LMDB cannot
- * differ in these.
+ * differ in these points.
  */
 import type { TableName } from './lmdb/tables.ts';
 import type { Erasure, Head, JournalCopy, LogStart, Position, SessionKey } from './position.ts';
@@ -23,13 +23,13 @@ export interface EngineState {
   readonly rewrites: number;
   /** The newest commit that ended the erasure of a deleted session, 0 before the first. */
   readonly erased: number;
-  /** The newest commit in the snapshot of the newest compact copy, 0 before the first. Only this store's, no commit's. */
+  /** The newest commit in the snapshot of the newest compact copy, 0 before the first. Commits do not change it. */
   readonly compacted: number;
 }
 
 /**
- * The highest row that was ever given out, 0 for none. It may be above the last row: a checkpoint may name rows that were
- * refused, and would seem to cover a new row with one of their numbers (E2).
+ * The highest row that was ever given out, 0 for none. It may be above the last row, because a checkpoint may name rows
+ * whose write was refused. If such a number were given out again, the checkpoint would seem to cover the new row (E2).
  */
 export function lastGivenRow({ lastRow, indexedRow, checkpointed }: EngineState): number {
   return Math.max(lastRow, indexedRow, rowOf(checkpointed));
@@ -42,7 +42,7 @@ export function lastGivenRow({ lastRow, indexedRow, checkpointed }: EngineState)
 export interface WriteBatch {
   /** Sealed or growing rows, ascending; the last row grows until the batch is written. */
   readonly rows: Row[];
-  /** New plain bytes of rows that are stored already. Put before `rows`. */
+  /** New plain bytes of rows that are stored already. They are put before `rows`. */
   readonly rewrittenRows: Map<number, Buffer | undefined>;
   readonly erasures: Map<SessionKey, Erasure | undefined>;
   readonly starts: Map<SessionKey, LogStart | undefined>;
@@ -61,7 +61,7 @@ export interface WriteBatch {
   readonly origins: Map<SessionKey, string | undefined>;
   /** Rows of the audit log by number, see `stored-audit.ts`. */
   readonly audit: Map<number, string | undefined>;
-  /** True if the rows of a deleted session have none of its entries any more. */
+  /** True if the batch ends the erasure of a removed session: no row has its entries any more. */
   isErased: boolean;
   nextKey: SessionKey | undefined;
   checkpoint: { readonly upTo: Position; readonly indexedRow: number } | undefined;
@@ -75,8 +75,8 @@ export interface StoredChange {
   /** The number of a row or the key of a session, or a text: a name, an address, the name of a record. */
   readonly key: string | number;
   /**
-   * Missing: the entry is removed. Rows and media are bytes; so are blobs, but an engine in memory packs them as the text
-   * that they hold. All other values are texts without a seal, see `rows/sealed-text.ts`.
+   * Missing: the entry is removed. Rows and media are bytes; so are blobs, but an engine in memory packs them as the
+   * text that they hold. All other values are texts without a seal, see `rows/sealed-text.ts`.
    */
   readonly value: string | Buffer | undefined;
 }
@@ -85,7 +85,7 @@ export interface StoredChange {
 export interface StoredBatch {
   /** The state of the engine after the commit. */
   readonly state: EngineState;
-  /** In the order in which they are written. New rows ascend. */
+  /** The changes, in the order in which they are written. New rows ascend. */
   readonly changes: readonly StoredChange[];
   /** Bytes of the whole batch, roughly. */
   readonly bytes: number;
@@ -150,16 +150,16 @@ export interface CompactionResult {
   readonly sliceMs: number;
 }
 
-/** Replaces a store by a compact copy of itself while it is used; see `live-compaction.ts`. */
+/** Replaces a store by a compact copy of itself while the store is used; see `live-compaction.ts`. */
 export interface StoreCompaction {
-  /** True if bytes of deleted sessions may be left in the store, although their rows are erased. */
+  /** True if bytes of deleted sessions may be left in the store's files, although no row has their entries any more. */
   readonly isOwed: boolean;
   /** Reads a few pages of the store. */
   use(): StoreUse;
   /**
-   * Runs a compaction. Rejects with `LimitError` if more is committed meanwhile than is kept for the copy, with
-   * `CancelledError` when the journal closes, with `StoreFullError` if the device has no room for the copy, and with the
-   * other errors of a write. The store is then as before.
+   * Runs a compaction. Rejects with `LimitError` if more is committed meanwhile than is kept for the copy, and with
+   * `CancelledError` when the journal closes. Rejects with `StoreFullError` if the device has no room for the copy, and
+   * with the other errors of a write. The store is then as before.
    */
   run(): Promise<CompactionResult>;
 }
@@ -218,7 +218,7 @@ export interface Engine {
     readonly limit: number;
     readonly isNewestFirst?: boolean;
   }): readonly (readonly [number, string])[];
-  /** The removed sessions, and removed parts of logs, of which something may still be stored. */
+  /** The notes about removed sessions and removed parts of logs whose data may still be stored. */
   erasures(): ReadonlyMap<SessionKey, Erasure>;
   /** The beginning of a session's log; undefined if nothing of it was removed. */
   startOf(key: SessionKey): LogStart | undefined;
@@ -251,7 +251,7 @@ export interface Engine {
    * `close` and `reopen` wait for it.
    */
   copyTo?(directory: string, known: string | undefined): Promise<JournalCopy>;
-  /** Replaces the store by a compact copy while it is written. `close` and `reopen` end a compaction under way. */
+  /** Replaces the store by a compact copy while writes continue. `close` and `reopen` end a compaction under way. */
   readonly compaction: StoreCompaction;
   close(): Promise<void>;
 }

@@ -10,10 +10,10 @@
  * Invariants of every implementation (checked by `runJournalConformance`):
  *  J1 transitions are read back in the order they were appended, each whole or not at all;
  *  J2 `flushed()` resolves only when every transition appended before the call is durable in the journal's mode;
- *  J3 the data of a failed write is not readable, and everything acknowledged before it is still there;
+ *  J3 the data of a failed write is not readable, and everything acknowledged before that write is still there;
  *  J4 a reader that sees a transition also sees all transitions at lower positions;
  *  J5 one owner: a journal refuses to write once its store was opened with a higher fence;
- *  J6 base64 of `MEDIA_CHARACTERS_MIN` characters or more, in a member `data` of an entry, is stored only once for each
+ *  J6 base64 of `MEDIA_CHARACTERS_MIN` characters or more in a member `data` of an entry is stored once for each
  *     session, even if many entries contain it. A reader of an entry receives the text that was appended;
  *  J7 once `eraseSome` has returned false after a flush, no row has bytes of removed sessions' entries. The entries of
  *     other sessions are read as before, at their positions.
@@ -48,7 +48,7 @@ export interface TailPage {
   readonly end: Position;
 }
 
-/** All state of one shard that outlives the process. All methods belong to the thread that opened it. */
+/** All state of one shard that outlives the process. Only the thread that opened the journal may call its methods. */
 export interface Journal {
   /** Fencing token of this owner. Each owner's token is higher than all earlier ones. */
   readonly fence: number;
@@ -57,7 +57,7 @@ export interface Journal {
   keyOf(name: string): SessionKey | undefined;
   nameOf(key: SessionKey): string | undefined;
   /**
-   * The key of a name; a name without one is given the next. A new key becomes durable with the next appended
+   * The key of a name. A name without a key gets the next key. A new key becomes durable with the next appended
    * transition. If the process dies before that, the key is forgotten.
    */
   intern(name: string): SessionKey;
@@ -125,30 +125,35 @@ export interface Journal {
     readonly limit?: number;
   }): readonly (readonly [string, SessionKey])[];
   /**
-   * Removes sessions: names, heads, blobs, media and drafts at once, and their entries for readers. Notes that the
-   * rows still have the entries' bytes (`erasures`). Atomic, durable with the next flush. `heirs`: for each key, the
-   * sessions that need what is stored of it outside the journal for as long as they exist.
+   * Removes sessions: their names, heads, blobs, media and drafts. Their entries can no longer be read, but the rows
+   * still have the bytes; a note in `erasures` says so. Atomic, durable with the next flush. `heirs`: for each key, the
+   * sessions that still need the removed session's results. The results are stored outside the journal. They are kept
+   * as long as one of these sessions exists.
    */
   remove(keys: readonly SessionKey[], heirs?: ReadonlyMap<SessionKey, readonly SessionKey[]>): void;
   /**
-   * The removed sessions, and removed parts of logs, of which something may still be stored. They survive a crash.
+   * The notes about removed sessions and removed parts of logs whose data may still be stored. The notes survive a
+   * crash.
    */
   erasures(): ReadonlyMap<SessionKey, Erasure>;
   /**
    * Takes entries of removed sessions and removed parts out of a bounded number of rows, durable with the next flush.
-   * False: nothing can be done before a flush, or at all.
+   * Returns false if nothing can be erased before a flush, or nothing is left to erase.
    */
   eraseSome(): boolean;
   /**
    * The origin of a session that was made while the store had another number of shards: the session's shard and key
    * of that time, such as `0-17`. Undefined for any other session. An origin is unique among all sessions of the
-   * store, past and future. The files of the session's results and the ids of its deliveries contain it. It is kept
-   * until `erased` forgets the session.
+   * store, past and future. The file names of the session's results and the ids of its deliveries contain the origin.
+   * The origin is kept until `erased` forgets the session.
    */
   originOf(key: SessionKey): string | undefined;
   /** The keys in `erasures` that are in no row any more, and have no heir. */
   erasable(): readonly SessionKey[];
-  /** Forgets entries of `erasures` that are in no row any more. Called when nothing else of them is stored either. */
+  /**
+   * Forgets notes of `erasures` whose sessions have no entries in rows any more. Call it when nothing else of those
+   * sessions is stored either.
+   */
   erased(keys: Iterable<SessionKey>): void;
 
   /**
@@ -161,13 +166,13 @@ export interface Journal {
   blob(address: string): string | undefined;
 
   /**
-   * The data key of a session's shortened results. `isNew`: it may be made, and is durable with the next flush, so
-   * before anything that is appended later. Undefined: the session has none. The member is missing if the store is not
-   * encrypted.
+   * The data key of a session's shortened results. With `isNew`, a missing key is made. A new key becomes durable no
+   * later than anything that is appended after this call. Undefined: the session has no key. The member is missing if
+   * the store is not encrypted.
    */
   readonly resultKey: ((key: SessionKey, isNew: boolean) => DataKey | undefined) | undefined;
 
-  /** For each session at most one text beside the log, which is replaced repeatedly. */
+  /** The drafts: for each session at most one text beside the log, replaced repeatedly. */
   readonly drafts: Drafts;
 
   /** The audit log. Its rows belong to no session. */
@@ -179,10 +184,11 @@ export interface Journal {
   readonly stored: StoredLog;
 
   /**
-   * Writes a copy of the journal's files into `directory`, which exists; a copy that is there is replaced. The copy is one
-   * commit, with everything that was appended before this call, and is on the device when this resolves. Commits
-   * continue meanwhile. `known`: the mark of a copy that the caller has. Rejects with `StoreFullError` when the device of
-   * the copy refuses. Missing for a journal in memory.
+   * Writes a copy of the journal's files into `directory`, which exists; a copy that is there is replaced. The copy
+   * shows one commit and has everything that was appended before this call. It is on the device when the promise
+   * resolves. Commits continue meanwhile. `known`: the mark of a copy that the caller has; if that copy is still up to
+   * date, no copy is made. Rejects with `StoreFullError` when the device of the copy refuses. Missing for a journal in
+   * memory.
    */
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
 
@@ -199,7 +205,7 @@ export interface JournalOptions {
   /** Directory of this shard, or undefined for memory. */
   readonly directory?: string;
   readonly durability: Durability;
-  /** The number of the shard; missing: 0. The rows of its audit log are numbered with it. */
+  /** The number of the shard; missing: 0. The numbers of the rows of the shard's audit log contain it. */
   readonly shard?: number;
   /** The gate of this thread; if missing, the thread is never ended while its script runs. */
   readonly gate?: ThreadGate;
@@ -217,7 +223,9 @@ export interface JournalOptions {
  * off.
  */
 export interface ThreadGate {
-  /** True if the thread is ended only after the gate is closed. False if it may also end without that. */
+  /**
+   * True if the thread is ended only after the gate is closed. False if the thread may also end while the gate is open.
+   */
   readonly isClosedBeforeEnd: boolean;
   /** Enters the gate. False: the thread is about to end. */
   enter(): boolean;

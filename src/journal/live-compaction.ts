@@ -6,17 +6,18 @@
  * has taken the place of the store.
  *
  * Owns: the batches kept for the copy, and the hold on writes. Does not own: the copy and the store, which are the
- * engine's; when a compaction runs.
+ * engine's, and the decision when a compaction runs.
  *
  * Invariants:
  *  M1 a copy takes the place of the store only when it holds every commit of the store. From the last slice to the
  *     replacement no write begins;
- *  M2 the copy is durable before it takes the place. So a crash at any moment leaves the store or the copy, and the
- *     commits that were acknowledged are in both;
- *  M3 kept batches are bounded (`COMPACT_KEPT_BYTES_MAX`). Beyond the bound, after a refused write and at a close the
- *     compaction ends, the copy is discarded, and the store is as if no compaction had begun;
- *  M4 a commit that ends the erasure of a deleted session is noted in the state (`erased`), and the snapshot of the newest
- *     copy too (`compacted`). So after a crash the store still says that a compaction is owed.
+ *  M2 the copy is durable before it takes the place of the store. So a crash at any moment leaves the store or the
+ *     copy, and the commits that were acknowledged are in both;
+ *  M3 kept batches are bounded (`COMPACT_KEPT_BYTES_MAX`). The compaction ends beyond the bound, after a refused write,
+ *     and at a close. Then the copy is discarded, and the store is as if no compaction had begun;
+ *  M4 the state of the store names the last commit that ended the erasure of a deleted session (`erased`). It also
+ *     names the newest commit in the snapshot of the newest copy (`compacted`). So after a crash the store still says
+ *     that a compaction is owed.
  */
 import {
   COMPACT_HELD_BYTES_MAX,
@@ -38,13 +39,16 @@ export interface CompactCopy {
   apply(changes: readonly StoredChange[]): Promise<void>;
   /** Resolves when everything that was applied is durable. */
   sync(): Promise<void>;
-  /** Takes the place of the store, or rejects and changes nothing. No write runs meanwhile. Resolves to the copy's bytes, without the room behind them. */
+  /**
+   * Puts the copy in the place of the store, or rejects and changes nothing. No write runs meanwhile. Resolves to the
+   * copy's bytes, without the room behind them.
+   */
   replace(): Promise<number>;
   /** Removes the copy. Never called after `replace` has resolved. */
   discard(): Promise<void>;
 }
 
-/** The engine's side. */
+/** The functions of an engine that a compaction uses. */
 export interface CompactionPort {
   state(): EngineState;
   /** False for a store that keeps no bytes of removed entries. */
@@ -58,7 +62,7 @@ export interface CompactionPort {
 /** Measures the pieces of work that hold a thread, and ends the work between two of them. */
 export class SliceWatch {
   longestMs = 0;
-  /** The next piece throws this. */
+  /** The next piece of work throws this error. */
   end: Error | undefined;
 
   run<T>(work: () => T): T {
@@ -79,9 +83,9 @@ export class SliceWatch {
 /** One compaction under way. */
 interface Run {
   readonly slices: SliceWatch;
-  /** Changes that the copy may lack, oldest first. */
+  /** Commits whose changes the copy may lack, oldest first. */
   kept: { readonly commit: number; readonly changes: readonly StoredChange[] }[];
-  /** Changes of the first of these that are in the copy. */
+  /** The number of changes of the first kept commit that are in the copy already. */
   taken: number;
   keptBytes: number;
 }
@@ -127,7 +131,7 @@ export class LiveCompaction implements StoreCompaction {
 
   // ---- the engine's writes ------------------------------------------------------------------------------------------
 
-  /** Defined while writes must wait. */
+  /** The promise that writes must wait for; undefined if a write may begin. */
   get hold(): Promise<void> | undefined {
     return this.#held;
   }
@@ -165,11 +169,11 @@ export class LiveCompaction implements StoreCompaction {
     const copy = await this.#port.copy(run.slices);
     let release: (() => void) | undefined;
     try {
-      // The copy has these.
+      // The snapshot of the copy has these commits.
       while ((run.kept[0]?.commit ?? Number.POSITIVE_INFINITY) <= copy.commit) this.#drop(run);
       await copy.apply([{ table: 'meta', key: 'compacted', value: String(copy.commit) }]);
       await this.#catchUp(run, copy, COMPACT_HELD_BYTES_MAX);
-      // This takes most of the time of the two syncs, and no write waits for it.
+      // This first sync takes most of the time of the two syncs, and no write waits for it.
       await copy.sync();
       await this.#catchUp(run, copy, COMPACT_HELD_BYTES_MAX);
       this.#held = new Promise((resolve) => {
@@ -195,7 +199,7 @@ export class LiveCompaction implements StoreCompaction {
     }
   }
 
-  /** Writes kept changes into the copy until at most so many bytes are left. */
+  /** Writes kept changes into the copy until fewer than `leftBytes` are left, or none. */
   async #catchUp(run: Run, copy: CompactCopy, leftBytes: number): Promise<void> {
     throwIfEnded(run);
     while (run.kept.length > 0 && run.keptBytes >= leftBytes) {
@@ -220,7 +224,7 @@ export class LiveCompaction implements StoreCompaction {
       run.taken += 1;
       run.keptBytes -= bytesOf(change);
     }
-    // An exhausted batch is dropped now, so that nothing kept means nothing left.
+    // A batch whose changes are all taken is dropped now, so that `kept` is empty when no change is left.
     const first = run.kept[0];
     if (first !== undefined && run.taken >= first.changes.length) this.#drop(run);
     return slice;

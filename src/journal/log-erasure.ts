@@ -14,7 +14,8 @@
  *     continues after it, and no row is forgotten;
  *  X4 the last row of the log is never removed, only emptied: it says which numbers were given out;
  *  X5 the removed part of a log (`log-starts.ts`) is erased like a removed session. A later note of the same session
- *     replaces the note of that part. It skips the rows already erased for that part, and leads to the others.
+ *     replaces the note of that part. The later note skips the rows already erased for that part, and leads to the
+ *     others.
  */
 import { ERASE_SLICE_BYTES_MAX, ERASE_SLICE_ROWS_MAX } from '../base/bounds.ts';
 import { lowerBound } from '../base/lower-bound.ts';
@@ -56,7 +57,7 @@ export class LogErasure {
     this.#rows = [...this.#sessions.keys()].sort((a, b) => a - b);
   }
 
-  /** The removed sessions, and removed parts of logs, of which something may still be stored. */
+  /** The notes about removed sessions and removed parts of logs whose data may still be stored. */
   get notes(): ReadonlyMap<SessionKey, Erasure> {
     return this.#notes;
   }
@@ -79,13 +80,13 @@ export class LogErasure {
     const isNeeded = (note: Erasure): boolean =>
       note.heirs.some((heir) => {
         const left = this.#notes.get(heir);
-        // The older part of a log may be removed while its session is there.
+        // A note with `keeps` is about the older part of a log; its session may still be there.
         return left === undefined || left.keeps === true ? isThere(heir) : isNeeded(left);
       });
     return Array.from(this.#notes).flatMap(([key, note]) => (note.row === 0 && !isNeeded(note) ? key : []));
   }
 
-  /** Forgets removed sessions of which nothing is stored any more, and returns them. */
+  /** Forgets the notes of those `keys` whose rows are all erased, and returns these keys. */
   end(keys: Iterable<SessionKey>, batch: WriteBatch): readonly SessionKey[] {
     const ended = [...keys].filter((key) => this.#notes.get(key)?.row === 0);
     for (const key of ended) {
@@ -108,7 +109,7 @@ export class LogErasure {
     let bytes = 0;
     while (rows < ERASE_SLICE_ROWS_MAX && bytes < ERASE_SLICE_BYTES_MAX) {
       const row = this.#rows.at(-1);
-      // A row in the gate becomes durable with its flush, and the next slice takes it (X2).
+      // A row that is not durable yet becomes durable with its flush, and a later slice takes it (X2).
       if (row === undefined || this.#parts.isUnwritten(row)) break;
       bytes += this.#rewrite(row, batch);
       rows += 1;
@@ -122,7 +123,8 @@ export class LogErasure {
     const reduced = located(engine, () => {
       const plain = this.#rowOf(row);
       if (plain === undefined) throw corruptRow(row, 'it is not there');
-      // Rows are taken from new to old, so the notes of all removed sessions with entries here lead here.
+      // Rows are taken from new to old. So the note of each removed session with entries in this row leads to this row
+      // now.
       const found = reduceRow(plain, row, (key) => keys.has(key));
       for (const key of keys) {
         if (!found.taken.has(key)) throw corruptRow(row, `it has nothing of session key ${key}`);
@@ -140,7 +142,7 @@ export class LogErasure {
     return reduced.bytes.length;
   }
 
-  /** The row as the batches of the gate leave it. */
+  /** The row as it will be once the batches of the gate are durable. */
   #rowOf(row: number): Buffer | undefined {
     const { gate, engine } = this.#parts;
     const pending = gate.find((batch) =>

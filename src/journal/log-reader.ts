@@ -35,7 +35,7 @@ export interface LogSource {
   isVisible(key: SessionKey): boolean;
   /** The last row before a session's log begins; 0: none. */
   rowBefore(key: SessionKey): number;
-  /** Decrypts the data of entries. Missing: it is not encrypted. */
+  /** Decrypts the data of entries. Missing if the store is not encrypted. */
   readonly reveal?: Reveal | undefined;
   /** The data of an entry with its media. Throws `StoreCorruptError` for a medium that is missing or damaged. */
   filled(data: string): string;
@@ -120,9 +120,9 @@ export function* readTail(source: LogSource, after: Position, end: Position): It
 }
 
 /**
- * The sessions with entries after `after`, including removed sessions, in the order of their first entry there. Reads
- * only the tables of the rows, because the data of an entry is read later, with its session. Ends with the row in which
- * `limit` sessions are reached; `lastRow` is then that row. Throws `StoreCorruptError`.
+ * The sessions with entries after `after`, including removed sessions, in the order of their first entry after `after`.
+ * Reads only the tables of the rows, because the data of an entry is read later, with its session. Ends with the row in
+ * which `limit` sessions are reached; `lastRow` is then that row. Throws `StoreCorruptError`.
  */
 export function tailSessions(
   source: LogSource,
@@ -150,8 +150,8 @@ export function tailSessions(
 }
 
 /**
- * The last rows of the sessions written after row `indexedRow`, from what is durable. Throws `StoreCorruptError`. The
- * work is bounded by the number of rows between two checkpoints.
+ * The last rows of the sessions written after row `indexedRow`, according to the durable rows. Throws
+ * `StoreCorruptError`. The work is bounded by the number of rows between two checkpoints.
  */
 export function scanLastRows(engine: Engine, indexedRow: number): Map<SessionKey, LastRow> {
   const found = new Map<SessionKey, LastRow>();

@@ -2,8 +2,8 @@
  * The beginnings of the logs of sessions. A log begins with its first entry or, if its older part was removed, with a
  * base. A base is a blob that stands for the removed part.
  *
- * Owns: the beginnings that are not durable yet, through the gate. Does not own: the rows, which `log-erasure.ts` erases,
- * and the contents of a base, which only its readers know.
+ * Owns: the beginnings that are not durable yet, through the gate. Does not own: the rows, which `log-erasure.ts`
+ * erases, and the contents of a base, which only its readers know.
  *
  * Invariants:
  *  P1 the end of the removed part and the note that leads to that part's rows are in one batch; the base is in that
@@ -59,7 +59,7 @@ export class LogStarts {
    * Removes the part of a session's log up to `position`, and puts a base in its place. Atomic, durable with the next
    * flush. `base`: the address of the base, a blob that belongs to this session. The row of `position` must be
    * durable, and no later entry of the session may be in it. Returns false and changes nothing if the journal refuses
-   * writes, the session was removed, the row is not durable, or the log begins after it already.
+   * writes, the session was removed, the row is not durable, or the log begins after that row already.
    */
   cut(key: SessionKey, position: Position, base: string): boolean {
     const { gate, erasure, vault, nameOf } = this.#parts;
@@ -71,8 +71,8 @@ export class LogStarts {
     const batch = gate.open;
     const earlier = this.#earlier(key);
     const former = this.#stored(key);
-    // The table has the address under which the blob is stored. In an encrypted store that is not the hash of the text, so
-    // a reader of the disk cannot check whether the base is a text that he has guessed.
+    // The table has the address under which the blob is stored. In an encrypted store this address is not the hash of
+    // the text, so a reader of the disk cannot check a guess of the text.
     const place = vault === undefined ? base : vault.newAddress(base);
     if (former !== undefined && former.base !== place) batch.blobs.set(former.base, undefined);
     batch.starts.set(key, { position: positionOf(row + 1, 0) - 1, base: place });

@@ -1,6 +1,6 @@
 /**
- * A journal in memory: for `':memory:'`, tests and the simulator. It has the same transitions, rows, gate and checks as
- * the journal on disk, over maps instead of a file.
+ * A journal in memory, used for `':memory:'`, by tests and by the simulator. It has the same transitions, rows, gate
+ * and checks as the journal on disk, over maps instead of a file.
  */
 import { defined } from '../base/defined.ts';
 import { CancelledError, StoreFullError, StoreLockedError } from '../base/errors.ts';
@@ -43,8 +43,8 @@ export interface MemoryJournalOptions {
    */
   readonly refuse?: () => Error | undefined;
   /**
-   * The device. It receives every write and every `recover()` and decides their outcome. Missing: every operation is
-   * done at once. A simulator's device may be slow or full, may be torn by a crash, or may never answer.
+   * The device. It receives every operation and decides its outcome. Missing: every operation is done at once. A
+   * simulator's device may be slow or full, may be torn by a crash, or may never answer.
    */
   readonly device?: (operation: DeviceOperation) => Promise<void>;
   /**
@@ -66,7 +66,7 @@ export function createMemoryStore(): MemoryStore {
 
 /**
  * Opens a journal in memory. `flushed()` resolves in a later tick, never in the call. When another journal is opened
- * over the same store, transitions that this one has not flushed are lost, as in a crash.
+ * over the same store, transitions that this journal has not flushed are lost, as in a crash.
  */
 export function openMemoryJournal(options: MemoryJournalOptions = {}): Journal {
   return new EngineJournal(openMemoryEngine(options), {
@@ -274,7 +274,7 @@ class MemoryEngine implements Engine {
     else await this.#device(operation);
   }
 
-  /** A copy of the store, which takes its place in one operation of the device. */
+  /** Copies the store. `replace` puts the copy in the place of the store in one operation of the device. */
   async #copy(): Promise<CompactCopy> {
     const copy = this.#store.copy();
     cutTail(copy);
@@ -295,7 +295,8 @@ class MemoryEngine implements Engine {
         this.#check();
         const replace = (): void => {
           this.#checkFence();
-          // The state is not in the changes. At the replacement the copy has every commit (M1).
+          // The changes do not contain the engine's state. At the replacement the copy has every commit (M1), so it
+          // takes over the state of the store.
           copy.state = { ...this.#store.state, compacted: commit };
           this.#store.replaceBy(copy);
         };

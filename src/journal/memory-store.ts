@@ -8,8 +8,8 @@ import type { Erasure, Head, LogStart, SessionKey } from './position.ts';
 import { ownerOfMedium } from './rows/media-text.ts';
 
 /**
- * The part of a memory journal that outlives it, as a disk outlives a process. A second journal opened over it finds
- * what was flushed, and the first is fenced off (J5). Opaque; made by `createMemoryStore`.
+ * The part of a memory journal that outlives it, as a disk outlives a process. A second journal opened over the same
+ * store finds all flushed data, and the first journal is fenced off (J5). Opaque; made by `createMemoryStore`.
  */
 export class MemoryStore {
   /** Highest fence given out. Only journals may use it. */
@@ -46,8 +46,8 @@ export class MemoryStore {
   /** Names, ascending; `undefined` when they must be sorted again. */
   sortedNames: readonly string[] | undefined;
   /**
-   * The rows that were removed or replaced since the last compaction, as the free pages of a file keep their bytes.
-   * Undefined: they are not kept. A simulator keeps them.
+   * The rows that were removed or replaced since the last compaction. They stand for the free pages of a file, which
+   * keep such bytes. Undefined if no such rows are kept. Only a simulator keeps them.
    */
   freedRows: { readonly row: number; readonly bytes: Buffer }[] | undefined;
 
@@ -60,7 +60,7 @@ export class MemoryStore {
     return copy;
   }
 
-  /** Takes the contents of a copy, which is not used any more. The fence stays. */
+  /** Takes over the contents of `copy`, which must not be used afterwards. The fence stays. */
   replaceBy(copy: MemoryStore): void {
     this.#take(copy, (map) => map);
     this.freedRows = copy.freedRows;
@@ -95,7 +95,7 @@ export function cutTail({ rowNumbers, rows, state }: MemoryStore): void {
   }
 }
 
-/** Puts the new rows of a commit, whose numbers are not valid yet. */
+/** Puts the new rows of a commit. They become valid only when the state names the last of them. */
 export function putRows(store: MemoryStore, changes: readonly StoredChange[]): void {
   cutTail(store);
   for (const { table, key, value } of changes) {
@@ -154,7 +154,7 @@ export function putChange(store: MemoryStore, { table, key, value }: StoredChang
       set(store.records, String(key), parsed(String));
       return;
     case 'runnable':
-      // The heads have the same.
+      // The heads have the same information.
       return;
   }
 }

@@ -4,7 +4,7 @@ import { openMemoryJournal } from './memory-journal.ts';
 
 /**
  * Loads the code of the database on this thread. Loading takes as long as opening a store in memory, so callers begin
- * it early, beside other work.
+ * to load early, beside other work.
  */
 export function loadDatabase(): Promise<typeof import('./lmdb/journal.ts')> {
   return import('./lmdb/journal.ts');

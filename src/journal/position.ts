@@ -1,4 +1,7 @@
-/** Plain data that a journal and its engines exchange: positions, keys of sessions, and what is noted about them. */
+/**
+ * Plain data that a journal and its engines exchange: positions, keys of sessions, heads, and notes about removed
+ * sessions.
+ */
 
 /** The number that a journal gave to a session's name: small, stable, never reused. */
 export type SessionKey = number;
@@ -36,12 +39,15 @@ export interface LogStart {
   readonly base: string;
 }
 
-/** The note of a removed session, or of the removed part of a log, of which something may still be stored. */
+/** The note about a removed session, or about the removed part of a log, whose data may still be stored. */
 export interface Erasure {
   readonly name: string;
   /** The newest row that still has removed entries of the session; 0: none has. */
   readonly row: number;
-  /** The session's forks. While one of them exists, what is stored outside the journal (results) is not erased. */
+  /**
+   * The session's forks. While one of them exists, the session's results, which are stored outside the journal, are not
+   * erased.
+   */
   readonly heirs: readonly SessionKey[];
   /** True if the session is still there: only the older part of its log was removed. */
   readonly keeps?: true;

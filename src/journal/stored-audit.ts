@@ -8,8 +8,8 @@
  * Invariants:
  *  A1 `add` writes into the open batch and never closes it. The next transition or removal is in the same batch. So a
  *     row and the act of which it speaks are durable together, or neither is;
- *  A2 numbers rise. They follow the clock, with the number of the shard as the last digits, so that no two shards give
- *     out the same number, and that all rows before a moment can be found;
+ *  A2 numbers rise. They follow the clock, so that all rows before a moment can be found. The remainder of a number
+ *     divided by `SHARDS_MAX` is the number of the shard, so that no two shards give out the same number;
  *  A3 in an encrypted store a row is sealed with the data key that belongs to no session.
  */
 import { SHARDS_MAX } from '../base/bounds.ts';
@@ -17,7 +17,9 @@ import type { Vault } from './encryption/vault.ts';
 import type { Engine, WriteBatch } from './engine.ts';
 import type { CommitGate } from './lmdb/commit-gate.ts';
 
-/** Numbers of one millisecond: 32 rows for each of `SHARDS_MAX` shards. More rows take numbers of later milliseconds. */
+/**
+ * Numbers of one millisecond: 32 rows for each of `SHARDS_MAX` shards. More rows take numbers of later milliseconds.
+ */
 const NUMBERS_PER_MS = 32 * SHARDS_MAX;
 
 /** A row of the audit log. */
@@ -31,7 +33,7 @@ export interface AuditRow {
 export interface AuditRows {
   /** Writes a row. Durable with the transition or removal that follows at once. `at`: epoch ms. `json`: a JSON text. */
   add(at: number, json: string): void;
-  /** Rows above `after`, ascending, at most `limit`. Throws `StoreCorruptError` if one cannot be decrypted. */
+  /** Rows above `after`, ascending, at most `limit`. Throws `StoreCorruptError` if a row cannot be decrypted. */
   read(after: number, limit: number): readonly AuditRow[];
   /** Epoch ms of the oldest row, roughly; undefined if there is none. */
   oldestAt(): number | undefined;
@@ -114,7 +116,7 @@ export class StoredAudit implements AuditRows {
         else if (number > after) added.push([number, text]);
       }
     });
-    // A refused write may have happened after all, so a row may be in both.
+    // A refused write may have succeeded after all, so a row may be in the batches and in the engine.
     for (const [number] of added) removed.add(number);
     const durable = engine.audit({ after, limit: limit + removed.size }).filter(([number]) => !removed.has(number));
     return [...durable, ...added].slice(0, limit);

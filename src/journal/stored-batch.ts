@@ -4,8 +4,8 @@
  * copy of the store.
  *
  * Invariants:
- *  K1 packing is a function of the batch and of the engine's state. The changes are complete: an engine that holds the
- *     commit before, and writes them, reads the same as the engine that packed them;
+ *  K1 packing is a function of the batch and of the engine's state. The changes are complete: once another engine at
+ *     the same commit has written them, its reads return the same as those of the engine that packed them;
  *  K2 commits have consecutive numbers. An engine writes the number into its table `meta` in the transaction of the
  *     changes, and refuses a batch that is not the next. So a store says exactly which commits it holds.
  */
@@ -35,7 +35,7 @@ export async function packBatch(batch: WriteBatch, state: EngineState, forms: St
   return assemble(batch, state, rows, rewritten, forms.blob);
 }
 
-/** Throws unless a batch is the next of an engine (K2). */
+/** Throws unless the batch follows the newest commit of the engine (K2). */
 export function checkNext(stored: StoredBatch, state: EngineState): void {
   if (stored.state.commit === state.commit + 1) return;
   throw new TroupeError('internal', `K2: commit ${stored.state.commit} does not follow commit ${state.commit}`);

@@ -1,8 +1,8 @@
 /**
  * The blobs of a journal: texts by the hash of their contents.
  *
- * Owns: nothing. Blobs that are not durable yet are in the batches of the gate, the others in the engine. Their media
- * are stored apart (`stored-media.ts`).
+ * Owns: nothing. Blobs that are not durable yet are in the batches of the gate, the others in the engine. The media of
+ * blobs are stored apart (`stored-media.ts`).
  */
 
 import type { Vault } from './encryption/vault.ts';
@@ -15,7 +15,7 @@ import { mediaPrefix } from './rows/media-text.ts';
 import { blobAddress, decodeBlob, encodeBlob } from './rows/stored-text.ts';
 import type { StoredMedia } from './stored-media.ts';
 
-/** The parts of its journal that this needs. */
+/** The parts of its journal that the blobs need. */
 export interface StoredBlobsParts {
   readonly engine: Engine;
   readonly gate: CommitGate<WriteBatch>;

@@ -1,6 +1,6 @@
 /**
  * The drafts of a journal: for each session at most one text. A new draft replaces the earlier one, and none is in
- * the log. The journal does not know their meaning.
+ * the log. The journal does not know the meaning of a draft.
  *
  * Owns: nothing. Drafts that are not durable yet are in the batches of the gate, the others in the engine.
  *

@@ -1,7 +1,7 @@
 /**
  * The log in pieces, in its stored form, for a follower on another thread. That thread unpacks the rows and blobs
- * (`shipped-rows.ts`). So handing over a piece costs this thread only a copy of its bytes. Rows and blobs of an encrypted
- * store are decrypted here, because no key leaves this thread.
+ * (`shipped-rows.ts`). So handing over a piece costs this thread only a copy of its bytes. Rows and blobs of an
+ * encrypted store are decrypted here, because no key leaves this thread.
  *
  * Owns: one large value that is being handed over. Does not own: the store.
  *
@@ -50,7 +50,10 @@ export interface BlobPiece {
   readonly total: number;
 }
 
-/** The part of a journal that is handed over in pieces. Methods throw `StoreCorruptError` for what cannot be read. */
+/**
+ * The part of a journal that is handed over in pieces. Methods throw `StoreCorruptError` for rows and blobs that cannot
+ * be read.
+ */
 export interface StoredLog {
   /** Rows starting at a number; of the first row, only the bytes after `offset`. */
   rowsFrom(row: number, offset: number): RowPiece;
@@ -78,7 +81,7 @@ export interface StoredLogParts {
   readonly unwrittenBefore: (row: number, key: SessionKey) => number;
   /** A durable blob in its stored form, decrypted. */
   readonly storedBlob: (address: string) => Uint8Array | undefined;
-  /** Decrypts the data of entries. Missing: it is not encrypted. */
+  /** Decrypts the data of entries. Undefined if the store is not encrypted. */
   readonly reveal: Reveal | undefined;
 }
 
@@ -90,7 +93,7 @@ export function createStoredLog(parts: StoredLogParts): StoredLog {
 class EngineStoredLog implements StoredLog {
   readonly #engine: Engine;
   readonly #parts: StoredLogParts;
-  /** The value larger than a piece that is being handed over. It is read once instead of once for each piece. */
+  /** The value that is larger than a piece and is being handed over. It is kept, so that it is read only once. */
   #large: { readonly place: string; readonly bytes: Uint8Array } | undefined;
 
   constructor(parts: StoredLogParts) {
@@ -177,7 +180,7 @@ class EngineStoredLog implements StoredLog {
     };
   }
 
-  /** A row as it is stored, or decrypted: the receiver has no keys. */
+  /** A row as it is stored. In an encrypted store the row is decrypted, because the receiver has no keys. */
   #storedRow(row: number): Buffer | undefined {
     const stored = this.#engine.storedRow(row);
     const { reveal } = this.#parts;

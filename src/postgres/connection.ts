@@ -1,5 +1,6 @@
 /**
- * A connection to the database that is made again after a failure. It runs one statement at a time for its caller.
+ * A connection to the database that is made again after a failure. Each call runs one statement or one transaction.
+ * Several calls may be in flight.
  *
  * Owns: one client of `pg`, made at the first statement. Does not own: when a statement is tried again.
  *
@@ -63,7 +64,7 @@ export class Connection {
     this.#isClosed = true;
     const live = this.#live;
     this.#live = undefined;
-    // A connection that could not be made needs no end.
+    // A connection that could not be made need not be closed.
     const made = await live?.catch(() => undefined);
     made?.socket.destroy();
   }
@@ -109,7 +110,7 @@ export class Connection {
       stream: () => socket,
       ...(tls === undefined ? {} : { ssl: tlsOf(tls) }),
     });
-    // Errors between two statements are found by the next one.
+    // An error between two statements is found by the next statement.
     client.on('error', () => undefined);
     try {
       await client.connect();

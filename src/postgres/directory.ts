@@ -1,13 +1,14 @@
 /**
  * The register of nodes and shards on PostgreSQL.
  *
- * Owns: the stay of its node. Does not own: when the lease is renewed, and when shards are claimed (`stay.ts`).
+ * Owns: the stay of its node. Does not own: the decisions when the lease is renewed and when shards are claimed
+ * (`stay.ts`).
  *
  * Invariants:
- *  PD1 only the database's clock ends a lease, and it is `clock_timestamp()`: `now()` is the start of a transaction, before
- *     it waited for a lock;
- *  PD2 a lease is ended by the removal of its row, in the transaction that claims its shards. A renewal at the same time
- *     either comes first, and the lease holds, or finds no row;
+ *  PD1 only the database's clock ends a lease. It is read with `clock_timestamp()`, because `now()` is the start of the
+ *     transaction, from before the transaction waited for a lock;
+ *  PD2 a lease is ended by the removal of its row, in the transaction that claims its shards. A renewal at the same
+ *     time either comes first, and the lease holds, or finds no row;
  *  PD3 a claim is one message to the database, which runs it as one transaction. A node that freezes holds no lock;
  *  PD4 claims wait for each other at the row of the cluster, so a node has all shards or none.
  */
@@ -64,7 +65,7 @@ export class PostgresDirectory implements ShardDirectory {
       `INSERT INTO ${node} (stay, name, joined, expires) VALUES ($1, $2, clock_timestamp(), ${afterMs('$3')})`,
       [this.#stay, name, leaseMs],
     );
-    // The rows of nodes that ended without leaving.
+    // Removes the rows of nodes that ended without leaving.
     await this.#connection.run(
       'forget',
       `DELETE FROM ${node} n WHERE n.expires < ${afterMs('$1')} AND NOT EXISTS ` +
@@ -129,7 +130,7 @@ export class PostgresDirectory implements ShardDirectory {
     return this.#connection.close();
   }
 
-  /** One owner of shards, whose lease may have run out. */
+  /** The statement that finds one owner of shards. The lease of this owner may have run out. */
   #ownerOf(where: string): string {
     const { node, shard } = this.#tables;
     return (
@@ -139,12 +140,12 @@ export class PostgresDirectory implements ShardDirectory {
   }
 }
 
-/** The moment so many milliseconds from now, on the database's clock (PD1). */
+/** The expression for the moment so many milliseconds from now, on the database's clock (PD1). */
 function afterMs(parameter: string): string {
   return `clock_timestamp() + ${parameter}::float8 * interval '1 millisecond'`;
 }
 
-/** A stay in the text of a statement. It is one of our own identifiers. */
+/** A stay as a literal in the text of a statement. Throws for a text that is not an identifier of a stay. */
 function literal(stay: string): string {
   if (!/^[0-9a-f-]+$/u.test(stay)) throw new ConfigError(`the stay ${JSON.stringify(stay)} is no identifier`);
   return `'${stay}'`;

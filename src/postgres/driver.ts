@@ -1,6 +1,6 @@
 /**
- * The module that the plan of `postgres()` names. Each thread of a node that works in the cluster loads it, and opens its
- * own connection.
+ * The module that the plan of `postgres()` names. Each thread of a node that works in the cluster loads it, and opens
+ * its own connection.
  */
 import type { ClusterPlan, ShardDirectory, ShardLogParts } from '../cluster/plan.ts';
 import type { ShardLog } from '../journal/replica/shard-log.ts';

@@ -1,6 +1,6 @@
 /**
- * Subpath `troupe/postgres`: a cluster on PostgreSQL. Two processes, on two machines, open one cluster: the first works,
- * and the second continues with everything that was acknowledged when the first is gone. Needs the package `pg`.
+ * Subpath `troupe/postgres`: a cluster on PostgreSQL. Two processes, on two machines, open one cluster: the first
+ * works. When the first is gone, the second continues with everything that was acknowledged. Needs the package `pg`.
  */
 import type { ClusterPlan } from '../cluster/plan.ts';
 import { checkEntry, workerUrl } from '../threads/worker-url.ts';
@@ -10,8 +10,8 @@ export type { ClusterPlan } from '../cluster/plan.ts';
 export type { PostgresOptions, PostgresTls } from './options.ts';
 
 /**
- * A cluster on PostgreSQL, for the option `cluster` of `open`. Connects to nothing: `open` does. Throws `ConfigError` for
- * a bad option, and never shows the address, which may have a password.
+ * A cluster on PostgreSQL, for the option `cluster` of `open`. Makes no connection: `open` does. Throws `ConfigError`
+ * for a bad option, and never shows the address, which may have a password.
  */
 export function postgres(options: PostgresOptions): ClusterPlan {
   const driver = workerUrl('./driver', import.meta.url);

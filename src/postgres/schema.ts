@@ -24,7 +24,7 @@ export interface Tables {
   readonly log: string;
 }
 
-/** The tables in a schema, whose name was checked. */
+/** The names of the tables in a schema. The caller has checked the name of the schema. */
 export function tablesOf(schema: string): Tables {
   const table = (name: string): string => `"${schema}".troupe_${name}`;
   return {
@@ -47,7 +47,7 @@ const CHANGES: readonly ((tables: Tables) => readonly string[])[] = [
     `INSERT INTO ${version} (number, lowest) VALUES (0, 1)`,
     `CREATE TABLE ${cluster} (one boolean PRIMARY KEY DEFAULT true CHECK (one), id text NOT NULL, shards integer NOT NULL, key_id text)`,
     `CREATE TABLE ${node} (stay text PRIMARY KEY, name text NOT NULL, joined timestamptz NOT NULL, expires timestamptz NOT NULL)`,
-    // Each append updates the row of its shard: with room in the page it need not touch the index.
+    // Each append updates the row of its shard. With free room in the page, the update need not touch the index.
     `CREATE TABLE ${shard} (shard integer PRIMARY KEY, epoch bigint NOT NULL, token bytea NOT NULL, owner text, last bigint NOT NULL) WITH (fillfactor = 30)`,
     `CREATE TABLE ${log} (shard integer NOT NULL, no bigint NOT NULL, epoch bigint NOT NULL, digest bytea NOT NULL, bytes bytea NOT NULL, PRIMARY KEY (shard, no)) PARTITION BY HASH (shard)`,
     // The bytes are compressed already.
@@ -67,7 +67,7 @@ const NO_SCHEMA = '3F000';
 
 /**
  * Makes the tables, or the changes that are missing, and checks that this version may use them. Rejects with
- * `StoreVersionError` if a later version has changed them so that it may not.
+ * `StoreVersionError` if a later version has changed the tables so that this version may not use them.
  */
 export async function prepareTables(connection: Connection, tables: Tables): Promise<void> {
   const found = await readVersion(connection, tables);
@@ -96,7 +96,10 @@ function changesFrom(number: number, tables: Tables): readonly string[] {
   return [...created, ...changes, updated];
 }
 
-/** A table, schema or type exists already: SQLSTATE of the definition, or of the catalogue's unique index. */
+/**
+ * True if another node made the same change at the same time: a table, schema or type exists already, or the two nodes
+ * waited for each other (a deadlock).
+ */
 function isRace(error: unknown): boolean {
   return ['42P07', '42P06', '42710', '23505', '40P01'].includes(stateOf(error) ?? '');
 }

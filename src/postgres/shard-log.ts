@@ -4,13 +4,13 @@
  * Owns: its connection, and the token of its claim. Does not own: the lease, and the entries in memory.
  *
  * Invariants:
- *  PL1 an append is one statement: it compares the claim and the number before, and sets the number, in the row of the
- *     shard. So numbers have no gaps, and after a lost answer the same statement can be sent again. The lock of that row
- *     makes it wait for the first one if that still runs;
- *  PL2 no row written means one of these, and a second statement decides which: another claim was made, the first attempt
- *     took effect, or the database went back;
- *  PL3 a new token is set only in place of the token that was read before. So an attempt that is late sets nothing, and
- *     appends under the token before end with it (SL4).
+ *  PL1 an append is one statement. In the row of the shard, it compares the claim and the number of the previous entry,
+ *     and sets the new number. So numbers have no gaps, and after a lost answer the same statement can be sent again.
+ *     If the first statement still runs, the lock of the row makes the second one wait;
+ *  PL2 if an append wrote no row, another claim was made, the first attempt took effect, or the database was set back
+ *     to an earlier state. A second statement decides which;
+ *  PL3 `reclaim` sets a new token only in place of the token that it has read. So a late attempt sets nothing. Once the
+ *     new token is set, appends under the former token have no effect (SL4).
  */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -107,7 +107,7 @@ export class PostgresShardLog implements ShardLog {
     await this.#connection.close();
   }
 
-  /** PL2: the end of the log, after an append that wrote no row. */
+  /** Finds the end of the log after an append that wrote no row (PL2). */
   async #found({ number, digest }: LogEntry): Promise<LogEnd> {
     const row = await this.#endRow();
     if (row === undefined || Number(row['epoch']) !== this.epoch || !bytesIn(row, 'token').equals(this.#token)) {

@@ -1,12 +1,12 @@
 /**
- * Storage of an index that encrypts what another storage keeps. A segment is a salt of 32 bytes, and pages: each has up
- * to `SEGMENT_PAGE_BYTES` bytes, encrypted with AES-256-GCM, and a tag.
+ * A storage that encrypts the segments and the state of an index, and keeps them in another storage. A segment is a
+ * salt of 32 bytes, and pages. Each page has up to `SEGMENT_PAGE_BYTES` bytes, encrypted with AES-256-GCM, and a tag.
  *
  * Owns: the key of the index. Does not own: the files.
  *
  * Invariants:
- *  E1 no nonce is used twice with one key: each segment and each saved state has a random salt, which gives it a key of
- *     its own, and the nonce is the number of the page. Bytes never change once they are written;
+ *  E1 no nonce is used twice with one key: each segment and each saved state has a random salt, which gives it a
+ *     separate key. The nonce is the number of the page. Bytes never change once they are written;
  *  E2 a state or a segment that cannot be decrypted counts as missing or damaged, and the index is built again from the
  *     logs. So the key may change from one open to the next.
  */
@@ -115,7 +115,7 @@ class OpenedBytes implements SegmentBytes {
       pages.push(this.#page(page));
     }
     const from = at - first * SEGMENT_PAGE_BYTES;
-    // A copy, because callers may keep a part of it.
+    // The result is a copy, because callers may keep a part of it.
     return Buffer.from(Buffer.concat(pages).subarray(from, from + length));
   }
 
@@ -142,7 +142,7 @@ function nonceOf(page: number): Buffer {
   return nonce;
 }
 
-/** The place of a page: a segment that was cut short has another number of pages. */
+/** Binds a page to its number and to the number of pages. So a segment that was cut short cannot be decrypted. */
 function placeOf(page: number, pages: number): Buffer {
   return Buffer.from(`${page} ${pages}`);
 }

@@ -1,15 +1,16 @@
 /**
  * A full-text index of messages: it finds the messages that match a query best, and returns their session, seq and
  * text. New documents are in memory. Once there are `SEARCH_SEGMENT_DOCUMENTS`, they become a segment in a
- * `SegmentStore`. Of a stored segment, only the columns and a part of the terms are in memory.
+ * `SegmentStore`. A stored segment keeps only its columns and a part of its terms in memory.
  *
- * Owns: the segments, the numbers of sessions. Does not own: where the messages come from, when the index is saved.
+ * Owns: the segments, the numbers of sessions. Does not own: the source of the messages, and the decision when the
+ * index is saved.
  *
  * Invariants:
  *  X1 a document is one message of one session; removing a session removes all its documents at once;
  *  X2 a removed document is never a candidate. Its postings (entries in the lists of terms) are deleted when segments
  *     are merged. Segments are merged at the latest when the removed documents outnumber both the other documents and
- *     those of a new segment;
+ *     the documents of a new segment;
  *  X3 beyond `SEARCH_DOCUMENTS_MAX` the oldest segments are removed, one at a time;
  *  X4 segments that the last saved state names are removed only after the next state is saved.
  */
@@ -75,7 +76,10 @@ export interface IndexedMessage {
   readonly kind?: SearchableText['kind'];
 }
 
-/** The saved form of an index, except its segments: their names, oldest first, and the session numbers. */
+/**
+ * The saved form of an index: the names of its segments, oldest first, and the session numbers. The segments are stored
+ * apart.
+ */
 export interface SavedIndex {
   readonly segments: readonly string[];
   readonly numbers: SavedNumbers;
@@ -222,7 +226,7 @@ export class SearchIndex {
 
   /**
    * For each part of the index, the lists of an alternative's terms, rarest first; undefined for a part that lacks a
-   * term. `undefined` instead of all lists if a term is in no part.
+   * term. Returns undefined if a term is in no part.
    */
   #prepare(
     parts: readonly Segment[],

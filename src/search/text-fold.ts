@@ -5,8 +5,8 @@
  *
  * Invariants:
  *  F1 a message has the same seq as in the state that `src/session/apply` makes of the same records. Records that
- *     remove or change earlier messages are not followed: then the session must be read as a whole, and is followed
- *     from there.
+ *     remove or change earlier messages are not followed. After such a record the session must be read as a whole, and
+ *     the fold continues from its state.
  */
 import { z } from 'zod';
 import type { HistoryMessage } from '../base/history-message.ts';
@@ -20,7 +20,9 @@ import type { Entry, SessionRecord, TransitionRecords } from '../session/state/r
 import type { SessionState } from '../session/state/state.ts';
 import { foundText, type SearchableText, searchableText } from './searchable.ts';
 
-/** Seqs of a phantom pair, the form in which the log has an entry that no user sent: a call and its result. */
+/**
+ * The number of seqs of a phantom pair: a call and its result, which stand in the log for an entry that no user sent.
+ */
 const PHANTOM_MESSAGES = 2;
 
 /** The facts about a session between two transitions. The caller owns the object, and folding changes it. */
@@ -199,7 +201,7 @@ export function takesBack(record: SessionRecord): boolean {
   return record.type === 'edited' && (record.removed ?? []).length + (record.updated ?? []).length > 0;
 }
 
-/** Adds a history message. Its parts take the next seqs, wherever it is inserted. */
+/** Adds a history message. Its parts take the next seqs, wherever the message is inserted. */
 function addMessage(fold: TextFold, message: HistoryMessage, at: number, found: SearchableText[]): void {
   for (const part of loggedForm(message)) {
     const text = searchableText({ ...part, seq: fold.nextSeq, at });

@@ -12,8 +12,8 @@
  * T4 nothing is delivered synchronously, not even between two endpoints on one thread.
  * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one tick, except when the far side is gone. Without this
  *    bound a port would pass on up to a thousand batches in one tick. A thousand simultaneous calls would then delay
- *    the work that the first of them started, and its answers. The work on one slice is finished while its data is
- *    still in the processor's caches.
+ *    the work that the first of them started, and the answers to these first calls. The work on one slice is finished
+ *    while its data is still in the processor's caches.
  */
 import { ENDPOINT_BATCH_MAX, ENDPOINT_CALLS_MAX, ENDPOINT_SLICE_MAX } from '../base/bounds.ts';
 import { soon as nextTick, type Soon } from '../base/clock.ts';
@@ -228,7 +228,8 @@ class BatchedEndpoint implements Endpoint {
   #deliverSlice(): void {
     while (this.#sliceLeft > 0 && this.#inbox.length > 0) {
       this.#sliceLeft -= 1;
-      // Scheduled before the frame is delivered, since a handler that throws must not hold back the next slice.
+      // The next slice is scheduled before the frame is delivered, since a handler that throws must not hold back that
+      // slice.
       if (this.#sliceLeft === 0) this.#soon(this.#nextSlice);
       this.#deliverNext();
     }

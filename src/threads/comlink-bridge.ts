@@ -84,7 +84,7 @@ export function wrapObject<T extends object>(port: BridgePort): Bridge<T> {
   const call = (method: string, args: readonly unknown[]): Promise<unknown> =>
     new Promise((resolve, reject) => {
       if (closed) return reject(closedError());
-      // comlink does not notice a closed port. The `close` listener above rejects what is in this set (B1).
+      // comlink does not notice a closed port. The `close` listener above rejects the calls in this set (B1).
       open.add(reject);
       if (open.size === 1) port.ref();
       const settle = (): void => {
@@ -115,7 +115,10 @@ function closedError(): Error {
 }
 
 type Listener = (event: { readonly data: unknown }) => void;
-/** comlink listens for DOM-like events with `data`; Node's ports emit the value itself. */
+/**
+ * Adapts a port of Node to comlink. comlink listens for DOM-like events with `data`; Node's ports emit the value
+ * itself.
+ */
 function comlinkEndpoint(port: BridgePort): comlink.Endpoint {
   const taps = new Map<unknown, (data: unknown) => void>();
   const endpoint = {

@@ -18,17 +18,17 @@ export interface Endpoint {
    * sent.
    */
   notifyLate(method: string, payload: () => unknown): void;
-  /** Sends everything that waits as soon as the running callback has ended, and not at the end of the tick. */
+  /** Sends all waiting frames as soon as the running callback has ended, instead of at the end of the tick. */
   hasten(): void;
   /** Answers requests and receives notes of this method. A method has one handler. */
   handle(method: string, handler: (payload: unknown) => unknown): void;
-  /** Runs once when the far side is gone. */
+  /** Calls `listener` once when the far side is gone. */
   onClose(listener: () => void): void;
   /** Rejects open calls with `CancelledError` and closes the port. */
   close(): void;
 }
 
-/** An endpoint that passes everything on to another one, except the methods that are its own. */
+/** An endpoint that passes everything on to `endpoint`, except the methods in `own`. */
 export function endpointWith(endpoint: Endpoint, own: Partial<Pick<Endpoint, 'call' | 'handle'>>): Endpoint {
   return {
     call: (method, payload) => endpoint.call(method, payload),

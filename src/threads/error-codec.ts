@@ -33,7 +33,7 @@ function encode(thrown: unknown, depth: number): EncodedError {
   try {
     return encodeReadable(asError(thrown), depth);
   } catch {
-    // A getter or a proxy threw while it was read.
+    // A getter or a proxy threw while the error was read.
     return { name: 'Error', message: `unreadable error: ${typeof thrown}`, house: false };
   }
 }

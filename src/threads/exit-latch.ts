@@ -39,8 +39,8 @@ export class ExitLatch {
   constructor(memory?: SharedArrayBuffer) {
     this.memory = memory ?? new SharedArrayBuffer(PLACES * Int32Array.BYTES_PER_ELEMENT);
     this.#places = new Int32Array(this.memory);
-    // Only the main thread can guarantee this. Any other thread may be ended without notice, and its own threads end
-    // with it.
+    // Only the main thread can guarantee that it closes the latch before the thread ends. Any other thread may be ended
+    // without notice, and its own threads end with it.
     if (memory === undefined && isMainThread) this.#places[CLOSED_BEFORE_END] = 1;
   }
 

@@ -58,7 +58,7 @@ export interface TaskPoolOptions {
 export interface TaskOptions {
   /**
    * Aborting a waiting task removes it from the queue. Aborting a running task kills its thread, even in an endless
-   * loop. Only the pool may listen to it.
+   * loop. Only the pool may listen to this abort.
    */
   readonly abort?: LazyAbort;
   /** Ports and buffers inside the task that move instead of being copied. */
@@ -218,7 +218,7 @@ class PiscinaPool implements TaskPool {
     if (this.#piscina !== undefined) return this.#piscina;
     const { entry, threads, idleMs, resourceLimits, environment } = this.#options;
     const flags = threadFlags();
-    // Loaded with the first task: a runtime whose tools are all given as values never runs one.
+    // The library is loaded with the first task. A runtime whose tools are all given as values never runs a task.
     const library = loadLibrary('piscina') as { readonly Piscina: typeof Piscina };
     const piscina = new library.Piscina({
       filename: entryPath(entry),
@@ -243,8 +243,8 @@ class PiscinaPool implements TaskPool {
   }
 
   /**
-   * Handles an error of the pool. Piscina fails no task when a thread dies before it is ready, so its task would wait
-   * forever (P1).
+   * Handles an error of the pool. If a thread dies before it is ready, Piscina does not fail the thread's task, and the
+   * task would wait forever (P1).
    */
   #poolError(error: unknown): void {
     if ((this.#piscina?.threads.length ?? 0) > 0) return;

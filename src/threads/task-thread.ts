@@ -17,7 +17,7 @@ export type TaskReply = { readonly value: unknown } | { readonly error: EncodedE
 /** The thread's side of the line to its pool. */
 export interface TaskLine {
   /**
-   * Posts a note, which leaves the thread at once, even if the code after this call never yields. Throws for a value
+   * Posts a note. The note leaves the thread at once, even if the code after this call never yields. Throws for a value
    * that cannot be cloned.
    */
   post(note: unknown): void;

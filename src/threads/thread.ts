@@ -6,8 +6,8 @@
  * Invariants:
  * W1 `onExit` listeners run exactly once, however the thread ends: its own exit, an uncaught error, `exit`,
  *    `terminate`;
- * W2 before a thread with a latch is ended by force, its latch is closed: that waits a bounded time for the work inside
- *    (`exit-latch.ts`).
+ * W2 before a thread with a latch is ended by force, its latch is closed. The close waits a bounded time for the work
+ *    inside (`exit-latch.ts`).
  */
 import {
   isMainThread,

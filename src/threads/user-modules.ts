@@ -22,7 +22,7 @@ const TWINS: Readonly<Record<string, string>> = {
   '.cts': '.cjs',
 };
 
-/** This thread's attempt to load TypeScript as its host does. Resolves to the reason if the attempt failed. */
+/** This thread's attempt to load TypeScript as its host does. Resolves to the reason of a failure, or to undefined. */
 let loader: Promise<string | undefined> | undefined;
 
 /**
@@ -132,7 +132,9 @@ async function inheritLoader(url: string): Promise<string | undefined> {
   }
 }
 
-/** True if the module hooks of this thread find a file without its extension. Those of tsx do; Node itself does not. */
+/**
+ * True if the module hooks of this thread find a file without its extension. The hooks of tsx do; Node itself does not.
+ */
 function resolvesExtensions(url: string): boolean {
   const parsed = new URL(url);
   // If tsx cannot hook ES modules, it loads this file as CommonJS. Then `import.meta.resolve` is missing.

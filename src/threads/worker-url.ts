@@ -22,7 +22,10 @@ export function entryPath(entry: URL): string {
   return entry.protocol === 'file:' ? fileURLToPath(entry) : entry.pathname;
 }
 
-/** The error for an entry file that does not exist because a bundler joined the package with other code. */
+/**
+ * The error for an entry file that does not exist because a bundler joined the package with other code; undefined if
+ * the file exists.
+ */
 export function missingEntry(entry: URL): ConfigError | undefined {
   const path = entryPath(entry);
   if (entry.protocol === 'file:' && existsSync(path)) return undefined;
@@ -34,7 +37,7 @@ export function missingEntry(entry: URL): ConfigError | undefined {
   );
 }
 
-/** `missingEntry`, thrown. */
+/** Throws the error of `missingEntry`, if there is one. */
 export function checkEntry(entry: URL): void {
   const missing = missingEntry(entry);
   if (missing !== undefined) throw missing;

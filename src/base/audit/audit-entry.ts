@@ -1,4 +1,7 @@
-/** The audit log in plain data: the acts that it has, the form of its entries, and their text in the store. Pure; runs on every thread. */
+/**
+ * The audit log in plain data: the acts that it has, the form of its entries, and their text in the store. Pure; runs
+ * on every thread.
+ */
 import { z } from 'zod';
 import { AUDIT_TEXT_CHARACTERS_MAX } from '../bounds.ts';
 import { defined } from '../defined.ts';
@@ -26,12 +29,15 @@ export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 /** Facts about an act. They never have the content of a message, or the input of a tool. */
 export type AuditDetails = Readonly<Record<string, string | number | boolean>>;
 
-/** An act as it is written down. */
+/** An act, without the number and the time that its entry gets. */
 export interface AuditAct {
   readonly action: AuditAction;
-  /** The session on which it was done; missing for an act on the whole store. */
+  /** The session that the act concerns; missing for an act on the whole store. */
   readonly session?: string;
-  /** The person or program that did it, as the caller named it. Missing: none was named, or the runtime did it. */
+  /**
+   * The person or program that acted, as the caller named it. Missing if the caller named none, or if the runtime
+   * acted.
+   */
   readonly by?: string;
   readonly details: AuditDetails;
 }
@@ -46,7 +52,7 @@ export interface AuditEntry extends AuditAct {
   readonly tenant?: string;
 }
 
-/** An act as its text in the store. `at`: epoch ms. */
+/** The text of an act in the store. `at`: the time of the act, epoch ms. */
 export function auditText(at: number, { action, session, by, details }: AuditAct): string {
   return JSON.stringify({ at, action, session, by, details }, (_name, value: unknown) =>
     typeof value === 'string' ? value.slice(0, AUDIT_TEXT_CHARACTERS_MAX) : value,

@@ -9,16 +9,20 @@ export const LEASE_MS_MIN = 500;
 /** The longest lease, in milliseconds: ten minutes without an owner after a crash. */
 export const LEASE_MS_MAX = 600_000;
 /**
- * Share of a lease for which its holder believes in it. Clocks of two machines differ in speed by far less than the rest.
+ * Share of a lease for which its holder believes in it. The rest is far more than the clocks of two machines differ in
+ * speed.
  */
 export const LEASE_BELIEVED_SHARE = 0.9;
 /** Share of a lease after which it is renewed: two attempts may fail before it ends. */
 export const LEASE_RENEWAL_SHARE: number = 1 / 4;
 /** Share of a lease after which an attempt to renew it is given up. */
 export const LEASE_ATTEMPT_SHARE: number = 1 / 4;
-/** Share of a lease that a node waits before it tries again, after a failure or while another node has the lease. */
+/** Share of a lease that a node waits before it tries again, after a failure or while another node has the shards. */
 export const LEASE_RETRY_SHARE: number = 1 / 20;
-/** Milliseconds for which `open` waits by default for the lease of another node. A lease that was left behind ends in it. */
+/**
+ * Milliseconds for which `open` waits by default for the lease of another node. The lease of a node that crashed ends
+ * within this time.
+ */
 export const OWNER_WAIT_MS_DEFAULT = 30_000;
 /** The longest such wait that is a number, in milliseconds: a day. */
 export const OWNER_WAIT_MS_MAX = 86_400_000;
@@ -35,7 +39,7 @@ export const LOG_HOLD_MS_DEFAULT = 15_000;
 export const LOG_HOLD_MS_MAX = 600_000;
 /** Milliseconds after which one statement is given up: a connection that was cut may never answer. */
 export const STATEMENT_MS = 5_000;
-/** Bytes of an entry for which a statement has one millisecond more: a slow line between two buildings. */
+/** Bytes of an entry that give its statement one millisecond more: the speed of a slow line between two buildings. */
 export const LOG_BYTES_PER_MS = 1_000;
 /** The first and the longest wait in milliseconds between two attempts to reach the database. */
 export const LOG_RETRY_MS: { readonly first: number; readonly longest: number } = { first: 10, longest: 500 };
@@ -48,7 +52,7 @@ export const LOG_FETCH_ENTRIES_MAX = 1_000;
  * appends them again.
  */
 export const LOG_RING_BYTES_MAX: number = 16 * 1024 * 1024;
-/** Commits that a shard keeps in memory for that. */
+/** The most commits that a shard keeps in memory for this purpose. */
 export const LOG_RING_ENTRIES_MAX = 10_000;
 /** Bytes of one commit in the log: a quarter of what one value of PostgreSQL can have. */
 export const LOG_ENTRY_BYTES_MAX: number = 256 * 1024 * 1024;

@@ -127,8 +127,8 @@ export const TOP_INTERVAL_MS = 1_000;
 /** Sessions that `troupe top` asks for and shows at most. No screen fits more. */
 export const TOP_SESSIONS_MAX = 1_000;
 /**
- * Milliseconds. A command waits for a process that opened the data directory less than this time ago. Such a process
- * may be a command that only reads, or a program that is about to serve.
+ * A command waits for a process that opened the data directory less than this many milliseconds ago. Such a process may
+ * be a command that only reads, or a program that is about to serve.
  */
 export const PLACE_WAIT_MS = 1_000;
 /** Milliseconds between two looks of a command at the owner of the store. */

@@ -71,7 +71,7 @@ export const DELTA_CHARACTERS_MAX = 65_536;
  * tick, the benchmark W2 (inline) made a tenth fewer half-steps/s, since fewer of them shared a commit.
  */
 export const CALLS_STARTED_MAX = 32;
-/** Deltas in one note between threads. The reason is that of `EVENTS_OF_NOTE_MAX`. */
+/** Deltas in one note between threads. `EVENTS_OF_NOTE_MAX` gives the reason for such a bound. */
 export const DELTAS_OF_NOTE_MAX = 64;
 /** Initial bytes of a buffer for a text that grows by pieces. A usual answer doubles the buffer two or three times. */
 export const TEXT_BUFFER_BYTES_MIN = 512;
@@ -81,7 +81,8 @@ export const TEXT_BUFFER_BYTES_MIN = 512;
  */
 export const STREAMED_CALL_CHARACTERS_MAX = 1_048_576;
 /**
- * UTF-16 units of such text in all running calls of a thread: 1,000 streams of 32,768 units, or 32 at their bound.
+ * UTF-16 units of text that all running calls of a thread keep for later readers: 1,000 streams of 32,768 units, or 32
+ * streams of the largest size.
  */
 export const STREAMED_CHARACTERS_MAX = 33_554_432;
 /** Sessions whose script position one scripted provider keeps. Tests and demos have fewer. */
@@ -165,8 +166,8 @@ export const PROVIDER_NAME_CHARACTERS_MAX = 64;
  */
 export const MESSAGE_THREAD_MS_MAX = 270_000;
 /**
- * Sessions whose message thread a worker thread remembers: as many as it mirrors. Beyond this number the message thread
- * that was used least recently is forgotten, and its session's next request is sent whole.
+ * Sessions whose message thread a worker thread remembers: as many as the contexts that it mirrors. Beyond this number
+ * the message thread that was used least recently is forgotten, and its session's next request is sent whole.
  */
 export const MESSAGE_THREADS_MAX: number = MIRRORED_CONTEXTS_MAX;
 /**
@@ -202,7 +203,8 @@ export const MODEL_LISTS_KEPT_MAX = 16;
 // ---- warming the cache --------------------------------------------------------------------------------------------
 
 /**
- * Milliseconds for which calls with the same uncached prompt are collected. Those of one fan-out come in a few flushes.
+ * Milliseconds for which calls with the same uncached prompt are collected. The calls of one fan-out come in a few
+ * flushes.
  */
 export const WARM_UP_GATHER_MS = 10;
 /**
@@ -241,8 +243,8 @@ export const GOVERNED_CALLS_MAX = 100_000;
 /** Milliseconds until a call that a full governor refused is retried. */
 export const GOVERNOR_FULL_RETRY_MS = 1_000;
 /**
- * Longest pause of all calls, in ms, that a provider can ask for with a header. After it one call tries again, even if
- * the header asked for more.
+ * Longest pause of all calls, in ms, that a provider can ask for with a header. After this pause one call tries again,
+ * even if the header asked for a longer pause.
  */
 export const GOVERNOR_HOLD_MS_MAX = 3_600_000;
 /** Milliseconds a circuit stays open at first. Each time its probing call fails, it stays open twice as long. */
@@ -250,8 +252,8 @@ export const GOVERNOR_CIRCUIT_MS = 1_000;
 /** Milliseconds a circuit stays open at most: a provider that recovers is found within a minute. */
 export const GOVERNOR_CIRCUIT_MS_MAX = 60_000;
 /**
- * Calls by which one answer widens the window of calls in flight. In a window of fewer than six calls, one divided by its
- * size.
+ * Calls by which one answer widens the window of calls in flight. In a window of fewer than six calls, an answer widens
+ * it by one divided by the size of the window.
  */
 export const GOVERNOR_WINDOW_GROWTH: number = 1 / 6;
 /**
@@ -285,5 +287,5 @@ export const GOVERNOR_FAILURES_PERIOD_MS = 60_000;
 export const GOVERNOR_OUTPUT_TOKENS = 500;
 /** Models whose refusals and reported rates are remembered, 136 bytes each. The agents of an embedder name a few. */
 export const GOVERNED_MODELS_MAX = 1_000;
-/** Most milliseconds between two pieces of a scripted answer: as long as a person would wait for one. */
+/** Most milliseconds between two pieces of a scripted answer: as long as a person would wait for a piece. */
 export const SCRIPT_PIECE_MS_MAX = 60_000;

@@ -13,7 +13,7 @@ import type { RestartIntensity } from '../restart-intensity.ts';
 export const STORED_CONTENT_BYTES_MIN = 1_024;
 /**
  * Milliseconds of one tick for notifying callers whose transitions were flushed, and for resuming interrupted sessions.
- * A thousand of either must not block sockets.
+ * A thousand callers or sessions at once must not block sockets.
  */
 export const RESUME_BUDGET_MS = 4;
 /** Milliseconds between checkpoints of session heads. */
@@ -188,7 +188,7 @@ export const ENDPOINT_BATCH_MAX = 4_096;
 export const EVENTS_OF_NOTE_MAX = 64;
 /**
  * Frames that an endpoint delivers in one tick: two to four milliseconds of a session thread's work. With half as many,
- * W3 isolated had a tenth fewer children/s, since fewer of them shared a commit.
+ * the benchmark W3 (isolated) made a tenth fewer children/s, since fewer of them shared a commit.
  */
 export const ENDPOINT_SLICE_MAX = 128;
 
@@ -306,7 +306,10 @@ export const DIAGNOSED_SESSIONS_MAX = 65_536;
  */
 export const DIAGNOSED_MESSAGES_MAX = 100;
 
-/** Budgets that a shard remembers to have reported as used up, newest first. One that was forgotten is reported again. */
+/**
+ * Budgets that a shard remembers to have reported as used up, newest first. A budget that was forgotten is reported
+ * again.
+ */
 export const BUDGETS_REPORTED_MAX = 1_024;
 
 // ---- versions of agents --------------------------------------------------------------------------------------------

@@ -105,8 +105,8 @@ export const TASK_HISTORY_MAX = 1_000;
  */
 export const HIDDEN_MESSAGES_MAX = 10_000;
 /**
- * Number of times at which messages left the window that a session remembers. With more of them, old history would be
- * removed closer to the moment at which that is due.
+ * Times that a session remembers at which messages left its window. With a higher bound, old history would be removed
+ * closer to the moment at which the removal is due.
  */
 export const DEPARTURES_MAX = 16;
 /**
@@ -115,8 +115,8 @@ export const DEPARTURES_MAX = 16;
  */
 export const FORKS_SHARED_MAX = 256;
 /**
- * Depth of shared logs below a fork's own log: a fork of a fork shares two. A read of the fork reads all of them.
- * Further forks get a copy.
+ * Depth of shared logs below a fork's own log: a fork of a fork shares two. A read of the fork reads all of them. A
+ * fork beyond this depth gets a copy.
  */
 export const FORK_DEPTH_MAX = 16;
 /** Messages that one history operation may add: a history far larger than any context window. */

@@ -4,9 +4,7 @@
 
 /** Transitions packed into one row of the journal. This bounds how much a reader of one session decodes in vain. */
 export const ROW_TURNS_MAX = 64;
-/**
- * Rows written before one flush is awaited. This keeps the p99 of a flush under 20 ms with thousands of rows in flight.
- */
+/** Rows of one flush. This bound keeps the p99 of a flush under 20 ms with thousands of rows in flight. */
 export const FLUSH_ROWS_MAX = 4_096;
 /** UTF-8 bytes after which a row of the journal accepts no further transition. A larger transition has its own row. */
 export const ROW_BYTES_MAX: number = 64 * 1024;
@@ -35,7 +33,7 @@ export const READ_HELD_CHARACTERS_MAX: number = 4 * 1024 * 1024;
 export const SCAN_NAMES = 256;
 /** Rows of one slice in which removed sessions are erased: 1 to 5 ms of the session thread. */
 export const ERASE_SLICE_ROWS_MAX = 8;
-/** Bytes of rows of such a slice after which it ends. */
+/** Bytes of rows after which such a slice ends. */
 export const ERASE_SLICE_BYTES_MAX: number = 256 * 1024;
 /** Milliseconds between two such slices, so that they take at most a tenth of the session thread. */
 export const ERASE_PAUSE_MS = 30;
@@ -103,16 +101,21 @@ export const SEALED_PACKED_BYTES_MIN = 4_096;
 export const SEALED_PACKED_BYTES_MAX: number = 256 * 1024;
 /** Bytes that unwrapped data keys of sessions may take in memory, each counted as 1 KiB: 4,096 sessions. */
 export const DATA_KEYS_BYTES_MAX: number = 4 * 1024 * 1024;
-/** Keys of earlier openings that a data key holds. A log is mostly read over the values of a few openings. */
+/**
+ * Keys of earlier openings of the store that a data key holds. The values that are read together were mostly written in
+ * a few openings.
+ */
 export const OPENINGS_HELD_MAX = 16;
-/** Earlier master keys that `open` takes: several years of rotation, if stores that were not opened meanwhile exist. */
+/**
+ * Earlier master keys that `open` takes: enough for a store that was not opened during several years of key rotation.
+ */
 export const PREVIOUS_KEYS_MAX = 16;
 /** Data keys that one write wraps again when the master key is replaced: 20 ms of the session thread. */
 export const REWRAPPED_KEYS_MAX = 1_000;
 
 /**
- * Characters of a text in an entry of the audit log, such as the id of a call: a longer one is cut. An entry then takes
- * at most a few KiB. The number of entries has no bound but the option `retention.auditMs`: an audit log that forgot
+ * Characters of a text in an entry of the audit log, such as the id of a call: a longer text is cut. An entry then
+ * takes at most a few KiB. Only the option `retention.auditMs` bounds the number of entries: an audit log that forgot
  * entries by itself would prove nothing.
  */
 export const AUDIT_TEXT_CHARACTERS_MAX = 256;
@@ -273,15 +276,24 @@ export const SEARCH_SNIPPET_CHARACTERS = 300;
  * Session trees that a search scope may open to one session. The list is posted to the search thread with every search.
  */
 export const SEARCH_SCOPE_TREES_MAX = 10_000;
-/** Milliseconds within which bytes of a deleted session leave a store's files, unless `eraseWithinMs` says otherwise. */
+
+// ---- compaction of an open store ----------------------------------------------------------------------------------
+
+/**
+ * Milliseconds within which bytes of a deleted session leave a store's files, unless `eraseWithinMs` says otherwise.
+ */
 export const ERASE_WITHIN_MS_DEFAULT = 60_000;
-/** The shortest such time: less than the erasure of a small session and a small copy take. */
+/** The shortest value of `eraseWithinMs`. Even the erasure of a small session and a small copy together take longer. */
 export const ERASE_WITHIN_MS_MIN = 100;
-/** The longest such time: thirty days. Half of it fits a timer. */
+/** The longest value of `eraseWithinMs`: thirty days. Half of it fits a timer. */
 export const ERASE_WITHIN_MS_MAX: number = 30 * 24 * 60 * 60 * 1000;
-/** Share of that time after which a compaction begins. The rest is left for the erasure of rows and for the copy. */
+/**
+ * Share of `eraseWithinMs` after which a compaction begins. The rest is left for the erasure of rows and for the copy.
+ */
 export const COMPACT_START_SHARE = 0.5;
-/** Share of the time that compactions of one shard take at most. */
+/**
+ * Share of all time that the compactions of one shard take at most. After each compaction the shard waits accordingly.
+ */
 export const COMPACT_TIME_SHARE_MAX = 0.1;
 /**
  * Milliseconds between two compactions that only make the file smaller. Some stores free and use the same pages again,
@@ -290,11 +302,14 @@ export const COMPACT_TIME_SHARE_MAX = 0.1;
 export const COMPACT_FREE_PAUSE_MS: number = 10 * 60 * 1000;
 /** Flushes between two looks at the free pages of a file: a look takes a tenth of a millisecond. */
 export const COMPACT_LOOK_FLUSHES = 1_024;
-/** Milliseconds after which a compaction is tried again that failed once. */
+/** Milliseconds after which a compaction that failed once is tried again. */
 export const COMPACT_RETRY_MS_MIN = 5_000;
 /** Milliseconds between two attempts after many failures. */
 export const COMPACT_RETRY_MS_MAX: number = 10 * 60 * 1000;
-/** Bytes of batches kept in memory for a copy that a running shard is compacted to. Beyond it the compaction ends. */
+/**
+ * Bytes of batches kept in memory for the copy to which a running shard is compacted. Beyond this bound the compaction
+ * ends.
+ */
 export const COMPACT_KEPT_BYTES_MAX: number = 64 * 1024 * 1024;
 /** Bytes of changes in one transaction of the copy: about a millisecond of the session thread. */
 export const COMPACT_SLICE_BYTES_MAX: number = 256 * 1024;
@@ -305,7 +320,7 @@ export const COMPACT_HELD_BYTES_MAX: number = 256 * 1024;
 /** Milliseconds of one slice in which the pages of a copy are checked. */
 export const COMPACT_CHECK_SLICE_MS = 1;
 /**
- * Bytes of the device that must stay free beside a compact copy of a running shard: for its commits, and for those of
- * the copy.
+ * Bytes of the device that must stay free beside a compact copy of a running shard: for the commits of the shard, and
+ * for the commits of the copy.
  */
 export const COMPACT_SPARE_BYTES_MIN: number = 128 * 1024 * 1024;

@@ -59,7 +59,10 @@ export const TOOL_THREAD_IDLE_MS = 60_000;
 export const TOOL_THREAD_HEAP_MB = 512;
 /** UTF-8 bytes of a tool result that may cross to the session thread. Copying 4 MB blocks it for about 2 ms. */
 export const TOOL_RESULT_CROSSING_BYTES_MAX: number = 4 * 1024 * 1024;
-/** Longest timeout of a tool call in ms: of `toolTimeoutMs`, and of a model's `timeout`, where more is cut to this. */
+/**
+ * Longest timeout of a tool call in ms. A longer `toolTimeoutMs` is refused. A longer `timeout` that a model asks for
+ * is cut to this value.
+ */
 export const TOOL_TIMEOUT_MS_MAX = 3_600_000;
 /** Characters of a tool's description: the model reads it with every request. */
 export const TOOL_DESCRIPTION_CHARACTERS_MAX = 32_768;
@@ -197,9 +200,12 @@ export const MCP_SERVERS_MAX = 64;
 export const MCP_SERVER_NAME_CHARACTERS_MAX = 48;
 /** UTF-8 bytes of an `mcp.json`. */
 export const MCP_FILE_BYTES_MAX: number = 256 * 1024;
-/** Tools accepted from one server. A model is shown those that its agent is granted. */
+/** Tools accepted from one server. A model is shown the tools that its agent is granted. */
 export const MCP_TOOLS_MAX = 512;
-/** UTF-16 units of the descriptions of one server's tools, as JSON. A request has those that its agent is granted. */
+/**
+ * UTF-16 units of the descriptions of one server's tools, as JSON. A request has the descriptions of the tools that its
+ * agent is granted.
+ */
 export const MCP_TOOLS_CHARACTERS_MAX: number = 1024 * 1024;
 /** Pages of a server's list of tools that are read. A faulty server may return pages for ever. */
 export const MCP_LIST_PAGES_MAX = 64;
@@ -246,8 +252,8 @@ export const MCP_INPUT_END_MS = 500;
 /** Milliseconds between TERM and KILL for the processes of a server (contract §11.4). */
 export const MCP_KILL_MS = 2_000;
 /**
- * Milliseconds that closing waits for the MCP thread to end all servers. With many servers, most of it is spent on
- * searching for their processes, not on waiting between two searches.
+ * Milliseconds that closing waits for the MCP thread to end all servers. With many servers, most of this time is spent
+ * on searching for their processes, not on waiting between two searches.
  */
 export const MCP_CLOSE_MS = 15_000;
 /** Earlier lists of tools that a session thread remembers, because epochs in use still show them. */

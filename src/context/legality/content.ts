@@ -128,7 +128,7 @@ function checkEnd(view: RequestView, isPausedTurn: PausedTurnTest | undefined, r
   if (end?.type === 'text' && /\s$/.test(String(end['text'])) && String(end['text']).trim() !== '') {
     report('R11', path, 'messages: final assistant content cannot end with trailing whitespace');
   }
-  // With this token, the request follows a refused call, and ends with the text of that call.
+  // A request with this token follows a refused call, and ends with the text of that call.
   if (view.traits.prefill === false && !given(view.body['fallback_credit_token'])) {
     report(
       'R12',

@@ -45,8 +45,8 @@ export type PausedTurnTest = (blocks: readonly BlockView[]) => boolean;
 /** Facts that the body does not contain. */
 export interface LegalityOptions {
   /**
-   * Decides whether the assistant messages at the end, whose blocks are joined, are a paused turn. Missing: they are if
-   * they have calls of the provider's own tools.
+   * Decides whether the assistant messages at the end, whose blocks are joined, are a paused turn. Missing: they are a
+   * paused turn if they have calls of the provider's own tools.
    */
   readonly isPausedTurn?: PausedTurnTest;
   /** Tokens of the context window, for a model whose name does not determine it. */

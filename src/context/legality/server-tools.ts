@@ -9,7 +9,7 @@ import { type BlockView, blockPath, type MessageView, type Report, type RequestV
 const TOOLS_OF: Readonly<Record<string, readonly string[]>> = {
   web_search: ['web_search_'],
   web_fetch: ['web_fetch_'],
-  // Web tools of later versions run code even if the request has no tool for that.
+  // Web tools of later versions run code even if the request has no tool that runs code.
   code_execution: ['code_execution_', 'web_search_2026', 'web_fetch_2026'],
   bash_code_execution: ['code_execution_', 'web_search_2026', 'web_fetch_2026'],
   text_editor_code_execution: ['code_execution_', 'web_search_2026', 'web_fetch_2026'],
@@ -63,9 +63,9 @@ function checkAsked(view: RequestView, report: Report): void {
 }
 
 /**
- * Reports R52. If an answer also calls client tools, the API runs its own call once it has their results. A request
- * that still lacks the server tool's result may have only those client results after the answer. An answer without
- * client calls has paused and must be last (R38).
+ * Reports R52. If an answer also calls client tools, the API runs the server tool's call once it has the results of the
+ * client tools. A request that still lacks the server tool's result may have only those client results after the
+ * answer. An answer without client calls has paused and must be last (R38).
  */
 function checkDeferred(view: RequestView, call: BlockView, place: number, path: string, report: Report): void {
   const name = String(call['name']);
@@ -76,7 +76,10 @@ function checkDeferred(view: RequestView, call: BlockView, place: number, path: 
   report('R52', path, `${path}: ${text}${isGone ? `, but no \`${name}\` tool was provided` : ''}`);
 }
 
-/** True if no user message follows, or if one does, is the last message and has only results of client tools. */
+/**
+ * True if no user message follows, or if the only one that follows is the last message and has only results of client
+ * tools.
+ */
 function isPending(view: RequestView, place: number): boolean {
   const rest = view.messages.slice(place + 1).filter(({ role }) => role !== 'assistant');
   const [follower] = rest;

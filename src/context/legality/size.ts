@@ -7,8 +7,9 @@ import type { Report, RequestView } from './report.ts';
 const DEPTH_MAX = 200;
 
 /**
- * Reports R34 and, for strings with half a surrogate pair, R36. For R34 a character counts as a quarter of a token,
- * which is usually too few, so a legal request is not reported. `contextTokensMax` overrides the model's known window.
+ * Reports R34 and, for strings with half a surrogate pair, R36. For R34 a character counts as a quarter of a token.
+ * This count is usually too low, so a legal request is not reported. `contextTokensMax` overrides the model's known
+ * window.
  */
 export function checkSize(view: RequestView, contextTokensMax: number | undefined, report: Report): void {
   const found = { characters: 0, loneAt: undefined as string | undefined };

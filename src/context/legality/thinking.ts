@@ -35,7 +35,7 @@ export function checkThinking(view: RequestView, report: Report): void {
   }
 }
 
-/** Reports R47 for settings beside `between_tools`, which has none. */
+/** Reports R47 for any further setting of `between_tools`, because this mode has none. */
 function checkBetweenTools(thinking: Readonly<Record<string, unknown>>, report: Report): void {
   for (const key of ['display', 'budget_tokens', 'block_binding']) {
     if (!given(thinking[key])) continue;
@@ -44,7 +44,7 @@ function checkBetweenTools(thinking: Readonly<Record<string, unknown>>, report: 
   }
 }
 
-/** For each mode of thinking: the rule that it breaks on a model that does not have the mode. */
+/** For each mode of thinking: the rule that a request with this mode breaks on a model without the mode. */
 const MODE_RULES: Readonly<Record<ThinkingType, RuleId>> = {
   enabled: 'R25',
   disabled: 'R45',

@@ -31,7 +31,7 @@ function checkForced(view: RequestView, report: Report): void {
   const mode = member(view.body['thinking'], 'type');
   if (mode !== 'enabled' && mode !== 'adaptive') return;
   // Some models accept a forced tool while they think by default. It is not known whether they also accept it beside an
-  // explicit `thinking`, so for them this is only a warning.
+  // explicit `thinking`, so for these models this is only a warning.
   const isKnown = mode === 'enabled' || forcedToolWithThinking === false;
   report('R28', 'tool_choice', 'Thinking may not be enabled when tool_choice forces tool use.', isKnown);
 }

@@ -61,7 +61,7 @@ export function checkToolTypes(view: RequestView, report: Report): void {
   report('R60', 'tool_choice', `tool_choice: '${name}' is a member of a toolset and cannot be chosen`);
 }
 
-/** True if the name is that of a member of a toolset in the request, and no tool of the request has it. */
+/** True if the name is that of a member of a toolset in the request, and no tool of the request has this name. */
 export function isToolsetMember(view: RequestView, name: string): boolean {
   if (view.tools.some(({ tool }) => tool['name'] === name)) return false;
   return view.tools.some(({ tool }) => TOOLSETS[String(tool['type'])]?.members.has(name) === true);

@@ -124,7 +124,7 @@ export class SalvageShard {
     return start === undefined || this.#vault === undefined ? start : this.#vault.start(start);
   }
 
-  /** Rows of the audit log as JSON texts, with their numbers, ascending. A damaged one is left out; see `findings`. */
+  /** Rows of the audit log as JSON texts, with their numbers, ascending. A damaged row is left out; see `findings`. */
   *audit(): Iterable<AuditRow> {
     const { index } = this.contents;
     for (const number of [...index.audit.keys()].sort((a, b) => a - b)) {
@@ -148,7 +148,7 @@ export class SalvageShard {
         this.findings.push({ path: this.path, reason });
       }
     }
-    // Encrypted media are under other addresses than their contents have.
+    // The address of an encrypted medium is not a hash of its contents, so the loop below cannot check it.
     if (this.contents.index.dataKeys.size > 0) return;
     for (const address of this.contents.index.media.keys()) {
       try {
@@ -208,9 +208,9 @@ export interface SalvageStore {
 }
 
 /**
- * Opens a store for inspection. Rejects with `StoreKeyError` for keys that do not fit, with `StoreLockedError` while a
- * process has it open, with `StoreVersionError` for a newer format, and with the system's error. A damaged store is
- * opened: see `findings`.
+ * Opens a store for inspection. Rejects with `StoreKeyError` for keys that do not fit, and with `StoreLockedError`
+ * while a process has the store open. Rejects with `StoreVersionError` for a newer format, and with the system's error.
+ * A damaged store is opened too; `findings` lists the damage.
  */
 export async function openSalvage(directory: string, keys?: GivenKeys): Promise<SalvageStore> {
   await refuseIfOwned(directory);
@@ -243,7 +243,10 @@ export async function openSalvage(directory: string, keys?: GivenKeys): Promise<
   };
 }
 
-/** A manifest that cannot be read does not say which key is right, so the given ones are tried. */
+/**
+ * Chooses the keys for a store. A manifest that cannot be read does not say which key is right, so all given keys are
+ * tried.
+ */
 function keysFor(
   directory: string,
   manifest: StoreManifest | undefined,

@@ -1,5 +1,5 @@
 /**
- * The contents of an environment's tables, collected by a walk over its pages. It also finds where the tables
+ * The contents of an environment's tables, collected by a walk over its pages. `StoreIndex` also finds where the tables
  * contradict each other. For rows, blobs and media only the location in the file is kept.
  */
 
@@ -67,7 +67,7 @@ export class StoreIndex {
   checkpoint: { readonly upTo: number; readonly indexedRow: number } = { upTo: 0, indexedRow: 0 };
   #hasFence = false;
 
-  /** Adds an entry. Never throws for damage: it goes into `damaged`. */
+  /** Adds an entry. Damage is not thrown, but added to `damaged`. */
   add(file: PageFile, tree: PageTree, node: LeafNode): void {
     try {
       this.#add(file, tree, node);
@@ -106,7 +106,10 @@ export class StoreIndex {
     return place && unsealText('audit', number, file.bytes(place.offset, place.length).toString('utf8'));
   }
 
-  /** Addresses of blobs whose contents do not match them. Encrypted blobs are checked when they are decrypted. */
+  /**
+   * Addresses of the blobs whose contents do not match the address. Encrypted blobs are checked when they are
+   * decrypted.
+   */
   *wrongBlobs(file: PageFile): Iterable<string> {
     for (const [address, { offset, length }] of this.blobs) {
       if (isSealed(file.bytes(offset, Math.min(length, 1)))) continue;
@@ -198,7 +201,7 @@ export class StoreIndex {
         this.starts.set(keyNumber(node), parseStart(sealed(file, name, keyNumber(node), node)));
         return;
       case 'audit':
-        // No other table has anything of a row, so its seal and its number are all there is to check.
+        // No other table refers to a row of the audit log. So only the row's seal and its number are checked.
         sealed(file, name, rowNumber(node), node);
         this.audit.set(rowNumber(node), node);
         return;
@@ -216,7 +219,7 @@ export class StoreIndex {
     if (node.length < VERSION_BYTES) throw new PageDamage(`the record ${JSON.stringify(key)} is damaged`);
     const bytes = file.bytes(node.offset, node.length);
     const stored = bytes.toString('utf8', VERSION_BYTES);
-    // A newer version may seal its format in another way, or not at all.
+    // A newer version of this library may seal the format record in another way, or not at all.
     const text = unsealText('meta', key, stored);
     if (key === 'format') this.format = text === undefined ? newerFormat(stored) : wholeNumber(text);
     if (text === undefined) throw new PageDamage(`the record ${JSON.stringify(key)} is damaged`);
@@ -247,7 +250,7 @@ export function erasureText({ row, heirs, name, keeps, earlier }: Erasure): stri
   return `${keeps === true ? 'part ' : ''}${parts}${row} ${heirs.join(',')} ${name}`;
 }
 
-/** Parses such a note. Throws `PageDamage`. */
+/** Parses a text that `erasureText` made. Throws `PageDamage`. */
 export function parseErasure(text: string): Erasure {
   const [, keeps, parts = '', row, heirs, name] = ERASURE.exec(text) ?? [];
   if (row === undefined || heirs === undefined || name === undefined)
@@ -270,7 +273,7 @@ export function startText({ position, base }: LogStart): string {
   return `${position} ${base}`;
 }
 
-/** Parses such a beginning. Throws `PageDamage`. */
+/** Parses a text that `startText` made. Throws `PageDamage`. */
 export function parseStart(text: string): LogStart {
   const [, position, base = ''] = /^(\d{1,16}) (\S+)$/.exec(text) ?? [];
   if (position === undefined || !ADDRESS.test(base)) throw new PageDamage('the beginning of a log is damaged');

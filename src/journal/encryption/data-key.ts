@@ -8,10 +8,11 @@
  *
  * Invariants:
  *  D1 no nonce is used twice with one key. Each opening of a journal draws a random name of 96 bits, and seals with a
- *     key derived from the data key and that name. The nonce is a counter within the opening. So a restored copy of a
- *     store, or one that a crash set back, cannot repeat a nonce: it has other openings. A counter is the deterministic
- *     construction of NIST SP 800-38D, section 8.2.1, whose bound here is 2^48 values for each opening;
- *  D2 a value is bound to its place: one that was moved to another place, or changed, is refused.
+ *     key derived from the data key and that name. The nonce is a counter within the opening. So a store restored from
+ *     a copy, or set back by a crash, cannot repeat a nonce: it has other openings. This is the deterministic
+ *     construction of NIST SP 800-38D, section 8.2.1. An opening can seal 2^48 values;
+ *  D2 a value is bound to its place: a text that names the kind of the value, its session and its position. A value
+ *     that was changed, or moved to another place, is refused.
  */
 import {
   createCipheriv,
@@ -50,14 +51,14 @@ export class Opening {
   }
 }
 
-/** True for the first byte of a sealed value. Blobs that are not sealed begin with another byte. */
+/** True if the bytes begin as a sealed value does. Blobs that are not sealed begin with another byte. */
 export function isSealed(bytes: Uint8Array): boolean {
   return bytes[0] === FORM_PLAIN || bytes[0] === FORM_PACKED;
 }
 
 /** See the head of the file. */
 export class DataKey {
-  /** For `RecentValues`, which counts bytes. */
+  /** The number of bytes that `RecentValues` counts for this key. */
   readonly length: number = HELD_BYTES;
   readonly #bytes: Buffer;
   readonly #opened = new Map<string, KeyObject>();
@@ -119,7 +120,7 @@ export class DataKey {
         ? brotliDecompressSync(plain, { maxOutputLength: SEALED_PACKED_BYTES_MAX })
         : plain;
     } catch {
-      // The value was changed, or is of another place. The caller reports the damage.
+      // The value was changed, or belongs to another place. The caller reports the damage.
       return undefined;
     }
   }

@@ -3,8 +3,8 @@
  * (`vault.ts`). The data keys encrypt what is stored.
  *
  * A wrapped data key is bound to its session and to its store: in another store with the same master key it opens
- * nothing. A store has its id from its making on, and its backups have the same one. The wrapped key names it, so that
- * a store whose manifest is lost can still be read.
+ * nothing. A store gets its id when it is made, and its backups have the same id. A wrapped key contains the id, so
+ * that a store whose manifest is lost can still be read.
  *
  * Data keys are wrapped with AES-256-GCM and random nonces of 96 bits. NIST SP 800-38D, section 8.3, allows 2^32 such
  * uses of one key, so a master key may wrap four billion data keys before it must be replaced.
@@ -34,13 +34,13 @@ export interface StoreEncryption {
   /** True if data keys may be wrapped by an earlier key. */
   readonly isRotating: boolean;
   /**
-   * From which new data keys follow, with the number of their session; missing: they are random. Names of results follow
-   * from data keys, so a simulated run, which must be the same each time, has such a seed.
+   * The seed from which new data keys are derived, each with the key of its session. Missing: new data keys are random.
+   * The names of results depend on data keys. A simulated run must be the same each time, so it has a seed.
    */
   readonly dataKeySeed?: string;
 }
 
-/** A name of a master key, which does not reveal the key: a part of an HMAC of a fixed text. */
+/** A name of a master key. The name does not reveal the key: it is a part of an HMAC of a fixed text. */
 export function keyIdOf(key: Uint8Array): string {
   return createHmac('sha256', key).update('troupe master key').digest('hex').slice(0, KEY_ID_CHARACTERS);
 }
@@ -85,9 +85,8 @@ export class MasterKeys {
   }
 
   /**
-   * The data key stored for a session; undefined for a text that is no wrapped key, or is that of another session or
-   * store.
-   * Throws `StoreKeyError` when none of the given keys wrapped it.
+   * The data key stored for a session; undefined for a text that is no wrapped key, or is the key of another session or
+   * store. Throws `StoreKeyError` when none of the given keys wrapped it.
    */
   unwrap(owner: number, wrapped: string): Buffer | undefined {
     const [, id = '', storeId, base64 = ''] = WRAPPED.exec(wrapped) ?? [];
@@ -100,7 +99,7 @@ export class MasterKeys {
     try {
       return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]);
     } catch {
-      // The text was changed, or is of another place. The caller reports the damage with its place.
+      // The text was changed, or belongs to another session. The caller reports the damage with its place.
       return undefined;
     }
   }

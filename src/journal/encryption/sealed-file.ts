@@ -1,6 +1,6 @@
 /**
  * A small file that is encrypted as a whole with a separate key: a mark, a random nonce of 96 bits, the encrypted
- * text, the tag. Each key encrypts one text, so a nonce cannot meet another text.
+ * text, the tag. Each key encrypts one text, so no nonce is used for two texts.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
@@ -17,7 +17,7 @@ export function sealedFile(key: Uint8Array, name: string, text: string): Buffer 
   return Buffer.concat([MARK, nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
 }
 
-/** The text of such a file; undefined when the bytes are not those of a file with this name and key. */
+/** The text of a file made by `sealedFile`; undefined when the bytes are not those of a file with this name and key. */
 export function openedFile(key: Uint8Array, name: string, bytes: Buffer): Buffer | undefined {
   const start = MARK.length + NONCE_BYTES;
   if (bytes.length < start + TAG_BYTES || !bytes.subarray(0, MARK.length).equals(MARK)) return undefined;

@@ -11,7 +11,7 @@ import { type KeyRecords, unreadable, Vault } from './vault.ts';
 /** The parts of its journal that a vault needs. */
 export interface VaultParts {
   readonly engine: Engine;
-  /** The gate of the journal, which is made after its vault. */
+  /** The gate of the journal. It is a function, because the gate is made after the vault. */
   readonly gate: () => CommitGate<WriteBatch>;
   readonly isRemoved: (key: SessionKey) => boolean;
 }
@@ -34,9 +34,9 @@ export function vaultOf(
 }
 
 /**
- * Wraps all data keys by the present master key. A crash leaves some done, and the next open with both keys continues.
- * The write of the last keys also has the entry of the audit log, so the shard has one entry for each replacement.
- * `at`: epoch ms of the entry. Rejects like `Engine.write`.
+ * Wraps all data keys by the present master key. After a crash some data keys may be done; the next open with both
+ * master keys continues. The write of the last keys also has the entry of the audit log, so the shard has one entry for
+ * each replacement. `at`: epoch ms of the entry. Rejects like `Engine.write`.
  */
 export async function rewrapKeys(
   engine: Engine,
@@ -44,7 +44,10 @@ export async function rewrapKeys(
   { at, shard }: { readonly at: number; readonly shard: number },
 ): Promise<void> {
   const masters = new MasterKeys(encryption);
-  /** The newest keys that are wrapped again. They are written when it is known whether others follow. */
+  /**
+   * The newest keys that are wrapped again. They are written only when it is known whether others follow, because the
+   * last write has the entry of the audit log.
+   */
   let batch = createBatch();
   for (let after = -1; ; ) {
     const found = engine.dataKeys(after, REWRAPPED_KEYS_MAX);

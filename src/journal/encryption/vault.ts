@@ -1,19 +1,20 @@
 /**
- * Seals what a journal stores of its sessions, and opens it again.
+ * Seals (encrypts) the data that a journal stores for its sessions, and decrypts it again.
  *
  * Each session has a separate data key, wrapped by the master key and stored in the table `dataKeys`. Entries, heads,
- * blobs, media and shortened results are sealed with it. The address of a blob or medium is a hash of its contents, so
- * it is stored as a keyed hash: otherwise a reader of the disk could check a guess. Drafts and rows of the audit log are sealed like heads.
+ * drafts, blobs, media and shortened results are sealed with this key. The address of a blob or medium is a hash of its
+ * contents. It is stored as a keyed hash, because a reader of the disk could otherwise check a guess of the contents.
+ * Rows of the audit log, and blobs without an owner, belong to no session. They share one data key.
  *
  * Owns: unwrapped data keys, up to a bound, and the count of values sealed by this opening. Does not own: the wrapped
- * keys. Those that are not durable yet are in the batches, the others in the engine.
+ * keys. Wrapped keys that are not durable yet are in the batches, the others in the engine.
  *
  * Invariants, beside D1 and D2 of `data-key.ts`:
  *  V1 a wrapped data key is put into the batch of the first value that it seals, or into an earlier one. So no durable
  *     value lacks its key, as with media (D1 of `stored-media.ts`);
- *  V2 the data key of a removed session is removed in the batch that removes the session. If forks still need its
- *     results, it is removed when they are erased. From then on no copy of the session's values can be read with what
- *     the store has;
+ *  V2 the data key of a removed session is removed in the batch that removes the session. If forks still need the
+ *     session's results, the key is removed when the results are erased. From then on the store has no key that
+ *     decrypts a copy of the session's values;
  *  V3 a key that was in a refused batch seals nothing more.
  */
 import { createHmac, randomBytes } from 'node:crypto';
@@ -93,7 +94,7 @@ export class Vault {
     return text.toString('utf8');
   }
 
-  /** A row of the audit log as it is stored, as base64. It belongs to no session, and outlives all of them. */
+  /** A row of the audit log as it is stored, as base64. The row belongs to no session, and outlives all sessions. */
   sealAudit(number: number, text: string): string {
     return this.#keyFor(NO_OWNER).seal(this.#opening, auditPlace(number), text, true).toString('base64');
   }
@@ -105,13 +106,17 @@ export class Vault {
     return text.toString('utf8');
   }
 
-  /** The beginning of a log for its readers. The table has the address under which the base is stored. */
+  /**
+   * The beginning of a log, with an address of its base for readers. The table has the address under which the base is
+   * stored.
+   */
   start(stored: LogStart): LogStart {
     return { ...stored, base: placeAddress(stored.base) };
   }
 
   /**
-   * The address under which a blob or medium is stored. Undefined: its owner has no key, so nothing of it is stored.
+   * The address under which a blob or medium is stored. Undefined: its owner has no key, so nothing that belongs to the
+   * owner is stored.
    */
   storedAddress(address: string): string | undefined {
     const place = placeOf(address);
@@ -140,7 +145,9 @@ export class Vault {
     return bytes;
   }
 
-  /** The key of a session's shortened results. `isNew`: it may be made. Undefined: the session has none. */
+  /**
+   * The key of a session's shortened results. With `isNew`, a missing key is made. Undefined: the session has no key.
+   */
   resultKey(owner: SessionKey, isNew: boolean): DataKey | undefined {
     return isNew ? this.#keyFor(owner) : this.#find(owner);
   }

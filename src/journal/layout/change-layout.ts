@@ -61,9 +61,8 @@ export interface LayoutReport {
 
 /**
  * Moves the sessions of a store to another number of shards. Rejects with `StoreCorruptError` when a shard cannot be
- * read, and with the errors of `openError` when the new shards cannot be written. Once they are written, rejects with
- * the error of the system. After a rejection the store is as it was, unless its manifest has `MOVING_FORMAT`. In that
- * case the next open continues.
+ * read, and otherwise with the errors of `openError`. After a rejection the store is as it was, unless its manifest has
+ * `MOVING_FORMAT`. In that case the next open continues.
  */
 export async function changeLayout(change: LayoutChange): Promise<LayoutReport> {
   const { directory, to } = change;

@@ -12,7 +12,7 @@
  * Invariants:
  *  Y1 each session, with its whole tree, is in the shard that `shardOf` names for the new number of shards. It has the
  *     same entries at the same positions, and the same head, draft, blobs and media. A fork whose parent gets another
- *     shard gets a copy of its beginning. Of a removed session only the note for the eraser is copied. It is in the
+ *     shard gets a copy of its beginning. For a removed session, only its erasure note is copied. The note goes to the
  *     shard of a session that still needs the removed session's results;
  *  Y2 each session gets a new key, higher than every key that an old shard gave out. The shard and the key that it
  *     had first are kept (`Journal.originOf`). So a name made of a shard and a key never stands for two sessions;
@@ -24,7 +24,7 @@
  *     first of them;
  *  Y5 memory is bounded: `SCAN_ROWS` rows for each old shard, batches of `LAYOUT_BATCH_BYTES`, and about 200 bytes
  *     for each session;
- *  Y6 each row of the audit log is in the shard of its session, even if that was removed (`moved-audit.ts`).
+ *  Y6 each row of the audit log is in the shard of its session, even if the session was removed (`moved-audit.ts`).
  */
 import { LAYOUT_BATCH_BYTES, SCAN_NAMES, SCAN_ROWS } from '../../base/bounds.ts';
 import { rootOf, shardOf } from '../../base/ids.ts';
@@ -70,7 +70,7 @@ export interface MoveParts {
   readonly progress?: (bytes: number) => void;
 }
 
-/** The place of a session in the new shards. */
+/** The new shard and key of a session. */
 export interface MovedSession {
   readonly shard: number;
   readonly key: SessionKey;
@@ -80,7 +80,7 @@ export interface MovedSession {
 
 /** The result of a move. */
 export interface MovedSessions {
-  /** The new place of a session by its old shard and key; undefined if there is no such session. */
+  /** Finds a session by its old shard and key; undefined if there is no such session. */
   find(shard: number, key: SessionKey): MovedSession | undefined;
   /** For each old shard, the last position in the last row that it gave out. */
   readonly ends: readonly Position[];
@@ -109,7 +109,7 @@ interface Session extends MovedSession {
   lastRow: number;
   /** True if the old shard's checkpoint does not cover its last entries. */
   isInTail: boolean;
-  /** True for a fork if its beginning is in the log of a session that gets another new shard. */
+  /** True for a fork if its beginning is in the log of a session that moves to another new shard. */
   isCut: boolean;
 }
 

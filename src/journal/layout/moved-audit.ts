@@ -2,8 +2,8 @@
  * The audit log of a store that gets another number of shards: the new shard of each row. A row about the whole store
  * belongs to the first shard.
  *
- * A row keeps its number, and it follows from its session where it is. So a reader's position in the rows of each shard
- * stays valid when a store gets its former number of shards again.
+ * A row keeps its number, and its session determines its shard. So a reader's position in the rows of each shard stays
+ * valid when a store gets its former number of shards again.
  */
 import { auditEntry } from '../../base/audit/audit-entry.ts';
 import { SCAN_ROWS } from '../../base/bounds.ts';
@@ -27,7 +27,8 @@ export function* movedAudit(from: readonly Engine[], shards: number): Iterable<M
     const row = first?.take();
     if (row === undefined) return;
     const [number, text] = row;
-    // Two shards may have one number if the clock was set back between two changes. No row replaces another.
+    // Two shards may have the same number if the clock was set back between two changes of the number of shards. The
+    // later row then gets the next number, so that no row replaces another.
     last = Math.max(number, last + 1);
     const { session } = auditEntry(number, text);
     yield { shard: session === undefined ? 0 : shardOf(session, shards), number: last, text };

@@ -10,12 +10,12 @@
  *     in which a caller began to wait or the previous write ended. So the callers of one tick share one write, and the
  *     event loop is never starved;
  *  G3 one promise for each batch, shared by all its waiters, and none for a batch without a waiter;
- *  G4 a waiter resumes after `written` ran, so it finds the journal in the state after its write;
+ *  G4 a waiter resumes after `written` ran, so the waiter finds the journal in the state after the write;
  *  G5 after a refused write the whole queue is dropped, and all its waiters reject. Every later `flushed()` also
  *     rejects, until `reset()`.
  */
 
-/** The owner's side of the gate. */
+/** The functions that the owner of a gate gives it. */
 export interface GatePort<Batch> {
   create(): Batch;
   isEmpty(batch: Batch): boolean;

@@ -1,7 +1,7 @@
 /**
  * Decides where a commit runs. A commit on lmdb's writer thread leaves this thread free and costs two thread wake-ups.
- * That is right for many transitions, or for a slow device. For the few transitions of a lone session on a fast
- * device, the wake-ups are most of the wait, so the commit runs here.
+ * The writer thread is right for many transitions, or for a slow device. For the few transitions of a lone session on a
+ * fast device, the wake-ups are most of the wait, so the commit runs here.
  *
  * Owns: the durations of recent commits. Does not own: the commits.
  *

@@ -1,6 +1,6 @@
 /**
- * Room for the commits of one environment (the LMDB file of one shard). It computes the size of each commit before the
- * commit begins, and lets the file grow (D1 of `data-file.ts`).
+ * Keeps room for the commits of one environment (the LMDB file of one shard). It computes the size of each commit
+ * before the commit begins, and lets the file grow (D1 of `data-file.ts`).
  *
  * Owns: the known shapes of the tables, and the last page. Both are read from LMDB from time to time. Between these
  * reads, the pages that commits may have added are counted in addition, so that most commits need only a few sums here.
@@ -84,7 +84,7 @@ export class CommitRoom {
     return this.#readState().lastTxnId;
   }
 
-  /** The bytes up to the last page, and those of pages in no tree, as of the newest commit. */
+  /** The bytes up to the last page, and the bytes of pages in no tree, as of the newest commit. */
   use(): StoreUse {
     const { pageSize, lastPageNumber, free, root } = this.#readState();
     let used = META_PAGES + pagesOf(shapeOf(free)) + pagesOf(shapeOf(root));

@@ -2,8 +2,8 @@
  * Computes how many pages a commit may write at worst. Pure.
  *
  * LMDB copies each page it changes, up to the root. It splits pages that are full, keeps large values in separate
- * pages, and writes the list of free pages. The sum is never less than what a commit writes; it is often several times
- * more.
+ * pages, and writes the list of free pages. The computed number is never less than what a commit writes. Often it is
+ * several times more.
  */
 
 /** If an entry (key, value and head) exceeds this share of a page, LMDB may put its value into separate pages. */

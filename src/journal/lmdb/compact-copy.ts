@@ -5,7 +5,7 @@
  * meanwhile are not reused until the copy ends, so the source may grow.
  *
  * LMDB copies only the used parts of its tree pages, so the gaps in them have bytes of other pages. It copies overflow
- * pages, which hold the large values, whole. Behind its value, such a page may have bytes of a page that lay there
+ * pages, which hold the large values, whole. Behind its value, an overflow page may have bytes of a page that lay there
  * before. The branch pages have keys of removed entries (`separators.ts`). So every page of the copy is visited here
  * once more.
  *
@@ -13,9 +13,9 @@
  *  C1 the copy is one commit: the newest one when the copy began, or a later one;
  *  C2 the copy has no byte that its commit does not have: gaps in pages and the ends of overflow pages are zeros, and
  *     the keys of branch pages are beginnings of keys that the copy has;
- *  C3 the copy passes the checks of `file.ts`, as a file that LMDB alone wrote does: page headers name their commits, and
- *     the two meta pages are one commit apart;
- *  C4 when the copy resolves, the file is synced. If the copy rejects, it may have left a part of a file.
+ *  C3 the copy passes the checks of `file.ts`, as a file that LMDB alone wrote does: page headers name their commits,
+ *     and the two meta pages are one commit apart;
+ *  C4 when `copyCompact` resolves, the file is synced. If it rejects, a part of a file may be left.
  */
 import { chmod, type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -160,8 +160,8 @@ class PageCleaner {
 
 /**
  * Enforces C3 for meta pages. LMDB writes the first meta page as that of an empty file. The second names the copy's
- * commit. Here the first gets the number of the commit before. The last page of the file is the root of the tables. It
- * gets the number of the copy's commit.
+ * commit. Here the first meta page gets the number of the commit before that one. The last page of the file is the root
+ * of the tables. It gets the number of the copy's commit.
  */
 async function pairMetas(file: FileHandle, pageBytes: number, size: number): Promise<void> {
   const commit = await read(file, Buffer.alloc(8), pageBytes + META_TRANSACTION_AT);

@@ -42,7 +42,7 @@ const syncLater = promisify(fdatasync);
 export interface DataFileOptions {
   readonly directory: string;
   readonly path: string;
-  /** True if appended zeros are flushed here, so that the next commit need not wait for that. */
+  /** True if appended zeros are flushed here, so that the next commit need not wait for their flush. */
   readonly isSynced: boolean;
   /** Called once, when a check finds the file lost (D3). */
   readonly onLost?: (error: StoreLostError) => void;
@@ -51,7 +51,7 @@ export interface DataFileOptions {
 /** The data file; see the head of the file. Belongs to one thread. */
 export class DataFile {
   readonly #options: DataFileOptions;
-  /** The file's path now (`moved`). */
+  /** The present path of the file; `moved` changes it. */
   #path: string;
   readonly #descriptor: number;
   /** `dev` and `ino` of the file that was opened. */
@@ -104,8 +104,8 @@ export class DataFile {
   }
 
   /**
-   * True when there is room for a commit of so many bytes behind the `usedBytes` that LMDB uses (D1). If it is false,
-   * call `grow` first.
+   * True when there is room for a commit of so many bytes behind the `usedBytes` that LMDB uses (D1). If the result is
+   * false, call `grow` first.
    */
   hasRoom(usedBytes: number, commitBytes: number): boolean {
     return usedBytes + commitBytes <= this.#end && this.#hasSpare(commitBytes);
@@ -129,7 +129,8 @@ export class DataFile {
   }
 
   /**
-   * Extends the file to `bytes`, at once and on this thread: for the few commits that create the tables of a new store.
+   * Extends the file to `bytes`, at once and on this thread. Used for the few commits that create the tables of a new
+   * store.
    */
   growNow(bytes: number): void {
     while (this.#end < bytes) {
@@ -159,12 +160,12 @@ export class DataFile {
     await syncLater(this.#descriptor);
   }
 
-  /** Called when the file was renamed. From now on it is looked for at `path`. */
+  /** Called when the file was renamed. From now on the file is looked for at `path`. */
   moved(path: string): void {
     this.#path = path;
   }
 
-  /** Closes the file. It is not looked for any more from this call on. */
+  /** Closes the file. From this call on, its presence is not checked any more. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;

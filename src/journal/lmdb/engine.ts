@@ -1,28 +1,28 @@
 /**
  * The engine over LMDB.
  *
- * Owns: one environment, opened by the thread it lives on. Does not own: its data directory; see `store/lock.ts`.
+ * Owns: one environment, opened by the engine's thread. Does not own: the data directory; see `store/lock.ts`.
  *
  * Invariants:
  *  L1 every write is one transaction. It runs on lmdb's writer thread, or on this thread when that is faster
  *     (`commit-pace.ts`);
- *  L2 every write takes effect only if the fence on disk is still the one this engine took, checked inside the
- *     transaction (J5);
+ *  L2 every write takes effect only if the fence on disk is still the one that this engine took. The fence is checked
+ *     inside the transaction (J5);
  *  L3 no cursor and no borrowed buffer outlives the call that made it, so LMDB can reuse old pages;
  *  L4 a row is put only after all stored rows (E2). This is checked before the write, because LMDB would silently skip
  *     a row that belongs before a stored one;
  *  L5 after a rejected write the environment is not written again: `reopen` opens a new one and reads the state from
  *     disk;
- *  L6 a transaction on this thread runs inside the thread's gate. If the thread ended between begin and end, lmdb's
+ *  L6 a transaction on this thread runs inside the thread's gate. If the thread ended during the transaction, lmdb's
  *     clean-up would wait on this thread for a lock that this thread holds. Then neither the thread nor the process
  *     would end;
- *  L7 a write begins only when there is room for the most it may need (`commit-room.ts`). Without room for a page, LMDB
- *     may end the process;
+ *  L7 a write begins only when there is room for the most pages that it may need (`commit-room.ts`). Without room for a
+ *     page, LMDB may end the process;
  *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens
  *     nothing. A file that was cut short is not read either, since the read would end the process;
- *  L9 the environment is not closed while LMDB copies it: the copy reads its map on another thread;
+ *  L9 the environment is not closed while LMDB copies it: the copy reads the environment's map on another thread;
  *  L10 the environment is replaced (`live-copy.ts`) in one tick, while no write is in flight. Reads never wait, so each
- *     finds the old environment or the new one, and both hold the same commits.
+ *     read finds the old environment or the new one, and both hold the same commits.
  */
 import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
@@ -76,7 +76,7 @@ class LmdbEngine implements Engine {
   #environment: LmdbEnvironment;
   #state: EngineState;
   #isOpen = true;
-  /** Changes with the environment: another one may give the same numbers to other commits. */
+  /** Changes when the environment is replaced: another environment may give the same numbers to other commits. */
   #opening: string = randomUUID();
   /** The copies under way, and the closes of replaced environments. Each settles without an error. */
   readonly #copying = new Set<Promise<unknown>>();
@@ -256,7 +256,7 @@ class LmdbEngine implements Engine {
     const first = batch.rows[0]?.number;
     if (first !== undefined && first <= this.#state.lastRow)
       throw new TroupeError('internal', `L4: row ${first} is there`);
-    // Encrypted data cannot be compressed. Each entry was, before it was encrypted.
+    // Encrypted data cannot be compressed. Each entry was compressed before it was encrypted.
     const rows = this.#options.encryption === undefined ? packRows : async (plain: readonly Buffer[]) => plain;
     return packBatch(batch, this.#state, { rows, blob: encodeBlob });
   }
@@ -304,7 +304,7 @@ class LmdbEngine implements Engine {
     const { lost } = this.#environment.file;
     if (lost !== undefined) throw lost;
     await this.compaction.end(new CancelledError('the store is opened again'));
-    // Another copy may begin while one is waited for (L9).
+    // While this loop waits for one copy, another may begin (L9).
     while (this.#copying.size > 0) await Promise.all(this.#copying);
     const wasOpen = this.#isOpen;
     this.#isOpen = false;
@@ -376,7 +376,7 @@ class LmdbEngine implements Engine {
     this.#isRenamed = true;
   }
 
-  /** A commit in the new file counts only when the file has its name durably. */
+  /** Makes the name of the new file durable. A commit in that file counts only after this. */
   async #syncName(): Promise<void> {
     const { directory } = this.#options;
     try {
@@ -388,14 +388,14 @@ class LmdbEngine implements Engine {
   }
 
   #isHere(bytes: number): boolean {
-    // A thread that may end without closing the gate leaves its transactions to the writer thread, which is always
-    // waited for (L6).
+    // Some threads can end while their gate is open. Such a thread leaves its transactions to lmdb's writer thread,
+    // which is always waited for (L6).
     return this.#options.gate?.isClosedBeforeEnd !== false && this.#pace.isHere(bytes);
   }
 
   /**
-   * One durable transaction on this thread (L1, L2, L6). Resolves to false if the transaction must not run here. Then
-   * the thread is about to end, or the map is used up: only the writer thread can enlarge it.
+   * One durable transaction on this thread (L1, L2, L6). Resolves to false if the transaction must not run here: the
+   * thread is about to end, or the map is used up. Only the writer thread can enlarge the map.
    */
   async #writeHere(changes: readonly StoredChange[]): Promise<boolean> {
     const { root, meta } = this.#environment;

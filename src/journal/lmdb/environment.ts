@@ -10,10 +10,10 @@
  *  - `eventTurnBatching: false` and `batchStartThreshold` beyond any batch: the writer thread starts only on a complete
  *    batch. If it started earlier, it would hold the write lock while it waits for a thread that may be terminated.
  *  - `mapSize` of `STORE_MAP_BYTES`: the map is address space, not memory and (except on Windows) not disk. A fixed map
- *    is never remapped under its readers. 64 shards of 64 GiB are 4 TiB of the 128 TiB a process has. lmdb enlarges a
- *    map that is used up.
+ *    is never remapped under its readers. 64 shards of 64 GiB are 4 TiB of the 128 TiB that a process can address. lmdb
+ *    enlarges a map that is used up.
  *  - `noSync` for `'os'`: pages are handed to the system, and nothing waits for the device. A killed process loses
- *    nothing. A power loss may lose the last moments. Pages may reach the device out of order, so in the worst case a
+ *    nothing. A power loss may lose the last commits. Pages may reach the device out of order, so in the worst case a
  *    power loss damages the file.
  */
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
@@ -37,13 +37,14 @@ import { commitCause, corruptError, openError, writeError } from './errors.ts';
 import { checkLmdbFile } from './file.ts';
 import { DATA_FILE, LOCK_FILE, STORE_FORMAT, TABLE_FLAGS } from './tables.ts';
 
-// lmdb and its packages are one file each in CommonJS, and a dozen ES modules: these take twelve milliseconds longer.
+// lmdb and its packages are one file each as CommonJS. As ES modules they are a dozen files, and loading them takes
+// twelve milliseconds longer.
 const lmdb = loadLibrary('lmdb') as typeof lmdbLibrary;
 
-/** A transaction that returns this writes nothing. */
+/** A transaction that returns this value writes nothing. */
 export const NO_COMMIT: typeof lmdbLibrary.ABORT = lmdb.ABORT;
 
-/** A new environment is created here and then moved into place. */
+/** A new environment is created in this folder and then moved into place. */
 const BIRTH_DIRECTORY = 'creating';
 /** Our tables, and one that lmdb may make. */
 const DATABASES_MAX = Object.keys(TABLE_FLAGS).length + 1;
@@ -52,7 +53,7 @@ const DATABASES_MAX = Object.keys(TABLE_FLAGS).length + 1;
 export interface LmdbOptions {
   readonly directory: string;
   readonly durability: Durability;
-  /** Bytes of address space for the file; `STORE_MAP_BYTES` when missing. It is enlarged when it is used up. */
+  /** Bytes of address space for the file; `STORE_MAP_BYTES` when missing. lmdb enlarges a map that is used up. */
   readonly mapSizeBytes?: number;
   /** See `JournalOptions`. */
   readonly gate?: ThreadGate;
@@ -130,8 +131,9 @@ export async function openEnvironment(options: LmdbOptions): Promise<LmdbEnviron
 
 /**
  * Opens the environment of a copy that this process made and checked, beside the environment of `options`. `directory`:
- * that of the copy. Each step of the open begins a tick, because other work of the thread waits meanwhile. Rejects with
- * the system's error, and with `CancelledError` when the thread is about to end; nothing is open then.
+ * the directory of the copy. Each step of the open runs in a separate tick, so that other work of the thread runs in
+ * between. Rejects with the system's error, and with `CancelledError` when the thread is about to end; nothing is open
+ * then.
  */
 export async function openCopy(options: LmdbOptions, directory: string, slices: SliceWatch): Promise<LmdbEnvironment> {
   const copy = { ...options, directory };
@@ -205,7 +207,7 @@ function openTables(options: LmdbOptions): LmdbEnvironment {
   return inGate(options, () => openAllTables(options));
 }
 
-/** Runs a step of an open inside the gate: lmdb opens each table in a transaction of the script. */
+/** Runs a step of an open inside the gate: lmdb opens each table in a transaction on this thread. */
 function inGate<T>({ gate }: LmdbOptions, work: () => T): T {
   if (gate?.enter() === false) throw new CancelledError('the thread that opens the store is about to end');
   try {
@@ -240,7 +242,7 @@ function openRoot(options: LmdbOptions): RootDatabase<unknown, Key> {
   return lmdb.open<unknown, Key>(environmentOptions(options));
 }
 
-/** Opens the data file, which has room for the commits that create the tables. When all tables exist, there is none. */
+/** Opens the data file, and makes a short one large enough for the commits that create the tables. */
 function openDataFile({ directory, durability, onLost }: LmdbOptions): DataFile {
   const file = new DataFile({
     directory,
@@ -252,15 +254,16 @@ function openDataFile({ directory, durability, onLost }: LmdbOptions): DataFile 
     if (file.end < STORE_OPEN_BYTES) file.growNow(STORE_OPEN_BYTES);
     return file;
   } catch (error) {
-    // It waits for running work, and there is none yet. The caller receives the first error.
+    // `close` waits for running work, and there is none yet. The caller receives the first error.
     void file.close();
     throw error;
   }
 }
 
 /**
- * LMDB maps its table of readers and writes to it. If the file lacks disk blocks, the process ends with SIGBUS. A file
- * that has contents is left alone, because another owner that is about to be fenced off may still use it.
+ * Gives LMDB's lock file its disk blocks. LMDB maps this file and writes to the map; if the file lacks disk blocks, the
+ * process ends with SIGBUS. A file that has contents is left alone, because another owner that is about to be fenced
+ * off may still use it.
  */
 function makeLockFile(path: string): void {
   const descriptor = openSync(path, 'a', PRIVATE_FILE_MODE);
@@ -294,7 +297,7 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
   };
 }
 
-/** lmdb's options; see the head of this file. Its types lack `batchStartThreshold` and `permissionsMode`. */
+/** lmdb's options; see the head of this file. lmdb's types lack `batchStartThreshold` and `permissionsMode`. */
 function environmentOptions(
   options: LmdbOptions,
 ): RootDatabaseOptionsWithPath & { readonly batchStartThreshold: number; readonly permissionsMode: number } {

@@ -1,6 +1,6 @@
 /**
  * The fence of an environment: a number that each opener raises, and that every write compares in its transaction (L1,
- * L2 of `engine.ts`). Also the room that a write needs before it begins (L7).
+ * L2 of `engine.ts`). This module also makes the room that a write needs before it begins (L7).
  */
 import { asError } from '../../base/errors.ts';
 import { sealText, unsealText } from '../rows/sealed-text.ts';

@@ -14,7 +14,10 @@ interface FileUse {
 /** Pages that are in no tree: the two meta pages. */
 const META_PAGES = 2;
 
-/** The file need not be checked before. Throws `PageDamage` and the system's error. */
+/**
+ * Computes how much of a file is in use. The file need not be checked before. Throws `PageDamage` and the system's
+ * error.
+ */
 export function useOf(path: string): FileUse {
   const file = new PageFile(path, 'scattered');
   try {

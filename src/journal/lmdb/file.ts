@@ -30,7 +30,7 @@ import { walkInSlices, walkPages } from './page-walk.ts';
 import { type LeafNode, PageDamage, PageFile, type PageMeta, type PageTree } from './pages.ts';
 import { STORE_FORMAT } from './tables.ts';
 
-/** The most checks of a file that changes meanwhile. */
+/** How often a file is checked at most, if it changes between the checks. */
 const LOOKS_MAX = 6;
 /** Longer than the resolution of a file's times, so that a change between two checks is visible in these times. */
 const LOOK_AGAIN_MS = 20;
@@ -64,7 +64,7 @@ export async function checkLmdbFile(path: string): Promise<void> {
  * `COMPACT_CHECK_SLICE_MS`, between which other work of the thread runs. Rejects like `checkLmdbFile`.
  */
 export async function checkPages(path: string, slices: SliceWatch): Promise<void> {
-  // The page of a large value is read alone: reading ahead would take a tenth of a millisecond for each.
+  // The page of a large value is read alone: reading ahead would take a tenth of a millisecond for each large value.
   const file = new PageFile(path, 'scattered');
   try {
     const meta = file.meta();
@@ -100,7 +100,7 @@ function checkOnce(path: string): void {
   try {
     const meta = file.meta();
     const index = new StoreIndex();
-    // The file is longer than its pages: room for commits is kept behind them.
+    // The file is longer than its used pages: room for commits is kept behind them.
     const usedBytes = Math.min(file.size, (meta.lastPage + 1) * meta.pageBytes);
     const withEntries =
       usedBytes <= STORE_CHECK_ENTRIES_BYTES_MAX && entriesBesideRows(file, meta) <= STORE_CHECK_ENTRIES_MAX;

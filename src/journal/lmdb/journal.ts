@@ -11,7 +11,7 @@ export type LmdbJournalOptions = LmdbOptions;
 
 /**
  * Opens or creates a store, and fences off an earlier owner (J5). The journal belongs to the calling thread, main
- * or worker. Another process could fence off this one too, so take `acquireStoreLock` on the data directory first.
+ * or worker. Another process could fence off this journal too, so take `acquireStoreLock` on the data directory first.
  *
  * Rejects with `StoreCorruptError` (damaged or foreign files, left as they are), `StoreVersionError` (newer format,
  * nothing written), `StoreFullError` (the device refuses).
@@ -20,7 +20,7 @@ export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Jour
   const engine = await openLmdbEngine(options);
   try {
     const { encryption, shard = 0 } = options;
-    // `setImmediate` runs after all callbacks of the tick, so its callers share one write.
+    // `setImmediate` (below) runs after all callbacks of the tick, so all callers of one tick share one write.
     if (encryption?.isRotating === true) await rewrapKeys(engine, encryption, { at: Date.now(), shard });
     return new EngineJournal(engine, { schedule: (run) => void setImmediate(run), shard, ...defined({ encryption }) });
   } catch (error) {

@@ -1,12 +1,13 @@
 /**
  * The compact copy that takes the place of an open environment (M1, M2 of `live-compaction.ts`).
  *
- * Owns: the folder `compacting` of a shard, and the copy's environment until it takes the place. Does not own: the
- * environment of the shard.
+ * Owns: the folder `compacting` of a shard, and the copy's environment until the copy takes the shard's place. Does not
+ * own: the environment of the shard.
  *
  * Invariants:
- *  Y1 the copy is complete, checked and synced before it takes the file's name, in one rename. The lock file is renamed
- *     before it, because it belongs to the copy's environment too. LMDB initialises it again when no process uses it;
+ *  Y1 the copy is complete, checked and synced before it takes the file's name, in one rename. The lock file of the
+ *     copy is renamed first, because the copy's environment uses both files. LMDB initialises the lock file again when
+ *     no process uses it;
  *  Y2 the renames happen inside the thread's gate and inside a transaction that finds the fence unchanged. So no thread
  *     that is being ended renames a file under its successor, and no commit of another owner is lost with the old file;
  *  Y3 an unfinished copy that a crash left is removed before a copy is made, and when the shard is opened.
@@ -38,7 +39,7 @@ export interface LiveCopyParts {
   readonly use: () => StoreUse;
   /** Called with the promise of LMDB's copy, during which the source must stay open. */
   readonly reading: (copying: Promise<unknown>) => void;
-  /** Uses the copy in place of the source. Called in the tick in which the file was renamed. */
+  /** Makes the engine use the copy in place of the source. Called in the tick in which the file was renamed. */
   readonly adopt: (copy: AdoptedCopy) => void;
 }
 
@@ -59,21 +60,22 @@ export async function closeFormer(
   readers: Promise<unknown>,
   directory: string,
 ): Promise<void> {
-  // From here on the file is not looked for any more: it has no name.
+  // From here on, the presence of the file is not checked any more: the file has no name.
   const closed = source.file.close();
   await readers;
   await closed;
-  // Both fail only if they are closed already. The copy has the place of the store, so nothing depends on it.
+  // A close fails only if the file is closed already. The copy has the place of the store, so nothing depends on the
+  // result.
   await Promise.allSettled([source.root.close()]);
   await Promise.allSettled([former.close(), removeCopy(directory)]);
 }
 
-/** Removes what an earlier compaction left (Y3). */
+/** Removes the files that an earlier compaction left (Y3). */
 export async function removeCopy(directory: string): Promise<void> {
   await rm(join(directory, COPY_FOLDER), { recursive: true, force: true });
 }
 
-/** Makes a copy. Rejects with the errors of a write; nothing is left then. */
+/** Makes a copy. Rejects with the errors of a write; no file of the copy is left then. */
 export async function makeLiveCopy(parts: LiveCopyParts, slices: SliceWatch): Promise<CompactCopy> {
   const { options, source } = parts;
   const folder = join(options.directory, COPY_FOLDER);
@@ -94,7 +96,9 @@ export async function makeLiveCopy(parts: LiveCopyParts, slices: SliceWatch): Pr
   }
 }
 
-/** A device without room for the copy would refuse the commits of the shard too. */
+/**
+ * Throws ENOSPC if the device has no room for the copy. A device filled by a copy would refuse the shard's commits too.
+ */
 async function checkSpace(directory: string, { bytes, freeBytes }: StoreUse): Promise<void> {
   const { bavail, bsize } = await statfs(directory);
   if (bavail * bsize >= bytes - freeBytes + COMPACT_SPARE_BYTES_MIN) return;
@@ -129,7 +133,7 @@ class LiveCopy implements CompactCopy {
       ),
     );
     try {
-      // The writer thread commits. The puts of this thread are the slice.
+      // The writer thread commits. Only the puts run on this thread, so only they are measured.
       const written = this.#slices.run(() => meta.batch(() => putChanges(this.#environment, changes, this.#lastRow)));
       await Promise.all([written, meta.flushed]);
       meta.resetReadTxn();
@@ -152,7 +156,8 @@ class LiveCopy implements CompactCopy {
     const path = join(directory, DATA_FILE);
     let former: FileHandle | undefined;
     try {
-      // The last descriptor of the old file is closed by a thread of the pool: freeing its blocks may take long.
+      // This descriptor keeps the old file open. A thread of the pool closes it later: freeing the file's blocks may
+      // take long.
       former = await open(path, 'r');
       const held = former;
       this.#slices.run(() => this.#rename(path, held));

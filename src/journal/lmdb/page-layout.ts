@@ -22,7 +22,9 @@ export const MAGIC = 0xbeefc0de;
 export const DATA_VERSION = 2;
 /** Offset of the flags in the head of a page. */
 export const FLAGS_AT = 18;
-/** Offsets, in the head of a tree page, of the lower and upper end of its gap, both counted from the end of the head. */
+/**
+ * Offsets, in the head of a tree page, of the lower and upper end of its gap, both counted from the end of the head.
+ */
 export const LOWER_AT = 20;
 export const UPPER_AT = 22;
 /** Bytes of the head of a page. */

@@ -21,10 +21,12 @@ export interface WalkVisitor {
   entry?(tree: PageTree, node: LeafNode): void;
   /**
    * If it returns false, `entry` receives only the entries of this table whose values are in separate pages. Without
-   * it, `entry` receives all entries.
+   * this callback, `entry` receives all entries.
    */
   wants?(tree: PageTree): boolean;
-  /** Receives damage; the walk skips the pages below it. Without this callback the first damage is thrown. */
+  /**
+   * Receives damage; the walk skips the pages below the damaged page. Without this callback the first damage is thrown.
+   */
   damage?(damage: PageDamage, tree: PageTree): void;
 }
 

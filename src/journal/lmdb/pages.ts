@@ -1,5 +1,5 @@
 /**
- * Reads pages of an LMDB file without LMDB, which trusts its file: a damaged one ends the process with a signal. Here
+ * Reads pages of an LMDB file without LMDB. LMDB trusts its file: a damaged file ends the process with a signal. Here
  * every length and location is checked before it is used, so a file of any bytes gives pages or `PageDamage`.
  *
  * Owns: one file opened for reading, and the pieces of it that were read last. Writes nothing. Reads block the thread.
@@ -65,7 +65,7 @@ export interface PageTree {
   readonly root: number | undefined;
 }
 
-/** The newest state in a file. */
+/** The content of a meta page: one state of the file. */
 export interface PageMeta {
   readonly pageBytes: number;
   readonly lastPage: number;
@@ -183,9 +183,9 @@ export class PageFile {
   }
 
   /**
-   * For files in which `meta` finds damaged meta pages. Returns the newer of the readable meta pages. Its state may be
-   * one commit older than the last. Undefined when no meta page is readable. The usual page size is then assumed, so
-   * that pages can still be read.
+   * Returns the newer of the usable meta pages, for a file in which `meta` finds damage. Its state may be one commit
+   * older than the last commit. Undefined when neither meta page is usable. If neither can be read, the usual page size
+   * is assumed, so that pages can still be read.
    */
   anyMeta(): PageMeta | undefined {
     const found: PageMeta[] = [];
@@ -218,7 +218,7 @@ export class PageFile {
     return { kind: frame.kind, nodes } as TreePage;
   }
 
-  /** The frame of a page of a tree, without reading its entries. Throws like `treePage`. */
+  /** Reads the header and the table of entries of a tree page, but not the entries. Throws like `treePage`. */
   frame(number: number): PageFrame {
     this.#checkPlace(number);
     const size = this.#pageBytes;
@@ -262,8 +262,8 @@ export class PageFile {
   }
 
   /**
-   * Checks the entries of a leaf page as `leafNodes` does, and returns only those whose values lie elsewhere or are
-   * tables. A page of a small table has two hundred entries that the caller does not need.
+   * Checks the entries of a leaf page as `leafNodes` does, and returns only those entries whose values lie elsewhere or
+   * are tables. A page of small values has two hundred entries that the caller does not need.
    */
   distantNodes({ bytes, words, number, places }: PageFrame, tree: PageTree): readonly LeafNode[] {
     const distant: LeafNode[] = [];
@@ -309,7 +309,7 @@ export class PageFile {
       const pages = readNumber(page, data + 16);
       this.#checkPlace(first);
       const end = first * size + PAGE_HEADER_BYTES + length;
-      // The last page may end with the file.
+      // The file may end inside the last page.
       const isRight = pages > 0 && end <= this.size && PAGE_HEADER_BYTES + length <= pages * size;
       if (!isRight) throw new PageDamage('the file is cut short', first);
       return {
@@ -345,7 +345,7 @@ export class PageFile {
   }
 
   /**
-   * Makes the used pages of a small file one piece. The free room behind them may be larger, and is not read. If that
+   * Makes the used pages of a small file one piece. The free room behind them may be large, and is not read. If that
    * room is larger than a store ever keeps, the number of the last page may be damaged, and the file is read normally.
    */
   #readAtOnce({ lastPage, pageBytes }: PageMeta): void {
@@ -398,8 +398,8 @@ export function entryKey({ bytes, number, places }: PageFrame, index: number): B
 }
 
 /**
- * True when the keys of a page's entries rise, starting with the entry at `first`. Makes no buffer and calls no function
- * for each key, because this code runs before it is compiled. Throws `PageDamage` for a key that lies outside.
+ * True when the keys of a page's entries rise, starting with the entry at `first`. Makes no buffer and calls no
+ * function for each key, because this code runs before V8 compiles it. Throws `PageDamage` for a key that lies outside.
  */
 export function doKeysRise(frame: PageFrame, first: number, tree: PageTree): boolean {
   return (tree.flags & INTEGER_KEY_FLAG) === 0 ? doTextsRise(frame, first) : doIntegersRise(frame, first);

@@ -10,10 +10,10 @@ const APPEND = { append: true } as const;
 
 /**
  * Puts changes. Call it inside `ifVersion` or `transactionSync`, so that all puts are one transaction; the promises of
- * single puts can be ignored. `lastRow`: the last row of the log before.
+ * single puts can be ignored. `lastRow`: the last row of the log before these changes.
  */
 export function putChanges(environment: LmdbEnvironment, changes: readonly StoredChange[], lastRow: number): void {
-  // The changes of several commits may put a row and rewrite it.
+  // `changes` may be those of several commits, which may put a row and then rewrite it.
   let last = lastRow;
   for (const change of changes) {
     if (typeof change.key !== 'number') {

@@ -2,7 +2,7 @@
 import { unsealText } from '../rows/sealed-text.ts';
 import type { LmdbEnvironment } from './environment.ts';
 
-/** A part of a table whose keys are numbers. Missing `isNewestFirst`: ascending. */
+/** A part of a table whose keys are numbers. The keys ascend unless `isNewestFirst` is true. */
 export interface NumberRange {
   /** The keys of the part are above this number. */
   readonly after: number;

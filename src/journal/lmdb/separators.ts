@@ -1,11 +1,11 @@
 /**
- * The keys in the branch pages of a compact copy. LMDB makes such a key, a separator, of an entry that is the first of
- * its page at that time. When the entry is removed, the separator stays, with the name of a deleted session perhaps. In
- * a copy each separator becomes the shortest one that the entries of the copy need.
+ * Shortens the keys in the branch pages of a compact copy. Such a key is called a separator. LMDB makes a separator
+ * from the first entry of a page. When that entry is removed, the separator stays, perhaps with the name of a deleted
+ * session. In a copy each separator becomes the shortest key that the entries of the copy need.
  *
  * A separator must be above the last key of the pages before it, and not above the first key of the pages that it
- * leads to. The beginning of that first key, one byte longer than what both keys share, is such a separator. No shorter
- * text is one, so it fits in the place of the former separator.
+ * leads to. The separator is the beginning of that first key, one byte longer than the part that both keys share. No
+ * shorter text is a separator, so this one fits in the place of the former one.
  *
  * Owns: the first and the last key of each page whose branch page was not visited yet. Does not own: the pages.
  *
@@ -34,9 +34,12 @@ const UINT32 = 2 ** 32;
 
 /** A table of a copy. */
 interface CopiedTable {
-  /** The number of its root, which is its last page. */
+  /** The number of the table's root page, which is the last page of the table in the file. */
   readonly root: number;
-  /** True if its keys are integers. They are compared as a whole, and are left as they are. */
+  /**
+   * True if the table's keys are integers. Integers are compared as a whole, so the separators of the table stay as
+   * they are.
+   */
   readonly hasIntegers: boolean;
 }
 

@@ -15,7 +15,7 @@
  * - decisions that name their author. They publish one more event.
  */
 export const STORE_FORMAT = 5;
-/** The tables that stores of earlier formats lack, each with the first format that has it. */
+/** The tables that stores of earlier formats may lack, each with the first format that always has it. */
 export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.freeze({
   media: 3,
   erasures: 4,
@@ -23,7 +23,7 @@ export const TABLE_SINCE: Readonly<Partial<Record<TableName, number>>> = Object.
   drafts: 5,
   starts: 5,
   origins: 5,
-  // Version 5 began without it, so a store of that format may lack it until it is opened.
+  // Version 5 began without this table, so a store of version 5 may lack the table until it is opened.
   audit: 6,
 });
 

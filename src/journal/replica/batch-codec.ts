@@ -1,5 +1,6 @@
 /**
- * The bytes of a commit in the log of a cluster: the changes of a packed batch, and the state of the engine after it.
+ * The bytes of a commit in the log of a cluster: the changes of a packed batch, and the state of the engine after the
+ * commit.
  *
  * Bytes, little-endian:
  *
@@ -81,8 +82,8 @@ export function encodeBatch({ changes, state, bytes: batchBytes }: StoredBatch):
 }
 
 /**
- * The commit in these bytes. Its values may share their memory. Throws `StoreCorruptError` for bytes that were not
- * written by `encodeBatch`, and `StoreVersionError` for a newer format.
+ * The commit in these bytes. Its values may share the memory of `bytes`. Throws `StoreCorruptError` for bytes that were
+ * not written by `encodeBatch`, and `StoreVersionError` for a newer format.
  */
 export function decodeBatch(bytes: Buffer): StoredBatch {
   if (bytes.length < HEADER_BYTES || bytes[0] !== MAGIC) throw corruptEntry('it is no commit');

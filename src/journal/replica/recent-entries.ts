@@ -1,6 +1,6 @@
 /**
- * The newest commits of a shard, which it appends again if its log goes back to an earlier state. Bounded in entries and
- * bytes; the oldest leave.
+ * The newest commits of a shard. The shard appends them again if its log is set back to an earlier state. The number of
+ * commits and their bytes are bounded; the oldest commits are dropped.
  */
 import { LOG_RING_BYTES_MAX, LOG_RING_ENTRIES_MAX } from '../../base/bounds.ts';
 import type { LogEntry } from './shard-log.ts';

@@ -1,21 +1,21 @@
 /**
- * The engine of a shard in a cluster: its log outside this machine is the truth, and an engine on this machine holds a
- * copy of it, which all reads use.
+ * The engine of a shard in a cluster. The shard's log outside this machine is the truth. An engine on this machine
+ * holds a copy of the log, and all reads use the copy.
  *
- * Owns: the position of the copy in the log, the newest commits in memory, the replacement of a copy that cannot be used.
- * Does not own: the log and its claim (`shard-log.ts`), the files of the copy.
+ * Owns: the position of the copy in the log, the newest commits in memory, the replacement of a copy that cannot be
+ * used. Does not own: the log and its claim (`shard-log.ts`), the files of the copy.
  *
  * Invariants:
- *  RE1 a commit is in the log before it is in the copy. So the copy is always a prefix of the log, and a reader sees only
- *     what the log has (J3);
+ *  RE1 a commit is in the log before it is in the copy. So the copy is always a prefix of the log, and a reader sees
+ *     only what the log has (J3);
  *  RE2 a copy is believed only if the log has its last commit, with the same digest. The digest is written in the
  *     transaction of the commit. Any other copy is taken away and built again from the log;
  *  RE3 commit n of the copy is entry n of the log;
- *  RE4 a write resolves only while the lease is valid, so that what starts after a flush starts under a lease (A12);
- *  RE5 after a rejected write nothing is appended until `reopen`, which fences what is still on its way (SL4), and brings
- *     the copy to the end of the log;
- *  RE6 if the log has lost its newest entries, they are appended again from memory. If they are not there any more, the
- *     shard is lost: its log differs from what was acknowledged.
+ *  RE4 a write resolves only while the lease is valid. So effects that start after a flush start under a lease (A12);
+ *  RE5 after a rejected write nothing is appended until `reopen`. `reopen` fences an append that is still on its way
+ *     (SL4), and brings the copy to the end of the log;
+ *  RE6 if the log has lost its newest entries, they are appended again from memory. If memory no longer has them, the
+ *     shard is lost: the log lacks commits that were acknowledged.
  */
 import { asError, StoreCorruptError, StoreFullError, StoreLostError } from '../../base/errors.ts';
 import type { Engine, EngineState, StoreCompaction, StoredBatch, StoredChange, WriteBatch } from '../engine.ts';
@@ -29,19 +29,22 @@ import { digestAfter, LOG_START, type LogEnd, type LogEntry, type ShardLog } fro
 /** The record of the copy that holds the digest of its last commit. */
 const DIGEST_RECORD = 'replica';
 
-/** Why a copy is taken away: it cannot be read, or it has commits that the log has not. */
+/** The reason for removing a copy: it cannot be read, or it has commits that the log does not have. */
 export type CopyFault = 'damaged' | 'diverged';
 
 /** The parts of a replicated engine. */
 export interface ReplicaParts {
   readonly log: ShardLog;
-  /** Opens the copy, or creates an empty one. `onLost`: its files are gone. Rejects like `openLmdbEngine`. */
+  /**
+   * Opens the copy, or creates an empty one. `onLost` is called when the copy's files are gone. Rejects like
+   * `openLmdbEngine`.
+   */
   readonly openCopy: (onLost: (error: StoreLostError) => void) => Promise<Engine>;
   /** Takes away the files of a copy that is closed, so that `openCopy` creates an empty one. */
   readonly removeCopy: (fault: CopyFault) => Promise<void>;
   /** Resolves to true once the lease is valid, and to false if it does not become valid in time. */
   readonly leased: () => Promise<boolean>;
-  /** Called when a read finds the copy damaged: the owner should make the engine reopen soon. */
+  /** Called when the copy is found damaged. The owner should then reopen the engine soon. */
   readonly damaged: (error: Error) => void;
 }
 
@@ -106,20 +109,20 @@ function positionOf(copy: Engine): LogEnd {
   return commit === 0 ? LOG_START : { number: commit, digest: Buffer.from(copy.record(DIGEST_RECORD) ?? '', 'hex') };
 }
 
-/** True for an error of the copy that says that its files cannot be read, or are gone. */
+/** True for an error which says that the files of the copy cannot be read, or are gone. */
 function isDamage(error: unknown): boolean {
   return error instanceof StoreCorruptError || error instanceof StoreLostError;
 }
 
 class ReplicatedEngine implements Engine {
-  /** Compacts the copy alone: the log keeps what it has. */
+  /** Compacts only the copy. The log keeps all its entries. */
   readonly compaction: StoreCompaction;
   readonly #parts: ReplicaParts;
   readonly #openCopy: () => Promise<Engine>;
   readonly #recent = new RecentEntries();
   #copy: Engine;
   #end: LogEnd;
-  /** The error with which a read found the copy damaged. */
+  /** The first error which says that the copy is damaged; undefined if there was none. */
   #damage: Error | undefined;
 
   constructor(parts: ReplicaParts, copy: Engine, openCopy: () => Promise<Engine>) {
@@ -154,7 +157,8 @@ class ReplicatedEngine implements Engine {
   row(number: number): Buffer | undefined {
     return this.#read((copy) => {
       const bytes = copy.row(number);
-      // Damage that a later reader finds would not be reported here.
+      // The row is checked here, because damage that a reader of these bytes finds later is not reported to this
+      // engine.
       if (bytes !== undefined) checkRow(bytes, number);
       return bytes;
     });
@@ -317,7 +321,7 @@ class ReplicatedEngine implements Engine {
     this.#noteDamage(error);
   }
 
-  /** Brings the copy, or the log (RE6), to the end of the other. */
+  /** Brings the copy to the end of the log, or the log to the end of the copy (RE6). */
   async follow(end: LogEnd): Promise<void> {
     if (end.number < this.#end.number) {
       await this.#appendAgain(end, this.#end.number);
@@ -359,7 +363,7 @@ class ReplicatedEngine implements Engine {
     if (after.number !== entry.number) throw lostEntries(after, entry.number);
   }
 
-  /** Appends the entries after `end`, up to `last`, which the log had and lost (RE6). */
+  /** Appends again the entries after `end`, up to `last`. The log had these entries and lost them (RE6). */
   async #appendAgain(end: LogEnd, last: number): Promise<void> {
     const missing = this.#recent.between(end.number + 1, last);
     const [first] = missing ?? [];
@@ -371,7 +375,7 @@ class ReplicatedEngine implements Engine {
     }
   }
 
-  /** RE4. */
+  /** Enforces RE4. */
   async #checkLease(): Promise<void> {
     if (await this.#parts.leased()) return;
     throw new StoreFullError('the node cannot renew its lease in the cluster, so it begins no work', {
@@ -379,7 +383,7 @@ class ReplicatedEngine implements Engine {
     });
   }
 
-  /** Runs a read; a copy that it finds damaged is replaced at the next `reopen`. */
+  /** Runs a read. If the read finds the copy damaged, the next `reopen` replaces the copy. */
   #read<T>(read: (copy: Engine) => T): T {
     try {
       return read(this.#copy);
@@ -389,7 +393,7 @@ class ReplicatedEngine implements Engine {
     }
   }
 
-  /** Throws the error again unless it says that the copy is damaged. */
+  /** Notes and reports the first error which says that the copy is damaged. Throws any other error again. */
   #noteDamage(thrown: unknown): void {
     if (!isDamage(thrown)) throw thrown;
     if (this.#damage !== undefined) return;

@@ -25,7 +25,7 @@ import type { Position, SessionKey } from '../position.ts';
 
 /**
  * The number of positions in one row. It is above `ROW_TURNS_MAX`. It is part of the format, so it must not change when
- * that bound is tuned.
+ * `ROW_TURNS_MAX` changes.
  */
 export const POSITION_STRIDE = 1024;
 /** Version of the row format. */
@@ -57,7 +57,7 @@ export interface HeldEntry extends Omit<RowEntry, 'data'> {
   readonly data: string | Buffer;
 }
 
-/** Decrypts the data of an entry of a row. Missing where a function takes it: the data is the text. */
+/** Decrypts the data of an entry of a row. A function that is called without it takes the data as plain text. */
 export type Reveal = (data: Buffer, row: number, key: SessionKey, turn: number) => string;
 
 /** The data of an entry as a row holds it until it is written. `bytes`: its length in UTF-8. */
@@ -96,7 +96,10 @@ export function rowOf(position: Position): number {
   return Math.floor(position / POSITION_STRIDE);
 }
 
-/** The bytes of `rows`, one value for each, in one allocation, so that a flush pins one buffer instead of hundreds. */
+/**
+ * The bytes of `rows`, one buffer for each row. All share one allocation, so that a flush pins one buffer instead of
+ * hundreds.
+ */
 export function encodeRows(rows: readonly Row[]): readonly Buffer[] {
   const sizes = rows.map((row) => HEADER_BYTES + row.entries.length * ENTRY_BYTES + row.bytes);
   const all = Buffer.allocUnsafeSlow(sizes.reduce((sum, size) => sum + size, 0));
@@ -160,7 +163,8 @@ export function decodeRow(bytes: Buffer, row: number, reveal?: Reveal): readonly
 }
 
 /**
- * The entries of one session in a stored row; `undefined` when the row has no entry of it. Throws `StoreCorruptError`.
+ * The entries of one session in a stored row; `undefined` when the row has no entry of the session. Throws
+ * `StoreCorruptError`.
  */
 export function sliceRow(bytes: Buffer, row: number, key: SessionKey, reveal?: Reveal): RowSlice | undefined {
   const entries: { readonly turn: number; readonly data: string }[] = [];
@@ -258,13 +262,13 @@ export function sessionsFrom(bytes: Buffer, row: number, turn: number): readonly
   return sessions;
 }
 
-/** The offset of a row's data according to its header, which is not checked. */
+/** The offset of a row's data according to its header. The header is not checked. */
 export function dataStart(bytes: Buffer): number {
   return HEADER_BYTES + (bytes.length < HEADER_BYTES ? 0 : bytes.readUInt32LE(4)) * ENTRY_BYTES;
 }
 
 /**
- * Bytes of a row's data according to its header and table, which are checked; the data may be missing. Throws
+ * Bytes of a row's data according to its header and table. Both are checked; the data may be missing. Throws
  * `StoreCorruptError`.
  */
 export function rowDataBytes(bytes: Buffer, row: number): number {

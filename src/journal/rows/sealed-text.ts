@@ -1,7 +1,7 @@
 /**
- * Sealed values of the small tables: a CRC-32 of the table, the key and the text precedes the text. It reveals a
- * flipped bit in the checksum or the text before the value is used. It also reveals an entry under the wrong key or in
- * the wrong table. Rows of the log have their own checksums.
+ * Sealed values of the small tables: a CRC-32 of the table, the key and the text precedes the text. The checksum
+ * reveals a flipped bit in itself or in the text before the value is used. It also reveals an entry under the wrong key
+ * or in the wrong table. Rows of the log have their own checksums.
  */
 import { crc32 } from 'node:zlib';
 

@@ -12,7 +12,7 @@ export interface ShippedRow {
   readonly bytes: Buffer;
 }
 
-/** The rows of one fetch, and whether it left none of the requested rows for the next. */
+/** The rows of one fetch. `isLast` is true if no requested row is left for another fetch. */
 export interface ShippedRows {
   readonly rows: readonly ShippedRow[];
   readonly isLast: boolean;
@@ -70,7 +70,7 @@ export function transitionsOf({ row, bytes }: ShippedRow, key: SessionKey): read
 
 /**
  * Fetches a blob until it is whole; `undefined` if there is none, or if it was removed during the fetch. Rejects with
- * `StoreCorruptError` for a damaged one.
+ * `StoreCorruptError` for a damaged blob.
  */
 export async function shippedBlob(
   address: string,

@@ -79,20 +79,26 @@ export function blobAddress(text: string, owner?: SessionKey): string {
   return owner === undefined ? digest : `${owner}/${digest}`;
 }
 
-/** Begins the address of a blob that is named by its place in an encrypted store, not by a hash of its contents. */
+/**
+ * The first character of an address made by `placeAddress`. Such an address names the stored address of a blob in an
+ * encrypted store, not the hash of its contents.
+ */
 const PLACE_MARK = '=';
 
-/** An address for readers of the blob that is stored under this address in an encrypted store. */
+/** The address by which readers find the blob that an encrypted store has under `storedAddress`. */
 export function placeAddress(storedAddress: string): string {
   return `${PLACE_MARK}${storedAddress}`;
 }
 
-/** The address under which such a blob is stored; undefined for an address that is a hash. */
+/** The stored address in an address made by `placeAddress`; undefined for an address that is a hash. */
 export function placeOf(address: string): string | undefined {
   return address.startsWith(PLACE_MARK) ? address.slice(PLACE_MARK.length) : undefined;
 }
 
-/** True if this is the text that the address was made of. The text of a place was checked when it was decrypted. */
+/**
+ * True if the address was made from this text. Always true for an address made by `placeAddress`: its text was checked
+ * when it was decrypted.
+ */
 export function isBlobOf(address: string, text: string): boolean {
   if (placeOf(address) !== undefined) return true;
   const end = address.indexOf('/');

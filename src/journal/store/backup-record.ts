@@ -1,6 +1,6 @@
 /**
- * `backup.json` of a backup directory: which of its files make up the backup. `backup.json` is replaced whole, so a new
- * backup takes the place of the former one in one step.
+ * `backup.json` of a backup directory: it names the files that make up the backup. `backup.json` is replaced whole, so
+ * a new backup takes the place of the former one in one step.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -13,9 +13,9 @@ import { isRecord } from '../../base/json.ts';
 import { putFile } from './durable-file.ts';
 import { type EncryptionRecord, encryptionSchema } from './store-key.ts';
 
-/** Version of the layout of a backup; a higher one is not read. */
+/** Version of the layout of a backup; a higher version is not read. */
 const BACKUP_FORMAT = 2;
-/** The version of a backup of a store that is not encrypted: earlier versions of the library read it. */
+/** The version of a backup of a store that is not encrypted. Earlier versions of the library can read such a backup. */
 const PLAIN_FORMAT = 1;
 const RECORD_FILE = 'backup.json';
 
@@ -37,7 +37,7 @@ export interface BackedUpShard {
 /** The contents of `backup.json`. */
 export interface BackupRecord {
   readonly format: number;
-  /** Epoch ms at which the backup began: all that was acknowledged before is in it. */
+  /** Epoch ms at which the backup began: everything acknowledged before that time is in the backup. */
   readonly startedAt: number;
   readonly shards: readonly BackedUpShard[];
   /** The folder of the cursors of webhooks; missing: there are none. */

@@ -5,14 +5,14 @@
  * the copies of shards, which their owners make.
  *
  * Invariants:
- *  B1 the former backup stays whole until the record of the next one is durable: a file that the record names is never
- *     changed, and is removed only after that. So a crash at any moment leaves one whole backup;
- *  B2 every file that a record names was synced, and so was its name, before the record was written;
- *  B3 each shard is as of one of its commits. A result of a tool that a shard names is in the backup, since results are
- *     taken before and after the shards, and never change. Only a session that is erased meanwhile may lack results.
- *     It may also leave some behind, which `restore` does not copy;
- *  B4 cursors of webhooks are taken before the shards. So a cursor never names a notice that the backup lacks; a notice
- *     delivered meanwhile is delivered again;
+ *  B1 the former backup stays whole until the record of the next backup is durable. Until then, a file that the former
+ *     record names is neither changed nor removed. So a crash at any moment leaves one whole backup;
+ *  B2 every file that a record names was synced before the record was written, and so was the directory of the file;
+ *  B3 the copy of a shard shows one of its commits. The backup has each tool result that a shard names: results are
+ *     copied before and after the shards, and never change. Only a session that is erased meanwhile may lack results.
+ *     Such a session may also leave results in the backup, and `restore` does not copy those;
+ *  B4 cursors of webhooks are copied before the shards. So a cursor never names a notice that the backup lacks; a
+ *     notice delivered meanwhile is delivered again;
  *  B5 a directory that has other files than a backup's is refused before anything is written.
  */
 import { randomUUID } from 'node:crypto';
@@ -47,7 +47,7 @@ export interface BackupSource {
   readonly now: () => number;
 }
 
-/** Writes a backup: `writeBackup`, or that of a simulator. */
+/** The function that writes a backup: `writeBackup`, or the one of a simulator. */
 export type WriteBackup = (directory: string, source: BackupSource) => Promise<BackupReport>;
 
 /** The contents of a backup, and the part of it that had to be copied. */
@@ -56,10 +56,10 @@ export interface BackupReport {
   readonly directory: string;
   /** Bytes of the whole backup. */
   readonly bytes: number;
-  /** Bytes that were copied. The rest is from the backup before. */
+  /** Bytes that were copied. The rest is from the former backup. */
   readonly copiedBytes: number;
   readonly shards: number;
-  /** Shards that had a commit since the backup before, and were copied. */
+  /** Shards that were copied, because they had a commit since the former backup. */
   readonly copiedShards: number;
   /** Whole texts of shortened results, each a file. */
   readonly results: number;
@@ -67,8 +67,8 @@ export interface BackupReport {
 }
 
 /**
- * The file name of a result, with the shard and the key that its session had when it was made (`Journal.originOf`).
- * Stores before format 4 name no session.
+ * The file name of a result, with the shard and the key that its session had when the session was made
+ * (`Journal.originOf`). In stores before format 4 the name has neither.
  */
 export const RESULT_FILE: RegExp = /^tool_result_(?:(\d+)-(\d+)_)?[0-9a-f]+\.txt$/;
 /** The file name of a webhook's cursor. */
@@ -80,9 +80,9 @@ const OWN_NAMES = /^(backup\.json.*|shards|results|webhooks-[0-9a-f-]+|unfinishe
 
 /**
  * Makes `directory` a backup of the store as it is now, or brings the backup in it up to date. Rejects with
- * `ConfigError` for a directory that has something else, `StoreLockedError` while another backup is written there, and
- * with the errors of the store and the system. After a rejection the directory still has a whole backup if it had one
- * (B1).
+ * `ConfigError` for a directory that has other files, and with `StoreLockedError` while another backup is written
+ * there. Also rejects with the errors of the store and the system. After a rejection the directory still has a whole
+ * backup if it had one (B1).
  */
 export async function writeBackup(directory: string, source: BackupSource): Promise<BackupReport> {
   await refuseOthers(directory);
@@ -167,7 +167,8 @@ class BackupRun {
     const folder = join(this.#directory, BACKUP_FOLDERS.shards);
     await mkdir(folder, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
     const copied: CopiedShard[] = [];
-    // One after the other: each copy takes the device's whole speed, and holds pages of its shard while it runs.
+    // The shards are copied one after the other: each copy takes the device's whole speed, and holds pages of its shard
+    // while it runs.
     for (let shard = 0; shard < this.#source.shards; shard += 1) {
       copied.push(await this.#copyShard(shard, folder, former?.shards[shard]));
     }
@@ -231,7 +232,7 @@ class BackupRun {
     return folder;
   }
 
-  /** Removes what a record does not name: the leftovers of a run that ended early, and the files of a former backup. */
+  /** Removes the files that `record` does not name: those of a run that ended early, and those of a former backup. */
   async #removeOthers(record: BackupRecord | undefined): Promise<void> {
     const shards = join(this.#directory, BACKUP_FOLDERS.shards);
     const kept = new Set<string>([BACKUP_FOLDERS.shards, BACKUP_FOLDERS.results, record?.cursors ?? '']);
@@ -262,7 +263,9 @@ async function refuseOthers(directory: string): Promise<void> {
   });
 }
 
-/** Copies a file under another name, syncs the copy, and moves it into place. False: the source is gone. */
+/**
+ * Copies a file under another name, syncs the copy, and moves it into place. Resolves to false if the source is gone.
+ */
 export async function copyWhole(from: string, to: string): Promise<boolean> {
   const unfinished = `${to}.${randomUUID()}.part`;
   try {

@@ -25,9 +25,9 @@ import type { EncryptionRecord } from './store-key.ts';
 
 /**
  * The manifest of a data directory. A directory without one becomes a store with `shards` shards, encrypted with
- * `encryption` if that is given. The caller holds the directory's lock. An interrupted change of the
- * number of shards is undone or finished. Rejects like `readManifest`, with the errors of `openError` when a store cannot be made, and with
- * `ConfigError` for the directory of a backup.
+ * `encryption` if that is given. The caller holds the directory's lock. An interrupted change of the number of shards
+ * is undone or finished. Rejects like `readManifest`, and with the errors of `openError` when a store cannot be made.
+ * Rejects with `ConfigError` for the directory of a backup, or of a cluster.
  */
 export async function openManifest(
   directory: string,
@@ -61,8 +61,8 @@ export async function clusterOf(directory: string): Promise<string | undefined> 
 }
 
 /**
- * Writes the manifest of a directory for the copies of a cluster's shards, if it has none. Copies that are missing are
- * no damage, so none is made here. The caller has checked the directory with `clusterOf`.
+ * Writes the manifest of a directory for the copies of a cluster's shards, if it has none. A missing copy is not
+ * damage, so no copy is made here. The caller has checked the directory with `clusterOf`.
  */
 export async function openCopyManifest(
   directory: string,

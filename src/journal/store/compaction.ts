@@ -75,7 +75,10 @@ export function compactAtOpen(root: string, shards: number): Promise<Pick<Compac
   return compactShards(root, shards, isWorthIt);
 }
 
-/** Reads a few pages only. The file is checked whole when it is compacted, and again when its shard is opened. */
+/**
+ * True if a compaction of the file is worth its time. Reads a few pages only: the file is checked whole when it is
+ * compacted, and again when its shard is opened.
+ */
 function isWorthIt(path: string): boolean {
   const { bytes, freeBytes } = useOf(path);
   const used = bytes - freeBytes;

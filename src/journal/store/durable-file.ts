@@ -4,7 +4,8 @@ import { dirname } from 'node:path';
 import { PRIVATE_FILE_MODE } from '../../base/private-files.ts';
 
 /**
- * Puts `text` at `path`. It is written to `path + suffix` first, synced, and moved into place; then the move is synced.
+ * Puts `text` at `path`. The text is written to `path + suffix` first, synced, and moved into place; then the move is
+ * synced.
  */
 export async function putFile(path: string, text: string, suffix: string): Promise<void> {
   const unfinished = path + suffix;

@@ -2,7 +2,8 @@
  * Ensures that a data directory has one owner.
  *
  * Owns: one file for each claimant in the data directory, `owner-<pid>-<random>.lock`. The file appears complete and
- * flushed to disk, and no other process writes it. Does not own: the store; a journal's fence (J5) guards that as well.
+ * flushed to disk, and no other process writes it. Does not own: the store. A journal's fence (J5) guards the store as
+ * well.
  *
  * Invariants:
  *  K1 a claimant owns the directory only if, after its own file was in place, it saw no file of another living
@@ -10,17 +11,17 @@
  *     owners;
  *  K2 a refused claimant has removed its file. If two see each other, the one with the older claim waits for the
  *     younger to leave, so a race has a winner;
- *  K3 a file is stale when its process is gone, or started at another time than the file says. It is also stale when
- *     the machine restarted since. This host never judges a file of another host as stale. Stale files are removed.
- *     No file name is used twice, so the removal cannot race with another claimant;
- *  K4 only the owner replaces its own file, whole, to name the server that it runs. Nothing replaces a file after its
- *     release, so a released directory stays released;
+ *  K3 a file is stale when its process is gone, or when the process with that id started at another time than the file
+ *     says. It is also stale when the machine restarted since the claim. This host never judges a file of another host
+ *     as stale. Stale files are removed. No file name is used twice, so the removal cannot race with another claimant;
+ *  K4 only the owner replaces its own file, as a whole: to name the server that it runs, or to end its takeover (K6).
+ *     Nothing replaces a file after its release, so a released directory stays released;
  *  K5 a claim names the directory it was made in. A claim in any other directory came there with a copy of the store,
  *     and claims nothing. While the claim's process lives, the copied store is not opened: the process may have written
  *     to the files while they were copied;
  *  K6 a claimant that takes over waits for the owner to release the directory, although its own claim is younger (K2).
  *     Only one such claimant waits: a younger one is refused. The claim asks the owner to end. Once the claimant owns
- *     the directory, its claim no longer asks for that.
+ *     the directory, its claim no longer asks another owner to end.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
@@ -43,13 +44,13 @@ const claimSchema = z.object({
   startedAt: z.string().nullable(),
   boot: z.string().nullable(),
   host: z.string(),
-  /** Epoch ms at which the directory was taken. */
+  /** Epoch ms at which the claim was made. */
   since: z.number(),
   /** The result of `directoryIdentity`; missing in claims of earlier versions. */
   directory: z.string().optional(),
   /** The server of the process, if it serves the store over HTTP. */
   server: z.object({ url: z.string(), needsToken: z.boolean() }).optional(),
-  /** The claimant takes over: the owner shall end, and has this long for its half-steps (K6). */
+  /** Present if the claimant takes over. The owner then ends, and has `deadlineMs` for its half-steps (K6). */
   takeover: z.object({ deadlineMs: z.number().min(0) }).optional(),
 });
 
@@ -62,7 +63,7 @@ interface Claimant {
   readonly isCopied: boolean;
 }
 
-/** The HTTP server through which others reach a store that a process has open. */
+/** The HTTP server through which other processes reach a store that a process has open. */
 export interface StoreServer {
   readonly url: string;
   readonly needsToken: boolean;
@@ -104,10 +105,10 @@ export interface StoreLock {
 /**
  * Takes the data directory, and creates it if it is missing. Rejects with `StoreLockedError`, `data: { pid, host,
  * since, path }`, when another process or this one has it. It rejects at once, unless the other claimant is itself
- * about to be refused. With `takeoverMs` it asks the owner to end within that time, and rejects if the directory is not
- * released soon after, or if another claimant already takes it over. Rejects with `StoreNotWritableError` for missing
- * rights or a read-only file system, and with `StoreFullError` when the system refuses otherwise (no space, no
- * descriptors); the code is in `cause`.
+ * about to be refused. With `takeoverMs` it asks the owner to end within that time. It then rejects if the directory is
+ * not released soon after, or if another claimant already takes it over. Rejects with `StoreNotWritableError` for
+ * missing rights or a read-only file system, and with `StoreFullError` when the system refuses for another reason (no
+ * space, no descriptors); the code is in `cause`.
  */
 export async function acquireStoreLock(
   directory: string,
@@ -151,7 +152,10 @@ export async function acquireStoreLock(
   };
 }
 
-/** The living process that has the directory open; `undefined`: no process has. Takes nothing, writes nothing. */
+/**
+ * The living process that has the directory open; `undefined` if no process has it open. Makes no claim and writes
+ * nothing.
+ */
 export async function storeOwner(directory: string): Promise<StoreOwner | undefined> {
   for (const { claim, isCopied } of await claimants(directory)) {
     if (isCopied || claim.takeover !== undefined || !(await isAlive(claim))) continue;
@@ -161,7 +165,7 @@ export async function storeOwner(directory: string): Promise<StoreOwner | undefi
   return undefined;
 }
 
-/** Rejects with `StoreLockedError` while a living process has the directory. Takes nothing, writes nothing. */
+/** Rejects with `StoreLockedError` while a living process has the directory. Makes no claim and writes nothing. */
 export async function refuseIfOwned(directory: string): Promise<void> {
   for (const other of await claimants(directory)) {
     if (!other.isCopied && (await isAlive(other.claim))) throw locked(directory, other);
@@ -186,7 +190,7 @@ async function withoutTakeover(directory: string, { file, claim, isCopied }: Cla
 
 /**
  * Looks for a claimant that takes over, every `TAKEOVER_LOOK_MS`. A watch of the directory would need a descriptor, and
- * report each file of the store. Returns the function that ends the looks.
+ * would report every change of the store's files. Returns the function that ends the looks.
  */
 function lookForTakeover(directory: string, mine: string, found: (takeover: Takeover) => void): () => void {
   let timer: NodeJS.Timeout | undefined;
@@ -214,7 +218,7 @@ async function takeoverIn(directory: string, mine: string): Promise<Takeover | u
       return { pid: claim.pid, deadlineMs: claim.takeover.deadlineMs };
     }
   } catch {
-    // A directory that cannot be read now is looked at again. If it is gone, the store itself reports that.
+    // The next look reads the directory again. If the directory is gone, the store itself reports that.
   }
   return undefined;
 }
@@ -282,7 +286,7 @@ async function claimants(directory: string): Promise<readonly Claimant[]> {
   return found;
 }
 
-/** A name of a directory that a copy of it does not have. */
+/** Identifies a directory. A copy of the directory has another identity. */
 async function directoryIdentity(directory: string): Promise<string> {
   const { dev, ino } = await stat(directory, { bigint: true });
   return `${dev} ${ino}`;

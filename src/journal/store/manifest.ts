@@ -1,7 +1,8 @@
 /**
  * `manifest.json` of a data directory: the facts needed before a shard of the directory is opened. It is written when
- * the directory is made, when the master key of an encrypted store is replaced, and when its sessions move to another
- * number of shards (`layout/change-layout.ts`): the number determines the shard of each tree.
+ * the directory is made, and when the master key of an encrypted store is replaced. It is also written when the
+ * sessions move to another number of shards (`layout/change-layout.ts`), because this number determines the shard of
+ * each tree.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
@@ -114,7 +115,10 @@ export function readBegunManifest(directory: string): Promise<StoreManifest | un
   return readFileOf(join(directory, BEGUN_FILE));
 }
 
-/** Records that a store of so many shards is being made. A creation that began earlier keeps its number. */
+/**
+ * Records that a store of so many shards is being made. An earlier creation that did not end keeps its number of
+ * shards.
+ */
 export async function beginManifest(directory: string, shards: number): Promise<StoreManifest> {
   const manifest = manifestSchema.parse({ format: MANIFEST_FORMAT, shards });
   const begun = await readBegunManifest(directory);
@@ -134,7 +138,7 @@ export async function writeManifest(
 ): Promise<StoreManifest> {
   const path = join(directory, MANIFEST_FILE);
   await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
-  // After a crash in the creation the manifest may be there already. What it says counts, not what is given now.
+  // After a crash in the creation the manifest may exist already. Its facts count, not the arguments of this call.
   const known = await readFileOf(path);
   const manifest = known ?? manifestSchema.parse({ format: MANIFEST_FORMAT, shards, encryption, cluster });
   if (known === undefined) await put(path, manifest);

@@ -1,18 +1,19 @@
 /**
- * Makes a store of a backup. The store is made beside its place, checked as `troupe doctor check` checks one, and then
- * moved into place. So its directory has the whole store or nothing.
+ * Makes a store from a backup. The store is made in a directory beside the target, checked as `troupe doctor check`
+ * checks a store, and then renamed to the target. So the target has the whole store or nothing.
  *
  * The backup of an encrypted store is encrypted. Its checksums cover the encrypted bytes, so no key is needed here.
  *
- * The store gets no search index. The index of the original store could pass for its own, but it lacks the sessions
- * that were deleted after the backup. The first search builds the index again.
+ * The store gets no search index. The index of the original store could be mistaken for the index of this store, but it
+ * lacks the sessions that were deleted after the backup. The first search builds the index again.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
-// Imported statically: with an import on use, a bundler that drops an unused `restore` still writes a file for it.
+// This import is static. With a dynamic import, a bundler that drops an unused `restore` would still write a file for
+// the imported module.
 import { openSalvage } from '../check/salvage-store.ts';
 import { openError } from '../lmdb/errors.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
@@ -22,11 +23,11 @@ import { syncDirectory } from './durable-file.ts';
 import { refuseIfOwned } from './lock.ts';
 import { shardDirectory, writeManifest } from './manifest.ts';
 
-/** A store made of a backup. */
+/** A store made from a backup. */
 export interface RestoreReport {
   /** The data directory, absolute. */
   readonly directory: string;
-  /** Epoch ms at which the backup began: all that was acknowledged before is in the store. */
+  /** Epoch ms at which the backup began: everything acknowledged before that time is in the store. */
   readonly startedAt: number;
   readonly shards: number;
   readonly sessions: number;
@@ -35,9 +36,9 @@ export interface RestoreReport {
 }
 
 /**
- * Makes the data directory `directory` of the backup in `backup`, and checks all of it. The directory must not exist, or
- * be empty. Reads the whole store on the calling thread. Rejects with `ConfigError` (no backup, or a directory with
- * files), `StoreLockedError` while a backup is written there, `StoreCorruptError` for a damaged backup, and
+ * Makes the data directory `directory` from the backup in `backup`, and checks all of it. The directory must not exist,
+ * or must be empty. Reads the whole store on the calling thread. Rejects with `ConfigError` (no backup, or a directory
+ * with files), `StoreLockedError` while a backup is written there, `StoreCorruptError` for a damaged backup, and
  * `StoreFullError`. After a rejection `directory` is as it was.
  */
 export async function restore(backup: string, directory: string): Promise<RestoreReport> {
@@ -75,7 +76,7 @@ function pathOf(name: string, value: string): string {
   throw new ConfigError(`restore: "${name}" must be a path, got ${describeValue(value)}`, { data: { key: name } });
 }
 
-/** Copies the shards and makes `made` a store of them. Resolves to their bytes. */
+/** Copies the shards into `made`, and makes it a store. Resolves to the bytes of the shards. */
 async function copyShards(from: string, record: BackupRecord, made: string): Promise<number> {
   await mkdir(made, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
   for (const [shard, { file, bytes }] of record.shards.entries()) {
@@ -134,8 +135,8 @@ async function copy(backup: string, source: string, target: string): Promise<voi
 }
 
 /**
- * Checks a store as `troupe doctor check` does. `sessions`: the number of its sessions. `owners`: its sessions as the
- * names of result files show them, including sessions that are still being erased.
+ * Checks a store as `troupe doctor check` does. `sessions`: the number of its sessions. `owners`: the shard and key of
+ * each session, as names of result files have them, including sessions that are still being erased.
  */
 async function checkedSessions(
   made: string,

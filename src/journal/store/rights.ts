@@ -7,7 +7,7 @@ import { STORE_RIGHTS_ENTRIES_MAX } from '../../base/bounds.ts';
 /** Rights of the group and of others. */
 const OTHERS = 0o077;
 
-/** A file or directory that others than the owner may use. */
+/** A file or directory that users other than the owner may use. */
 export interface WideRights {
   /** The first file or directory with wider rights; the directory of the store is checked first. */
   readonly path: string;
@@ -16,8 +16,8 @@ export interface WideRights {
 }
 
 /**
- * The first file or directory of a store that others than its owner may read or write. Undefined: there is none among
- * the first `STORE_RIGHTS_ENTRIES_MAX`, or there is no store yet, or the system has no such rights.
+ * The first file or directory of a store that users other than its owner may read or write. Undefined if there is none
+ * among the first `STORE_RIGHTS_ENTRIES_MAX`, if there is no store yet, or if the system has no such rights.
  */
 export async function findWideRights(directory: string): Promise<WideRights | undefined> {
   if (process.platform === 'win32') return undefined;

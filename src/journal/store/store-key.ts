@@ -52,8 +52,8 @@ export function fittingKeys(
     );
   }
   if (given === undefined) return refuse('is encrypted, and no key was given: give it as "encryption.key"');
-  // With earlier keys given, a replacement may have been interrupted and turned back: some data keys may be wrapped by
-  // an earlier key although the manifest names the present one.
+  // Earlier keys may be given because a replacement of the key was interrupted and then reversed. Then some data keys
+  // may be wrapped by an earlier key although the manifest names the present one.
   const keys = { ...given, ...defined({ storeId: record.storeId }) };
   if (keyIdOf(given.key) === record.keyId) return { ...keys, isRotating: given.previousKeys.length > 0 };
   if (given.previousKeys.some((key) => keyIdOf(key) === record.keyId)) return { ...keys, isRotating: true };
