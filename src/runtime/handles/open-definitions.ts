@@ -1,4 +1,7 @@
-/** Opens a runtime with definition files: skills and workflows for its sessions, specialists as agents. Host thread. */
+/**
+ * Opens a runtime with definition files: skills and workflows become available to its sessions, specialists become
+ * agents. Host thread.
+ */
 import { stat } from 'node:fs/promises';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
@@ -86,7 +89,7 @@ async function checkDirectories(directories: DefinitionDirectories): Promise<voi
   }
 }
 
-/** Specialists as agents. A specialist with a taken name or an unknown tool is left out with a warning. */
+/** Makes an agent of each specialist. A specialist with a taken name or an unknown tool is left out with a warning. */
 function specialists(
   { agents, mcp }: Pick<CheckedOptions, 'agents' | 'mcp'>,
   definitions: readonly SpecialistDefinition[],
@@ -123,12 +126,12 @@ function specialists(
   return found;
 }
 
-/** Used in place of a tool's name, to grant all tools of the server. */
+/** Stands in place of a tool's name, and grants all tools of the server. */
 const ALL = '*';
 
 /**
- * The MCP server that may have this tool. The servers of an `mcp.json` are not known here, so the prefix of any tool's
- * name counts as a server.
+ * The name of the MCP server that may have this tool; undefined if there can be none. With an `mcp.json` the servers
+ * are not known here, so any prefix of a tool's name counts as a server.
  */
 function serverOf(tool: string, mcp: McpSource | undefined): string | undefined {
   const end = tool.indexOf(MCP_NAME_SEPARATOR);

@@ -90,7 +90,10 @@ export function checkMessages(value: unknown): readonly HistoryMessage[] {
   });
 }
 
-/** Requires texts: the model receives the text of a call's `arguments` as the input of that call. */
+/**
+ * Throws unless `content` and the `arguments` of each call are texts. The text of `arguments` becomes the input of the
+ * call.
+ */
 function checkCalls({ content, toolCalls }: Readonly<Record<string, unknown>>, name: string): void {
   if (typeof content !== 'string') throw wrong(`${name}.content`, 'a string', content);
   if (!Array.isArray(toolCalls)) return;
