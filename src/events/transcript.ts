@@ -1,7 +1,7 @@
 /**
  * Renders a conversation as lines of text for an enricher's model. The lines follow the columns `melete` and `mneme` of
- * the rendering table (contract §10.5). `melete` prepares a turn and reads shortened texts. `mneme` remembers, and
- * reads whole messages with their numbers. Waiting entries are shortened for both. Pure.
+ * the rendering table (contract §10.5). `melete` prepares a turn, so it gets shortened texts. `mneme` remembers
+ * messages, so it gets whole messages with their numbers. Waiting entries are shortened for both. Pure.
  */
 import { describeValue } from '../base/errors.ts';
 import { isServerUse, type Message, type Pending } from '../base/messages.ts';

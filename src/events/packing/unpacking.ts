@@ -44,7 +44,7 @@ class Unpacking {
     return events;
   }
 
-  /** The next value; the packing side determines its type. */
+  /** The next value. The packing side decides its type. */
   #take<T>(): T {
     const value = this.#values[this.#index];
     this.#index += 1;
