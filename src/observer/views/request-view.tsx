@@ -55,7 +55,10 @@ export function RequestView({ chosen }: { readonly chosen: ChosenSession }): JSX
   );
 }
 
-/** A conversation that ends with the assistant breaks this rule. The next message is added before it is sent. */
+/**
+ * A conversation that ends with the assistant breaks this rule. The break is harmless, because the next message is
+ * added before the request is sent.
+ */
 const ENDS_WITH_ASSISTANT = 'R12';
 
 function Legality({ report }: { readonly report: RequestReport }): JSX.Element {
