@@ -5,12 +5,12 @@
  * Owns: one reader's iteration and the heartbeat timer. Does not own: the events, which wait in the reader's bounded
  * queue.
  *
- *  X1 An event is taken from the reader's queue only when the client has room for it. Unread events stay in the queue.
+ *  X1  An event is taken from the reader's queue only when the client has room for it. Unread events stay in the queue.
  *      Beyond the bounds of the queue they become a `gap`. An event that was handed to the client counts in the budget
- *      of the readers until the client has room for the next event. X2 Once the stream has ended, for whatever reason,
- *      the iteration is over and no timer is set. X3 When the budget requires it, the stream of a client that does not
- *      read fails. Each durable event carries its number, so the client resumes after the last one it read whole
- *      (`Last-Event-ID`), without loss.
+ *      of the readers until the client has room for the next event.
+ *  X2  Once the stream has ended, for whatever reason, the iteration is over and no timer is set.
+ *  X3  When the budget requires it, the stream of a client that does not read fails. Each durable event carries its
+ *      number, so the client resumes after the last one it read whole (`Last-Event-ID`), without loss.
  */
 import { SERVER_HEARTBEAT_MS, SERVER_RECONNECT_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';

@@ -1,13 +1,15 @@
 /**
  * Decides whether a request is allowed, before any other work is done for it:
  *
- *  G1 The `Host` must be a name of this server. In a DNS rebinding attack a foreign name resolves to this server, and
- *      the browser sends that name as `Host`. G2 If a request has an `Origin`, the host of the `Origin` must be the
- *      requested host. Browsers send an `Origin` with every request that changes state. G3 If there are tokens, every
- *      route requires one of them, except routes with an open door. The given token is compared with every token, each
- *      time in constant time. So the duration of a check says nothing about any token. No answer and no error ever
- *      shows a token. G4 A loopback name as `Host` proves nothing, because any client may send such a name. Without a
- *      token, a loopback name is accepted only from a peer that is known to be on this machine.
+ *  G1  The `Host` must be a name of this server. In a DNS rebinding attack a foreign name resolves to this server, and
+ *      the browser sends that name as `Host`.
+ *  G2  If a request has an `Origin`, the host of the `Origin` must be the requested host. Browsers send an `Origin`
+ *      with every request that changes state.
+ *  G3  If there are tokens, every route requires one of them, except routes with an open door. The given token is
+ *      compared with every token, each time in constant time. So the duration of a check says nothing about any token.
+ *      No answer and no error ever shows a token.
+ *  G4  A loopback name as `Host` proves nothing, because any client may send such a name. Without a token, a loopback
+ *      name is accepted only from a peer that is known to be on this machine.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';

@@ -3,12 +3,12 @@
  *
  * Owns: the exchange of one request and its answer with `node:http`. Does not own: the server, the content of answers.
  *
- *  J1 Writes wait for the socket: the next piece of an answer is read only when the socket has taken the previous
+ *  J1  Writes wait for the socket: the next piece of an answer is read only when the socket has taken the previous
  *      piece. A large piece also waits for a tick that has room for it. If the body of the answer fails, the connection
- *      is closed at once, even while a piece waits. J2 When the client disconnects, the request's signal fires and the
- *      answer's body is cancelled. J3 The unread rest of a request's body is discarded. If the rest exceeds a bound,
- *      the connection is closed instead. J4 The body of every request is bounded, even if its length is not declared:
- *      reading beyond the bound fails.
+ *      is closed at once, even while a piece waits.
+ *  J2  When the client disconnects, the request's signal fires and the answer's body is cancelled.
+ *  J3  The unread rest of a request's body is discarded. If the rest exceeds a bound, the connection is closed instead.
+ *  J4  The body of every request is bounded, even if its length is not declared: reading beyond the bound fails.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { LOOP_PIECE_BYTES_MIN, SERVER_BODY_BYTES_MAX, SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
