@@ -57,8 +57,8 @@ export interface ChatInput {
   /** Id of the user's message. It becomes the message's key, so a repeated request is accepted once. */
   readonly key: string | undefined;
   /**
-   * True if the message replaces an earlier one: the user edited the earlier message, or wants another answer to it.
-   * `key` then names the earlier message, by the key that it was sent with or by its id in `history`.
+   * True if the message replaces an earlier message: the user edited the earlier message, or wants another answer to
+   * it. `key` then names the earlier message, by the key that it was sent with or by its id in `history`.
    */
   readonly replaces: boolean;
 }
@@ -123,7 +123,7 @@ export async function uiMessageResponse(
   return streamResponse(recorded(chunks.receipt, startOf(chunks.receipt, options), body), options);
 }
 
-/** The first event of a stream, which has the id of the message. */
+/** The first event of a stream. It has the id of the assistant's message. */
 function startOf(receipt: Receipt, { messageId = receipt.id }: UiStreamOptions): Uint8Array {
   return new TextEncoder().encode(sse(JSON.stringify({ type: 'start', messageId })));
 }

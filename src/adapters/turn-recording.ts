@@ -20,7 +20,8 @@ let heldBytes = 0;
 
 /**
  * Records `stream` and returns the stream to send. If the turn already has a recording, returns a stream of that
- * recording and cancels `stream`. `start`: the first piece of this client's stream, which has the id of its message.
+ * recording and cancels `stream`. `start`: the first piece of this client's stream. It has the id of the assistant's
+ * message.
  */
 export function recorded(
   receipt: Receipt,
@@ -94,7 +95,7 @@ class TurnRecording {
    */
   #isFull = false;
   #isOver = false;
-  /** Callbacks for the next change: a piece has come, a client has read one, or a client has left. */
+  /** Callbacks for the next change: a piece has come, a client has read a piece, or a client has left. */
   #waiting: (() => void)[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
 

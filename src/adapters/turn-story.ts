@@ -7,7 +7,7 @@
  * C1 Nothing is emitted before the message is promoted, because until then the session may be busy with the answer to
  *    another message.
  * C2 The text of an answer is emitted whole: the durable message supplies the parts that the deltas did not. A reader
- *    that begins during a model call gets the deltas of that call from the first one on.
+ *    that begins during a model call gets all deltas of that call.
  * C3 A call is emitted once, and before its result; the result is emitted once. The last piece is an `end`, and there
  *   is no other `end`.
  */

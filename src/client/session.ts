@@ -137,7 +137,8 @@ export class RemoteSession<Answer = string> {
   }
 
   /**
-   * Puts a message into the mailbox. Resolves once the message is on the server's disk. A missing session is created.
+   * Puts a message into the mailbox. Resolves once the message is on the server's disk. If the session does not exist,
+   * it is created.
    */
   async send(content: UserContent, options: RemoteSendOptions = {}): Promise<RemoteReceipt<Answer>> {
     const { signal, ...given } = options;
@@ -305,7 +306,9 @@ export class RemoteSession<Answer = string> {
     return (await this.#connection.get<{ goals: readonly Goal[] }>(this.#path('/goals'), {}, options)).goals;
   }
 
-  /** Creates a session that continues from this one: from its present state, or from its state after message `at`. */
+  /**
+   * Creates a session that continues from this session: from its present state, or from its state after message `at`.
+   */
   async fork(given: ForkOptions = {}, options: RequestOptions = {}): Promise<RemoteSession<Answer>> {
     const { id } = await this.#connection.post<{ readonly id: string }>(this.#path('/fork'), given, options);
     return new RemoteSession<Answer>(this.#connection, id);

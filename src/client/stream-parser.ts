@@ -90,7 +90,7 @@ export class StreamParser {
 
 /**
  * The events of a response's body, until it ends. Rejects as the body's reader does, and with `StreamTooLongError`.
- * `onPiece`: called for each piece that arrives, including comments, which show that the server is alive.
+ * `onPiece`: called for each piece that arrives. Comments count too, because they show that the server is alive.
  */
 export async function* streamEvents(
   body: ReadableStream<Uint8Array>,

@@ -29,9 +29,9 @@ export const SESSION_STATUSES = [
 
 /**
  * `blocked`: the session cannot run until a person or the embedder acts. `waiting`: it waits for a person. `running`:
- * it is in a turn, or will begin one at once. `suspended`: its turn stopped at a boundary. `paused`: `pause()` stopped
- * it. `queued`: it is a child that starts when another child of its parent has ended (`subagents.maxActive`). `failed`:
- * no turn runs, and the last turn failed. `idle`: none of these.
+ * it is in a turn, or will begin a turn at once. `suspended`: its turn stopped at a boundary. `paused`: `pause()`
+ * stopped it. `queued`: it is a child that starts when another child of its parent has ended (`subagents.maxActive`).
+ * `failed`: no turn runs, and the last turn failed. `idle`: none of these.
  */
 export type SessionStatus = (typeof SESSION_STATUSES)[number];
 
@@ -87,8 +87,8 @@ export type EventBody =
       readonly reason: (typeof REMOVAL_REASONS)[number];
     }
   /**
-   * An entry could not be promoted and was set aside as a dead letter. `letter`: the number of the letter, which is the
-   * id that the entry had in the mailbox.
+   * An entry could not be promoted and was set aside as a dead letter. `letter`: the id of the letter; the entry had
+   * the same id in the mailbox.
    */
   | { readonly type: 'dead_letter.created'; readonly letter: number; readonly error: ErrorShape }
   /**

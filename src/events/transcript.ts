@@ -11,7 +11,7 @@ import { isThought, shownText, thoughtOf } from './view-modes.ts';
 /** The enricher that the lines are for. */
 export type TranscriptReader = 'melete' | 'mneme';
 
-/** Lines for messages in order, then for waiting entries. A run of calls is one line for `mneme`. */
+/** Lines for messages in order, then for waiting entries. Successive calls are one line for `mneme`. */
 export function transcript(
   messages: readonly Message[],
   pending: readonly Pending[],

@@ -26,7 +26,7 @@ export function checkViewMode(mode: unknown): ViewMode {
   );
 }
 
-/** A message as a mode shows it; null if it is hidden. Throws for a type that has no row. */
+/** A message as a mode shows it; null if the mode hides it. Throws for a type that has no row in the table. */
 export function renderMessage(message: Message, mode: ViewMode): Rendered | null {
   switch (message.type) {
     case 'user_message':
@@ -45,7 +45,7 @@ export function renderMessage(message: Message, mode: ViewMode): Rendered | null
   }
 }
 
-/** A mailbox entry as a mode shows it; null if it is hidden. Throws for a type that has no row. */
+/** A mailbox entry as a mode shows it; null if the mode hides it. Throws for a type that has no row in the table. */
 export function renderPending(pending: Pending, mode: ViewMode): Rendered | null {
   const full = shownText(pending.content);
   if (pending.type === 'user_message') return { role: 'user', content: full, status: 'pending' };

@@ -19,8 +19,8 @@ import { renderCall, renderMessage, renderPending, renderSpoken } from './view-m
 export type ShortViewMode = Exclude<ViewMode, 'debug'>;
 
 /**
- * A message without its content. `rendered`: the message's cell in the rendering table. It is here only in events that
- * list several messages; an event with one message has `rendered` beside `message`.
+ * A message without its content. `rendered`: the message's cell in the rendering table. Only events that list several
+ * messages have it here; an event with one message has `rendered` beside `message`.
  */
 export type ViewedMessage = Omit<Message, 'content' | 'input' | 'blocks'> & { readonly rendered?: Rendered };
 /** A mailbox entry without its content. */

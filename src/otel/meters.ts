@@ -1,5 +1,5 @@
 /**
- * Metrics from diagnostics and from the runtime's counters.
+ * `MeterRecorder`: makes metrics from diagnostics and from the runtime's counters.
  *
  * Owns: the instruments, and the callback that reads the counters. Does not own: the meter, the export. No attribute
  * names a session. So the number of a metric's series depends only on the agents, models and tools.

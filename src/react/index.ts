@@ -28,7 +28,7 @@ export interface UsedSession<Answer> extends SessionView {
  * the page, the state is empty.
  */
 export function useSession<Answer>(session: RemoteSession<Answer>): UsedSession<Answer> {
-  // A handle is only an address, so a new one for the same id must not start another store.
+  // A handle is only an address, so a new handle with the same id must not start another store.
   const store = useMemo(() => new SessionStore<Answer>(session), [session.id]);
   const view = useSyncExternalStore(store.subscribe, store.view, store.view);
   useEffect(() => store.open(), [store]);

@@ -1,5 +1,5 @@
 /**
- * The HTTP interface as one function from a request to its answer.
+ * `Application`: the HTTP interface as one function that answers requests.
  *
  *  Z1  Every failure is an answer: a request never rejects.
  *  Z2  The sender is checked before routing. The token, its tenant and its roles are checked before the query and the

@@ -1,6 +1,6 @@
 /**
- * Events as server-sent events (HTML standard, section "Server-sent events"). `id` is the sequence number, `event` the
- * type, `data` the event as JSON.
+ * Sends events as server-sent events (HTML standard, section "Server-sent events"). `id` is the seq of the event,
+ * `event` its type, `data` the event as JSON.
  *
  * Owns: one reader's iteration and the heartbeat timer. Does not own: the events, which wait in the reader's bounded
  * queue.
@@ -9,8 +9,9 @@
  *      Beyond the bounds of the queue they become a `gap`. An event that was handed to the client counts in the budget
  *      of the readers until the client has room for the next event.
  *  X2  Once the stream has ended, for whatever reason, the iteration is over and no timer is set.
- *  X3  When the budget requires it, the stream of a client that does not read fails. Each durable event carries its
- *      number, so the client resumes after the last one it read whole (`Last-Event-ID`), without loss.
+ *  X3  When the budget of the readers asks for memory, the stream of a client that does not read fails. Each durable
+ *      event carries its seq, so the client resumes after the last event that it read whole (`Last-Event-ID`), without
+ *      loss.
  */
 import { SERVER_HEARTBEAT_MS, SERVER_RECONNECT_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
@@ -98,7 +99,7 @@ export function eventStream(parts: EventStreamParts): EventStream {
     arrived = arrival;
     wake();
   };
-  /** Asks for one event at a time, however many heartbeats pass before it comes. */
+  /** Requests the next event, unless a request for it is open. So one request stays open over many heartbeats. */
   const ask = (): void => {
     if (isAsked) return;
     isAsked = true;

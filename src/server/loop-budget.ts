@@ -8,9 +8,10 @@
  *  B1 One tick grants at most `LOOP_BYTES_MAX` bytes, or a single larger piece. Small work does not call `take`.
  *  B2 Waiting work is granted in the order in which it called `take`; later work never overtakes it.
  *  B3 Nothing is scheduled while nothing was granted and nothing waits.
- *  B4 A tick that accepted a connection grants nothing more. The reason: libuv accepts one connection per tick, so a
- *     health check behind fifty connections waits for fifty ticks, and each should be short. After `LOOP_YIELDS_MAX`
- *     such ticks in a row, one tick grants again, so that a flood of connections cannot stop all answers.
+ *  B4 A tick that accepted a connection grants nothing more. The reason: libuv accepts one connection per tick. So a
+ *     health check behind fifty connections waits for fifty ticks, and these ticks must be short. After
+ *     `LOOP_YIELDS_MAX` such ticks in a row, one tick grants again, so that a flood of connections cannot stop all
+ *     answers.
  */
 import { LOOP_BYTES_MAX, LOOP_YIELDS_MAX } from '../base/bounds.ts';
 import { soon as nextTick, type Soon } from '../base/clock.ts';

@@ -46,7 +46,7 @@ export interface Call {
   readonly whole: Runtime | undefined;
 }
 
-/** One answer a route may give. */
+/** Describes an answer that a route may give. */
 export interface RouteAnswer {
   readonly status: number;
   readonly description: string;

@@ -70,7 +70,7 @@ const list = route({
     });
     const sessions = found.slice(0, limit);
     const last = sessions.at(-1);
-    // A full page with children may be the last one; the page after it is then empty.
+    // A full page with children may be the last page. Then the page after it is empty.
     const hasMore = children ? found.length === limit : found.length > limit;
     const next = hasMore && last !== undefined ? listPlaceText(order, last) : undefined;
     return json({ sessions, ...defined({ next }) });

@@ -1,8 +1,8 @@
 /**
  * The form in which events cross between threads: one flat list of values. Each event begins with a number, its head.
  * The head encodes the kind of the event, its enumerated values, and which optional members follow. Cloning a flat list
- * takes a fraction of the time of cloning objects, because the clone of an object writes and looks up its member names
- * each time.
+ * takes a fraction of the time of cloning objects. The reason: for each object, a clone writes and looks up the names
+ * of its members.
  *
  * Both sides belong to one process and one version. This form is not stored, and does not leave the process.
  */
@@ -63,7 +63,7 @@ export const FLAG = {
   background: 1_048_576,
   /** The message or entry was sent with a key. */
   key: 1_073_741_824,
-  /** The usage has members besides its counters, so it follows as one object. */
+  /** The usage has more members than its four counters, so the usage follows as one object. */
   usageMore: 536_870_912,
 } as const;
 
@@ -78,9 +78,9 @@ export const TYPE_SHIFT = 21;
 export const SOURCE_SHIFT = 25;
 
 /**
- * True only if `Known` names every member of `T`. A new member of a message or an entry must be added here, and in
- * `publicMessage` or `publicEntry`, which make the public form of messages and entries. Otherwise the member would be
- * lost between the threads.
+ * True only if `Known` names every member of `T`. A new member of a message or an entry must be added here, or it would
+ * be lost between the threads. It must also be added in `publicMessage` or `publicEntry`, the functions that make the
+ * public form of messages and entries.
  */
 type Covers<T, Known extends keyof T> = Exclude<keyof T, Known> extends never ? true : never;
 const MESSAGE_IS_WHOLE: Covers<

@@ -129,7 +129,9 @@ class Unpacking {
     return pending;
   }
 
-  /** Reads the call that a head names, which becomes the last named call. */
+  /**
+   * Reads the call that a head names. It becomes the previous call for the flags `sameToolUseId` and `sameToolName`.
+   */
   #call(head: number): void {
     if ((head & FLAG.toolUseId) !== 0) this.#toolUseId = this.#take();
     if ((head & FLAG.toolName) !== 0) this.#toolName = this.#take();

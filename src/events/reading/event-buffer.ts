@@ -25,13 +25,13 @@ export const SUBSCRIBER_BOUNDS: BufferBounds = Object.freeze({
   charactersMax: SUBSCRIBER_CHARACTERS_MAX,
 });
 
-/** A bounded queue of events. One thread, one owner. */
+/** See the head of the file. A buffer belongs to one owner, on one thread. */
 export class EventBuffer {
   readonly #bounds: BufferBounds;
   /**
-   * A ring of events, as three lists of equal length, which is a power of two. For each event, `#events` has the event,
-   * `#afters` the seq of the last durable event before it, and `#sizes` its size. The ring is used for each event of
-   * each reader, so its cost matters. A list of objects, or a list that shrinks and grows, would cost more.
+   * A ring of events, as three lists. Their length is equal, and is a power of two. For each event, `#events` has the
+   * event, `#afters` the seq of the last durable event before it, and `#sizes` its size. The ring is used for each
+   * event of each reader, so its cost matters. A list of objects, or a list that shrinks and grows, would cost more.
    */
   #events = empty<SessionEvent | undefined>(RING_EVENTS, undefined);
   #afters = empty(RING_EVENTS, 0);

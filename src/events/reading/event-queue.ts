@@ -148,7 +148,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   }
 
   /**
-   * Receives a live event. Those of one session come in order. Ignores durable events received before. Never throws.
+   * Receives a live event; events of one session come in order. Ignores a durable event received before. Never throws.
    */
   push(event: SessionEvent): void {
     if (this.#isOver || this.#ending !== undefined) return;
@@ -301,7 +301,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     return seen;
   }
 
-  /** The next event that is available without waiting. Requests a page of the log when one is needed. */
+  /** The next event that is available without waiting. Requests a page of the log when the reader needs a page. */
   #atHand(): SessionEvent | undefined {
     const gap = this.#announcement();
     if (gap !== undefined) return gap;

@@ -6,9 +6,9 @@
  * other readers, the use of the events. Belongs to the thread that reads.
  * T1 The reader takes events in the order in which they were published, in a separate microtask. The publisher only
  *    queues them (N2 of `fan-out.ts`).
- * T2 At most `eventsMax` events wait, or one list that is longer. If events would exceed this bound, all events that
- *    wait are dropped. `cutOff` is called for each session that lost a durable event in this way, before any later
- *    event is taken.
+ * T2 At most `eventsMax` events wait, or one list that is longer than that. If further events would exceed this bound,
+ *    all waiting events are dropped. `cutOff` is called for each session that lost a durable event in this way, before
+ *    any later event is taken.
  * T4 `over` is called once, when no more events will come. After that the tap holds nothing, and calls nothing else.
  */
 import { LOST_SESSIONS_MAX, SUBSCRIBER_EVENTS_MAX } from '../../base/bounds.ts';

@@ -6,8 +6,8 @@
  * thread that reads.
  *
  * M1 When the sum exceeds the bound, the budget asks readers to give up the data that they hold, the largest holders
- *    first. Among equal holders, the budget first asks the one that has been large for the longest time. This ends when
- *    a quarter of the bound is free, or when only small holders are left.
+ *    first. Among equal holders, the budget first asks the holder that has been large for the longest time. It stops
+ *    when a quarter of the bound is free, or when only small holders are left.
  * M2 Data that many readers share is counted once.
  * M3 A reader that gives up its data loses no durable event: it reads the data again from the log, or it ends so that
  *    its client can resume.
@@ -22,7 +22,10 @@ export interface BudgetedReader {
   giveUp(): void;
 }
 
-/** Bytes below which a reader is not asked to give up: most readers hold one small event for one tick. */
+/**
+ * A reader that holds at most this many bytes is never asked to give up its data. Most readers hold only one small
+ * event for one tick.
+ */
 const LITTLE_BYTES = 4_096;
 /**
  * Share of the bound in use at which the budget stops asking. Without this margin, each further event would exceed the

@@ -1,6 +1,6 @@
 /**
- * The draft of an answer to a question: the text that its field has at first, and the value that the text in the field
- * stands for. Pure.
+ * The draft of an answer to a question. It gives the text that the answer's field has at first, and the value that a
+ * text in the field stands for. Pure.
  */
 import { SKELETON_LEVELS_MAX } from '../bounds.ts';
 import { isRecord, type WireRecord } from '../wire.ts';

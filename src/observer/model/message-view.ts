@@ -22,7 +22,7 @@ export interface MessageView {
   readonly body: string;
   /** True if the body is data or output, drawn in a fixed-width font. */
   readonly isCode: boolean;
-  /** Details in small print: those of time, tokens and ids that the mode shows. */
+  /** Details in small print, such as time, tokens and ids. Only the details that the mode shows. */
   readonly facts: readonly string[];
   readonly isFailed: boolean;
   /** True if the entry waits in the mailbox. */

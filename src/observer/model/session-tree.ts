@@ -38,7 +38,10 @@ export interface SessionNode {
   readonly tokens: number | undefined;
   /** The reason of a child's end: `completed`, `failed`, `cancelled`. */
   readonly ended: string | undefined;
-  /** The message of the error with which the last turn failed, or which blocks the session until it is resumed. */
+  /**
+   * The message of the error with which the last turn failed, or of the error that blocks the session until it is
+   * resumed.
+   */
   readonly trouble: string | undefined;
   /** True for a child that waits until another child of its parent has ended. */
   readonly isQueued: boolean;

@@ -4,7 +4,7 @@
  *
  * Owns: spans, turns, the entries that wait now. Does not own: the scale, the drawing.
  *
- *  L1 The stretches of a span follow each other without a hole; only the last may be open.
+ *  L1 The stretches of a span follow each other without a hole. Only the last stretch may be open.
  *  L2 A durable event is folded once: an event whose number was already seen is ignored.
  *  L3 There are at most `SPANS_MAX` spans. Beyond that the oldest are removed, and `left` counts them. A turn is
  *   removed with its last span.

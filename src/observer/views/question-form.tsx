@@ -1,7 +1,7 @@
 /**
- * Shows a question that waits for a person, with the form for its answer: proposed answers as buttons, a field for a
- * text, or a field for JSON beside the schema. A refused answer stays in its field, and the server's reason is shown
- * below the field.
+ * Shows a question that waits for a person, with the form for its answer. The form has buttons for proposed answers, a
+ * field for a text, or a field for JSON beside the schema. A refused answer stays in its field, and the server's reason
+ * is shown below the field.
  */
 import type { ComponentChildren, JSX } from 'preact';
 import { useId, useState } from 'preact/hooks';

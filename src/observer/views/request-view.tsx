@@ -1,4 +1,4 @@
-/** The request as it would be sent now, and whether the model's API would accept it. */
+/** Shows the model request as it would be sent now, and says whether the model's API would accept it. */
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { TEXT_CHARACTERS_MAX } from '../bounds.ts';

@@ -38,9 +38,9 @@ export interface EventOptions {
 /** Options for reading the events of all sessions. */
 export interface AllEventOptions {
   /**
-   * A cursor for each session, by its id: the seq after which the session's durable events are replayed first. 0
-   * replays all events of the session. The reader receives every event of these sessions exactly once, even if the
-   * reader is slow. From all other sessions it receives live events only.
+   * A cursor for each session, by its id: the seq after which the session's durable events are replayed first. The
+   * cursor 0 replays all events of the session. The reader receives every event of these sessions exactly once, even if
+   * the reader is slow. From all other sessions it receives live events only.
    */
   readonly after?: Readonly<Record<string, number>>;
   readonly filter?: (event: SessionEvent) => boolean;
@@ -65,7 +65,7 @@ const eventsSchema = z.strictObject({
     ])
     .optional(),
   deltas: z.boolean().optional(),
-  // Checked separately by a rule that names the modes.
+  // The mode is checked later, by `checkViewMode`, whose error names the modes.
   mode: z.custom<ViewMode>().optional(),
   signal: signalSchema,
 });

@@ -92,8 +92,8 @@ export class History {
   }
 
   /**
-   * Adds a message at the end and resolves to its handle. One case replaces the last message: a user message is
-   * appended, the last message has calls, none of these is open, and no result of them waits in the mailbox.
+   * Adds a message at the end and resolves to its handle. A user message replaces the last message if that message has
+   * calls, none of these calls is open, and none has a result that waits in the mailbox.
    */
   async append(message: HistoryDraft | object, options: AddOptions = {}): Promise<MessageHandle> {
     return (await this.#add('append', message, options)) as MessageHandle;
@@ -124,9 +124,9 @@ export class History {
   }
 
   /**
-   * Does the same as `set`, but leaves out incomplete rounds: an answer with a call that has no result, together with
-   * its results, and results without a call. The last answer stays if only results follow it, because its run can
-   * continue. With `settings.repair.onSeed: false` all messages stay.
+   * Does the same as `set`, but leaves out incomplete rounds. These are answers with a call that has no result,
+   * together with their results, and results without a call. The last answer stays if only results follow it, because
+   * its run can continue. With `settings.repair.onSeed: false` all messages stay.
    */
   async seed(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
     await editHistory(this.#parts, { operation: 'seed', messages: checkMessages(messages) }, options);
@@ -348,7 +348,7 @@ export class History {
     return readHistory(this.#parts, { name: 'orphanedToolCallIds' });
   }
 
-  /** The last assistant message, and those of its calls that have no result after it. */
+  /** The last assistant message, and those of its calls that have no result after the message. */
   pendingToolCalls(): Promise<readonly [AssistantMessage | null, readonly HistoryCall[]]> {
     return readHistory(this.#parts, { name: 'pendingToolCalls' });
   }
@@ -358,7 +358,7 @@ export class History {
     return readHistory(this.#parts, { name: 'steps' });
   }
 
-  /** The last assistant message; null without one. */
+  /** The last assistant message; null if there is none. */
   finalAssistantMessage(): Promise<AssistantMessage | null> {
     return readHistory(this.#parts, { name: 'finalAssistantMessage' });
   }
@@ -368,7 +368,7 @@ export class History {
     return readHistory(this.#parts, { name: 'hasSystemPrompt' });
   }
 
-  /** True if the last message is an assistant message with calls; false as soon as one of them has a result. */
+  /** True if the last message is an assistant message with calls; false as soon as one of these calls has a result. */
   hasPendingToolCalls(): Promise<boolean> {
     return readHistory(this.#parts, { name: 'hasPendingToolCalls' });
   }
@@ -456,7 +456,7 @@ export class History {
 
   /**
    * The messages of the active branch as a request would have them now. Transient messages and entries that wait in the
-   * mailbox are not among them; `session.request()` has the transient ones too.
+   * mailbox are left out; `session.request()` also has the transient messages.
    */
   activeMessages(): Promise<readonly RequestMessage[]> {
     return tasks.activeMessages(this.#parts);

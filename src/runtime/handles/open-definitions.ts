@@ -30,7 +30,7 @@ import type { CheckedOptions, DefinitionDirectories, McpSource } from '../protoc
 import { assembleWithModels, type Place } from './assemble.ts';
 import type { Runtime } from './runtime.ts';
 
-/** Tools that a specialist's file may name besides those of the embedder's agents. */
+/** Built-in tools that a specialist's file may name, in addition to the tools of the embedder's agents. */
 const BUILT_IN: readonly AnyTool[] = [
   bash,
   read_file,
@@ -145,7 +145,7 @@ function grantOf([server, only]: readonly [server: string, only: readonly string
   return mcpTools(server, only.includes(ALL) ? {} : { only });
 }
 
-/** Tools by name in lower case; an embedder's own tool takes precedence over the built-in one. */
+/** Tools by name in lower case. An embedder's own tool takes precedence over a built-in tool of the same name. */
 function toolsByName(agents: readonly Agent<unknown>[]): ReadonlyMap<string, AnyTool> {
   const tools = new Map<string, AnyTool>(BUILT_IN.map((each) => [each.name.toLowerCase(), each]));
   for (const each of agents) {

@@ -52,8 +52,8 @@ export class Receipt<Answer = string> {
   }
 
   /**
-   * Names the message: `<session>/<incarnation>.<pending id>`. An incarnation number is given only once: a new session
-   * with the id of a deleted one has another number.
+   * Names the message: `<session>/<incarnation>.<pending id>`. An incarnation number is used only once: a new session
+   * with the id of a deleted session has another incarnation.
    */
   readonly id: string;
   readonly session: string;
@@ -180,7 +180,8 @@ function parseReceiptId(id: unknown): {
   readonly pendingId: number;
   readonly incarnation?: number;
 } {
-  // Plain decimal only: `Number` accepts more forms (`1e3`, `0x10`), which would be further names of the same receipt.
+  // Only plain decimal is accepted. `Number` accepts more forms (`1e3`, `0x10`), and each would be another name of the
+  // same receipt.
   const found = typeof id === 'string' ? RECEIPT_ID.exec(id) : null;
   if (found === null) {
     throw new InvalidNameError(`a receipt id has the form <session>/<incarnation>.<number>, got ${describeValue(id)}`);

@@ -93,7 +93,7 @@ export interface RuntimeParts extends ViewParts, Pick<BackupParts, 'store' | 'no
   readonly cluster: Pick<ClusterMembership, 'status'> | undefined;
   readonly info: RuntimeInfo;
   readonly counters: readonly SharedArrayBuffer[];
-  /** The keys of the providers, the first one first. */
+  /** The keys of the providers, in the order of the options. */
   readonly providers: readonly string[];
   readonly degraded: () => TroupeError | undefined;
   readonly toolBlocks: () => number;
@@ -302,8 +302,8 @@ const searches = new WeakMap<Runtime, MessageSearch>();
 const linksOf = new WeakMap<Runtime, readonly ShardLink[]>();
 
 /**
- * Starts to publish diagnostics of this runtime if there are subscribers. Call this if a subscriber is added after
- * `open`.
+ * Starts to publish diagnostics of this runtime if there are subscribers. Call this function if a subscriber is added
+ * after `open`.
  */
 export const publishDiagnosticsOf: (runtime: Runtime) => void = (runtime) => diagnosticsOf.get(runtime)?.look();
 

@@ -166,7 +166,7 @@ export class Session<Answer = string> {
   }
 
   /**
-   * Replays durable events, then follows live ones without a gap or a duplicate. `break` unsubscribes. In `basic` or
+   * Replays durable events, then follows live events without a gap or a duplicate. `break` unsubscribes. In `basic` or
    * `verbose` the events carry no raw content.
    */
   events(options?: EventOptions & { readonly mode?: 'debug' }): AsyncIterableIterator<SessionEvent>;
@@ -203,7 +203,7 @@ export class Session<Answer = string> {
     return this.#parts.link.call('session.explain', this.address, true);
   }
 
-  /** The log's messages after a sequence number, oldest first; all of them by default. */
+  /** The log's messages after the seq `after`, oldest first; all messages by default. */
   async messages(options: { readonly after?: number; readonly limit?: number } = {}): Promise<readonly Message[]> {
     return this.#parts.link.call('session.messages', { ...this.address, ...checkMessagesOptions(options) }, true);
   }
@@ -340,8 +340,9 @@ export class Session<Answer = string> {
   }
 
   /**
-   * Calls `callback` with each new message from now on, in order, once it is durable: answers, results of tools, and
-   * additions to the history that are not silent. Throws `InvalidArgumentError` (`callback_required`), `LimitError`.
+   * Calls `callback` with each new message from now on, in order, once the message is durable. New messages are
+   * answers, results of tools, and additions to the history that are not silent. Throws `InvalidArgumentError`
+   * (`callback_required`), `LimitError`.
    */
   onMessage(callback: MessageCallback): this;
   /**

@@ -155,7 +155,7 @@ export abstract class SessionsView {
 
   /** The sessions of the directory; in a view of a tenant, only its sessions. */
   readonly sessions: {
-    /** Sessions, by default the last changed one first. Rejects with `ConfigError` for bad options. */
+    /** Sessions, by default the last changed session first. Rejects with `ConfigError` for bad options. */
     readonly list: (options?: ListOptions) => Promise<readonly ListedSession[]>;
     /** One session by its id; `undefined` when there is none. */
     readonly get: (id: string) => Promise<SessionSummary | undefined>;
@@ -228,11 +228,12 @@ export abstract class SessionsView {
   }
 
   /**
-   * A page of the audit log, oldest first: decisions about calls, answers to questions, deletions of sessions, edits of
-   * histories, what was done with dead letters, replaced keys, and what `retention` removed. An entry stays when its
-   * session is deleted. A page may be empty and still have a `next`, because each page looks at a bounded number of
-   * entries. A view of a tenant shows only entries of its sessions. Rejects with `ConfigError` for bad options,
-   * `InvalidNameError` for a `session` that is not an id, `StoreCorruptError` for an entry that cannot be read.
+   * A page of the audit log, oldest first. The log has decisions about calls, answers to questions, deletions of
+   * sessions, edits of histories, actions on dead letters, replaced keys, and removals by `retention`. An entry stays
+   * when its session is deleted. A page may be empty and still have a `next`, because each page looks at a bounded
+   * number of entries. A view of a tenant shows only entries of its sessions. Rejects with `ConfigError` for bad
+   * options, `InvalidNameError` for a `session` that is not an id, `StoreCorruptError` for an entry that cannot be
+   * read.
    */
   audit(options: AuditOptions = {}): Promise<Page<AuditEntry>> {
     const shards = this.#parts.links.map((link) => (request: AuditRequest) => link.call('audit.page', request, true));

@@ -124,7 +124,7 @@ export interface AgentOptions extends ModelOptions {
  * `output`.
  */
 export interface StructuredAgentOptions<Output extends OutputSchema = OutputSchema> extends AgentOptions {
-  /** The form of every answer, unless a message asks for another one. */
+  /** The form of every answer, unless a message asks for another form. */
   readonly output: Output;
 }
 

@@ -85,7 +85,7 @@ export function checkMessages(value: unknown): readonly HistoryMessage[] {
     if (!isRecord(message)) throw wrong(name, 'an object', message);
     if (message['role'] === 'tool') return checked as unknown as HistoryMessage;
     if (message['role'] === 'assistant') checkCalls(message, name);
-    // The message itself, so that it equals the stored one if the guardrail did not change it.
+    // The message itself is returned, so that it equals the stored message if the guardrail did not change it.
     return message as unknown as HistoryMessage;
   });
 }

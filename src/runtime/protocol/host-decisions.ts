@@ -1,7 +1,7 @@
 /**
- * The host thread answers the questions of its sessions: whether listeners stop a run at a message boundary, which
- * calls need a person, and what the guardrails say to a request or an answer. Each question has one verdict. Questions
- * and verdicts are plain data.
+ * The host thread's answers to questions of its sessions. It asks the listeners at a message boundary, the predicate
+ * that says which calls need a person, and the guardrails of a request or an answer. Each question has one verdict.
+ * Questions and verdicts are plain data.
  */
 import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';

@@ -1,6 +1,6 @@
 /**
- * The protocol for dead letters between the host and the shards: the methods, the order of the list over all sessions,
- * and a position in the list. Pure. Shards, the host, and commands that read a directory share this file.
+ * The protocol for dead letters between the host and the shards: the methods, the order of the list, and a position in
+ * the list. The list is over all sessions. Pure. Shards, the host, and commands that read a directory share this file.
  */
 import { SESSION_ID_FORM } from '../../base/ids.ts';
 import type { DeadLetter, DeadLetterSummary } from '../../session/state/letters.ts';
@@ -21,8 +21,8 @@ export interface LetterPart {
 /** The methods of a shard whose names begin with `letters.`. */
 export interface LetterMethods {
   /**
-   * A part of the shard's dead letters. `session`: only those of this session and its descendants. `tenant`: only those
-   * of this tenant's sessions.
+   * A part of the shard's dead letters. `session`: only letters of this session and its descendants. `tenant`: only
+   * letters of this tenant's sessions.
    */
   'letters.page': {
     request: {

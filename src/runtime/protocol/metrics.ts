@@ -1,12 +1,12 @@
 /**
  * Counters of a shard, in memory shared with the host thread, so that `metrics()` sends no request. The shard is the
- * only writer. The files that count, in `src/runtime`:
+ * only writer. These files in `src/runtime` count:
  *
- *  - `shard/transitions.ts`: transitions (`turns`) and those with records (`journalTurns`), accepted messages, sessions
- *    in a turn and queued, calls in flight, completions for sessions that no longer exist;
+ *  - `shard/transitions.ts`: transitions (`turns`), transitions with records (`journalTurns`), accepted messages,
+ *    sessions in a turn, queued sessions, calls in flight, completions for sessions that no longer exist;
  *  - `shard/session-work.ts`: half-steps, model calls and tool calls that begin, completions that `decide` finds stale,
- *    attempts of tool calls that failed and are repeated, bytes of the answered requests whose provider reports them,
- *    requests that continued a message thread or were replayed because they could not;
+ *    failed attempts of tool calls that are repeated, bytes of answered requests if the provider reports them, requests
+ *    that continued a message thread, requests that were sent whole because the thread was lost;
  *  - `shard/residency.ts`: sessions in memory, calls that wait for a person; `shard/shard.ts`: flushes;
  *  - `shard/eraser.ts`: deleted sessions that are not erased yet; `shard/compaction/compactor.ts`: compactions;
  *  - `door/build-shard.ts`: tool calls that wait for a thread; `door/shard-models.ts`: model calls that the governor

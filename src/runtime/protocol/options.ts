@@ -1,4 +1,4 @@
-/** The options of `open` and their checks: errors name unknown keys and bad values (A9). */
+/** The options of `open` and their checks. Errors name unknown keys and bad values (A9). */
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -76,7 +76,9 @@ export interface EnricherOptions {
 
 /** The options of `open`. */
 export interface OpenOptions {
-  /** A provider, provider data (`anthropic()`, `scripted()`), or the URL of a module that exports one by default. */
+  /**
+   * A provider, provider data (`anthropic()`, `scripted()`), or the URL of a module whose default export is a provider.
+   */
   readonly provider?: ModelProvider | ProviderData | URL;
   /**
    * Providers by name: with `{ gpt: … }` the model `gpt/gpt-5.5` is the model `gpt-5.5` of that provider. A model
@@ -141,13 +143,14 @@ export interface OpenOptions {
    */
   readonly cluster?: ClusterPlan;
   /**
-   * A pino logger, or an object with its methods. Default: warnings and errors to stderr, as pino writes them; the
-   * environment variable `LOG_LEVEL` sets another level, `silent` turns it off. `false`: no log.
+   * A pino logger, or an object with its methods. Default: warnings and errors are written to stderr, as pino writes
+   * them. The environment variable `LOG_LEVEL` sets another level; the level `silent` turns the log off. `false`: no
+   * log.
    */
   readonly logger?: Logger | false;
   /**
-   * A clock for tests. With your own clock or random numbers, sessions and models run on the host thread unless
-   * `threads` says otherwise.
+   * A clock for tests. With your own clock or random numbers, sessions and models run on the host thread, unless
+   * `threads` sets other numbers.
    */
   readonly clock?: Clock;
   readonly random?: Random;
@@ -178,7 +181,7 @@ export interface CheckedProvider {
 
 /** Options with every default filled in. */
 export interface CheckedOptions {
-  /** At least one. The first makes the calls of models whose name has no provider's prefix. */
+  /** At least one provider. The first provider makes the calls of models whose name has no provider's prefix. */
   readonly providers: readonly CheckedProvider[];
   readonly agents: readonly Agent<unknown>[];
   /**

@@ -235,7 +235,7 @@ export type SpawnAnswer =
 export interface ChildEnd {
   readonly reason: 'completed' | 'failed' | 'cancelled';
   readonly reply: string;
-  /** The structured reply, if one was asked for. `reply` is its text. */
+  /** The structured reply, if the spawn asked for one. `reply` is the text of the structured reply. */
   readonly output?: Json;
   readonly error?: ErrorShape;
   /** The child's name; missing when the child was deleted. */
@@ -267,7 +267,10 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
       readonly replaces?: ReplacedMessage;
       /** The form of the answer that is asked for. */
       readonly output?: AnswerForm;
-      /** Set if the sender waits for the receipt's final state, which is published once, under this number. */
+      /**
+       * A number, set if the sender waits for the receipt's final state. The shard sends that state once, under this
+       * number.
+       */
       readonly follow?: number;
     };
     answer: ReceiptName & { readonly seq: number; readonly duplicate: boolean };
@@ -439,7 +442,7 @@ export type Handler<M extends keyof ShardMethods> = (
   request: ShardMethods[M]['request'],
 ) => ShardMethods[M]['answer'] | Promise<ShardMethods[M]['answer']>;
 
-/** One handler for each method: a table that lacks one does not compile. */
+/** The table of handlers: one for each method. A table that lacks a handler does not compile. */
 export type ShardHandlers = { readonly [M in keyof ShardMethods]: Handler<M> };
 
 /** The handlers of all methods named `<Topic>.…`. */

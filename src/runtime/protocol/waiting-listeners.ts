@@ -6,7 +6,8 @@
  * that no run waits for.
  *  W1 listeners are notified one after the other, in the order of their registration; each is notified of every message
  *     of a boundary;
- *  W2 the list is fixed when a boundary begins: a listener registered during it is first notified at the next one;
+ *  W2 the list is fixed when a boundary begins: a listener that is registered during a boundary is first notified at
+ *   the next boundary;
  *  W3 the first request to interrupt counts. Later messages of the boundary still reach the listeners, because these
  *     messages are stored all the same.
  */
