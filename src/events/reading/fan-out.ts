@@ -7,7 +7,7 @@
  *    publication.
  * N2 No subscriber delays or breaks the publisher or another subscriber: publishing only queues the event, also for a
  *   tap.
- * N3 Nothing needs to send the events of a session without readers. `onInterest` reports the first reader of a session,
+ * N3 A shard need not send the events of a session without readers. `onInterest` reports the first reader of a session,
  *    and that the last reader has left. `onFurther` reports each further reader.
  * N4 A `StreamNote` reaches only the readers of its session. A reader of all sessions gets only live deltas.
  */

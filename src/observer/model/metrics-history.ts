@@ -58,7 +58,7 @@ export class MetricsHistory {
   #looks: MetricsLook[] = [];
   #rates: number[] = [];
 
-  /** Takes a reading that is newer than the one before. */
+  /** Takes a reading. Ignores it unless it is newer than the previous reading. */
   add(look: MetricsLook): void {
     const last = this.#looks.at(-1);
     if (last !== undefined && look.at <= last.at) return;

@@ -255,7 +255,7 @@ export class SessionTree {
         child.name ??= event.name;
         if (child.agent === '') child.agent = node.agent;
         child.updatedAt = Math.max(child.updatedAt, event.at);
-        // The page will receive all events of a new child, beginning with the first one, so each of them counts.
+        // The page will receive all events of a new child, so each of these events counts.
         if (child.shownUntil === 0) child.shownUntil = event.at - 1;
         return;
       }

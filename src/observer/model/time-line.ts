@@ -95,7 +95,7 @@ export class TimeLine {
     return this.#turns;
   }
 
-  /** Number of spans that have left the time line because of its bound. */
+  /** Number of spans that were removed because of the bound. */
   get left(): number {
     return this.#left;
   }

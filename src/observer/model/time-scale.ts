@@ -73,7 +73,7 @@ function merge(intervals: readonly Interval[]): readonly Interval[] {
 }
 
 /**
- * Joins intervals that only a short quiet time separates. If more than `BLOCKS_MAX` remain, also joins intervals across
+ * Joins intervals that only a short quiet time separates. If more than `BLOCKS_MAX` blocks remain, also joins across
  * longer quiet times, the shortest first.
  */
 function foldQuiet(merged: readonly Interval[]): readonly Interval[] {

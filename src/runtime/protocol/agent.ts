@@ -113,8 +113,8 @@ export interface AgentOptions extends ModelOptions {
   /** The agent's purpose, shown to agents that may spawn it as a specialist. */
   readonly description?: string;
   /**
-   * Turns on or off that a summary replaces old messages: `true`, `false`, or bounds for this agent. Default
-   * `settings.compression`.
+   * Turns compression on (`true`) or off (`false`), or sets its bounds for this agent. With compression, a summary
+   * replaces old messages. Default `settings.compression`.
    */
   readonly compression?: boolean | Partial<CompressionSettings>;
 }

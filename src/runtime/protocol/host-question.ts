@@ -32,8 +32,8 @@ export type HostQuestion = { readonly agent: string; readonly session: string } 
 );
 
 /**
- * The question for the session's present state; undefined when the session no longer awaits its verdict. `agent`: the
- * key of its agent's definition.
+ * The question for the session's present state; undefined when the session no longer awaits the verdict. `agent`: the
+ * key of the agent's definition.
  */
 export function hostQuestion(state: SessionState, question: Question, agent: string): HostQuestion | undefined {
   if (!awaitsVerdict(state, question)) return undefined;

@@ -265,7 +265,7 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
       readonly bounceBack?: boolean;
       readonly from?: string;
       readonly replaces?: ReplacedMessage;
-      /** The form of the answer that is asked for. */
+      /** The form of the answer that the message asks for. */
       readonly output?: AnswerForm;
       /**
        * A number, set if the sender waits for the receipt's final state. The shard sends that state once, under this
@@ -318,7 +318,7 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
     };
     answer: boolean;
   };
-  /** Turns on or off whether the session's runs wait for listeners on the host at their message boundaries. */
+  /** With `on`, the session's runs wait for listeners on the host at their message boundaries; otherwise not. */
   'history.gate': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
   'session.spawn': { request: OfSession & { readonly items: readonly SpawnItem[] }; answer: readonly SpawnAnswer[] };
   'session.viewport': { request: OfSession; answer: readonly Message[] };

@@ -69,8 +69,9 @@ const schema = z
   .max(UPGRADE_EDITS_MAX);
 
 /**
- * Calls the `upgrade` function of an agent. Rejects with a `ConfigError` if the agent has none, if the function
- * threw, or if its result is no list of edits; with `InvalidArgumentError` for a message of the wrong form.
+ * Calls the `upgrade` function of an agent. Rejects with a `ConfigError` if the agent has no such function, if the
+ * function threw, or if its result is not a list of edits. Rejects with `InvalidArgumentError` for a message of the
+ * wrong form.
  */
 export async function callUpgrade(
   upgrades: ReadonlyMap<string, UpgradeFunction>,

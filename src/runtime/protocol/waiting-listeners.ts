@@ -28,7 +28,7 @@ export interface BoundaryControl {
  */
 export type WaitingListener = (message: HistoryMessage, control: BoundaryControl) => void | Promise<void>;
 
-/** Turns on or off that a session's runs wait for its listeners. */
+/** With `on`, makes a session's runs wait for its listeners; otherwise the runs no longer wait. */
 type ListenerGate = (session: string, on: boolean) => void;
 
 /** See the head of the file. */
@@ -41,8 +41,8 @@ export class WaitingListeners {
   }
 
   /**
-   * Registers a listener as `add` does, and removes it when its signal aborts. `gate` turns on or off that the
-   * session's runs wait.
+   * Registers a listener as `add` does, and removes it when its signal aborts. `gate` is called with true at once, and
+   * with false once the session has no listener left.
    */
   addUntil(session: string, listener: WaitingListener, signal: AbortSignal | undefined, gate: ListenerGate): void {
     if (signal?.aborted === true) return;
