@@ -1,7 +1,7 @@
 /**
- * Bounds the bytes that one tick writes, encodes or parses for all sockets of the process. Larger work waits in a queue
- * for a later tick. Without this bound, fifty answers of a megabyte could be written in one tick, and would delay all
- * other work, including health checks.
+ * Bounds the bytes that one tick writes, encodes or parses for all sockets of the process. Work that no longer fits
+ * into a tick waits in a queue for a later tick. Without this bound, fifty answers of a megabyte could be written in
+ * one tick, and would delay all other work, including health checks.
  *
  * Owns: the bytes left in this tick, and the queue of work that waits for a later tick. Does not own: the work, the
  * loop. Answers and request bodies have separate budgets.
