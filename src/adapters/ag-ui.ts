@@ -2,8 +2,8 @@
  * Subpath `troupe/ag-ui`: translates a turn to events of the Agent User Interaction protocol (AG-UI). The turn that
  * consumes a message is one run of the protocol. Each half-step (one model call and its tools) is one step.
  *
- * Source of the protocol: https://docs.ag-ui.com/concepts/events. The events are plain data, so a server needs none of
- * the protocol's packages.
+ * Source of the protocol: https://docs.ag-ui.com/concepts/events. The events are plain data, so a server needs no
+ * package of the protocol.
  */
 import { z } from 'zod';
 import { ContentError } from '../base/errors.ts';
@@ -24,7 +24,7 @@ export type { TurnSource, TurnStream } from './turn-stream.ts';
 
 /** The options of a run. */
 export interface AgUiOptions {
-  /** A signal that stops the reading, never the session. */
+  /** A signal that stops the reading. The session continues. */
   readonly signal?: AbortSignal;
   /** The id of the thread in the protocol. Default: the session's id. */
   readonly threadId?: string;
@@ -42,7 +42,7 @@ export interface AgUiInput {
   readonly threadId: string;
   readonly runId: string;
   readonly content: string;
-  /** Id of the user's message: a key that makes a repeated request harmless. */
+  /** Id of the user's message. It becomes the message's key, so a repeated request is accepted once. */
   readonly key: string | undefined;
 }
 
@@ -54,8 +54,8 @@ const inputSchema = z.looseObject({
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() });
 
 /**
- * The newest user message of a run request. Throws `ContentError` for a body of another form, and for a conversation
- * that does not end with the user. Also throws it for content other than text.
+ * The newest user message of a run request. Throws `ContentError` for a body of another form, for a conversation that
+ * does not end with a user's message, and for content other than text.
  */
 export function agUiInput(body: unknown): AgUiInput {
   const parsed = inputSchema.safeParse(body);
@@ -73,8 +73,8 @@ export function agUiInput(body: unknown): AgUiInput {
 }
 
 /**
- * Answers a request with the run of the turn that consumes `source`. A client that disconnects cancels nothing; a
- * failure is reported in the stream. Rejects as `session.send` does, if there is a message to send.
+ * Answers a request with the run of the turn that consumes `source`. If the client disconnects, the turn continues. A
+ * failure of the turn is reported in the stream. Rejects as `session.send` does, if there is a message to send.
  */
 export async function agUiResponse(session: Session, source: TurnSource, options: AgUiOptions = {}): Promise<Response> {
   const events = await agUiEvents(session, source, options);

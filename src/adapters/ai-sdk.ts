@@ -34,9 +34,9 @@ export interface UiStreamOptions {
    * A signal that ends only this stream, for example the request's own signal. The turn and its other streams continue.
    */
   readonly signal?: AbortSignal;
-  /** Id of the assistant's message in the client; default: the receipt's. */
+  /** Id of the assistant's message in the client; default: the receipt's id. */
   readonly messageId?: string;
-  /** Headers to add. */
+  /** Headers to add to those of the response. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -54,11 +54,11 @@ export interface ChatInput {
   /** Id of the chat in the client; a service may use it as a session's id. */
   readonly id: string | undefined;
   readonly content: UserContent;
-  /** Id of the user's message: a key that makes a repeated request harmless. */
+  /** Id of the user's message. It becomes the message's key, so a repeated request is accepted once. */
   readonly key: string | undefined;
   /**
-   * True if the message replaces an earlier one: the user edited the earlier message, or wants another answer to it.
-   * `key` then names the earlier message, by the key that it was sent with or by its id in `history`.
+   * True if the message replaces an earlier message: the user edited the earlier message, or wants another answer to
+   * it. `key` then names the earlier message, by the key that it was sent with or by its id in `history`.
    */
   readonly replaces: boolean;
 }
@@ -77,9 +77,9 @@ const bodySchema = z.looseObject({
 });
 
 /**
- * The newest user message of a `useChat` request body. Throws `ContentError` for a body of another form, and for a
- * conversation that does not end with the user. Also throws it for a file that is not an image or PDF in a data URL,
- * and for a replacement without an id.
+ * The newest user message of a `useChat` request body. Throws `ContentError` for a body of another form, for a
+ * conversation that does not end with a user's message, for a file that is not an image or PDF in a data URL, and for a
+ * replacement without an id.
  */
 export function chatInput(body: unknown): ChatInput {
   const parsed = bodySchema.safeParse(body);
@@ -100,12 +100,13 @@ export function chatInput(body: unknown): ChatInput {
 }
 
 /**
- * Answers a request with the turn that consumes `source`. A client that disconnects cancels nothing; a failure is
- * reported in the stream. Rejects as `session.send` does, if there is a message to send.
+ * Answers a request with the turn that consumes `source`. If the client disconnects, the turn continues. A failure of
+ * the turn is reported in the stream. Rejects as `session.send` does, if there is a message to send.
  *
- * A `ChatInput` replaces a message if it comes from `regenerate`, or is sent again with the id of an earlier message.
- * The earlier message and everything after it then leave the history in the transaction that accepts the new message.
- * Rejects with `InvalidArgumentError` (`message_not_found`) if the conversation does not have the earlier message.
+ * A `ChatInput` replaces an earlier message if it comes from `regenerate`, or is sent again with the id of the earlier
+ * message. The transition that accepts the new message removes the earlier message and everything after it from the
+ * history. Rejects with `InvalidArgumentError` (`message_not_found`) if the conversation does not have the earlier
+ * message.
  */
 export async function uiMessageResponse(
   session: Session,
@@ -122,7 +123,7 @@ export async function uiMessageResponse(
   return streamResponse(recorded(chunks.receipt, startOf(chunks.receipt, options), body), options);
 }
 
-/** The first event of a stream, which has the id of the message. */
+/** The first event of a stream. It has the id of the assistant's message. */
 function startOf(receipt: Receipt, { messageId = receipt.id }: UiStreamOptions): Uint8Array {
   return new TextEncoder().encode(sse(JSON.stringify({ type: 'start', messageId })));
 }
@@ -134,14 +135,14 @@ function streamResponse(body: ReadableStream<Uint8Array>, options: UiStreamOptio
 }
 
 /**
- * Answers the request with which `useChat({ resume: true })` asks for the running turn. The stream begins with the
- * beginning of the turn and then follows it live. The status is 204 if the session is idle. With `key` the stream is
- * the turn of that message, even after the turn has ended. So a client that lost its connection gets the whole answer.
- * If no message has that key, the stream is the running turn. If the turn was interrupted before it had any content, the
+ * Answers the request with which `useChat({ resume: true })` asks for the running turn. The stream has the turn from
+ * its beginning, and then follows it live. The status is 204 if the session is idle. With `key`, the stream has the
+ * turn of that message, even after the turn has ended. So a client that lost its connection gets the whole answer. If
+ * no message has that key, the stream has the running turn. If the turn was interrupted before it had any content, the
  * status is 204, because a client would show an empty message.
  *
- * A turn that this process streams is repeated as it was sent. Any other turn is read from the log. For a model call in
- * flight, the stream has the text written so far and then the new text live.
+ * If this process already streams the turn, the stream is repeated as it was sent. Otherwise the turn is read from the
+ * log. For a model call in flight, the stream has the text that was written so far, and then the new text live.
  */
 export async function resumeResponse(session: Session, options: ResumeOptions = {}): Promise<Response> {
   const { key, ...others } = options;
@@ -153,10 +154,10 @@ export async function resumeResponse(session: Session, options: ResumeOptions = 
   return body === undefined ? uiMessageResponse(session, receipt, others) : streamResponse(body, options);
 }
 
-/** The chunks of a turn that add nothing to a message. */
+/** The types of chunks that add nothing to a message. */
 const FRAME = new Set(['start', 'start-step', 'finish-step', 'abort']);
 
-/** True if the turn was interrupted, and the log has nothing of its answer. */
+/** True if the turn was interrupted before it had any content. */
 async function isEmpty(session: Session, receipt: Receipt): Promise<boolean> {
   if ((await receipt.status()).status !== 'interrupted') return false;
   for await (const { type } of await uiMessageChunks(session, receipt)) if (!FRAME.has(type)) return false;

@@ -3,8 +3,8 @@
  * `spawn` and `read`.
  *
  * Source of the protocol: https://modelcontextprotocol.io, through its official SDK (`@modelcontextprotocol/server`, a
- * peer dependency). Give a function that returns the server to `serveStdio` or `createMcpHandler` of that SDK: they
- * serve the older and the newer versions of the protocol. A server that is connected to a transport directly serves
+ * peer dependency). Pass a function that returns the server to `serveStdio` or `createMcpHandler` of that SDK. These
+ * two serve the older and the newer versions of the protocol. A server that is connected to a transport directly serves
  * only the older versions.
  */
 import { type CallToolResult, McpServer } from '@modelcontextprotocol/server';
@@ -43,7 +43,7 @@ export function mcpServer(runtime: SessionsView, options: McpOptions = {}): McpS
   const server = new McpServer({ name, version: VERSION });
   const open = (id: string, agent?: string): Session => {
     const found = runtime.session(id, agent);
-    // In the view of a tenant one session has two names: with the tenant and without.
+    // In the view of a tenant, a session can be named with or without the tenant. So the check uses the full id.
     if (!allows(found.id)) throw new InvalidNameError(`session ${describeValue(id)} may not be used from here`);
     return found;
   };

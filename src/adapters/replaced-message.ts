@@ -1,9 +1,9 @@
 /**
- * Finds the message that a page of `useChat` names by an id. The id is the key with which the page
- * sent the message, or an id of `session.history`.
+ * Finds the message that a page of `useChat` names by an id. This id is the key with which the page sent the message,
+ * or the message's id in `session.history`.
  *
- * The page calls a message `k`. Its replacement is sent with the key `k~1`, the next replacement with `k~2`, because a
- * key is used only once. The page keeps its id, so it calls each of these messages `k`.
+ * Suppose that the page calls a message `k`. Its replacement is sent with the key `k~1`, and the next replacement with
+ * `k~2`, because a key can be used only once. The page keeps its own id, so it calls each of these messages `k`.
  */
 import { InvalidArgumentError, type Receipt, type SendOptions, type Session, TroupeError } from '../index.ts';
 
@@ -54,7 +54,7 @@ async function sentAs(session: Session, id: string): Promise<Named | undefined> 
   if (key !== undefined) return { key };
   const named = said.find((message) => message.id === id);
   if (named !== undefined) return named.key === undefined ? { id } : { key: named.key };
-  // If messages were joined into one, only their receipts know their keys.
+  // If several messages were merged into one, only their receipts know all their keys.
   const receipt = await receiptOf(session, id);
   const seq = receipt === undefined ? undefined : await messageSeq(session, receipt);
   return said.some((message) => message.id === `m${seq}`) ? { id: `m${seq}` } : undefined;
@@ -69,7 +69,7 @@ async function receiptOf(session: Session, key: string): Promise<Receipt | undef
   }
 }
 
-/** The number of the message that a mailbox entry became; undefined if the entry has not become a message. */
+/** The seq of the message that a mailbox entry became; undefined if the entry has not become a message. */
 export async function messageSeq(session: Session, { pendingId, seq }: Receipt): Promise<number | undefined> {
   const { seq: newest } = await session.state();
   if (newest <= seq) return undefined;

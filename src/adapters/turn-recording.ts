@@ -1,6 +1,6 @@
 /**
- * Keeps the streams of running turns, so that a client that connects again gets its turn from the beginning. The log
- * has no text of an answer that is still being written; a recording has this text.
+ * Keeps the streams of running turns, so that a client that connects again gets its turn from the beginning. A
+ * recording is needed because the log does not have the text of an answer that is still being written.
  *
  * Owns: the bytes of each recorded stream until its turn ends. Does not own: the turn. Without a recording the turn is
  * replayed from the log.
@@ -20,7 +20,8 @@ let heldBytes = 0;
 
 /**
  * Records `stream` and returns the stream to send. If the turn already has a recording, returns a stream of that
- * recording and cancels `stream`. `start`: the first piece of this client's stream, which has the id of its message.
+ * recording and cancels `stream`. `start`: the first piece of this client's stream. It has the id of the assistant's
+ * message.
  */
 export function recorded(
   receipt: Receipt,
@@ -31,7 +32,7 @@ export function recorded(
   recordings.set(runtimeOf(receipt), own);
   const known = own.get(receipt.id);
   if (known !== undefined) {
-    // The existing recording has the text that is being written. The log does not have it.
+    // The existing recording is used, because it has the text that is being written, which the log does not have.
     stream.cancel().catch(() => undefined);
     return known.read(start);
   }
@@ -40,7 +41,7 @@ export function recorded(
   return recording.read(start);
 }
 
-/** The recorded stream of a turn from its beginning, then live; undefined if there is none. */
+/** The recorded stream of a turn from its beginning, followed live; undefined if there is no recording. */
 export function replayed(receipt: Receipt, start: Uint8Array): ReadableStream<Uint8Array> | undefined {
   return recordings.get(runtimeOf(receipt))?.get(receipt.id)?.read(start);
 }
@@ -55,7 +56,7 @@ export function untilAborted(
 ): ReadableStream<Uint8Array> {
   if (signal === undefined) return stream;
   const reader = stream.getReader();
-  // After this the pending read resolves as done. If the cancelling fails, the read fails, and the client sees that
+  // After `stop` the pending read resolves as done. If the cancelling fails, the read fails, and the client gets that
   // error.
   const stop = (): void => void reader.cancel().catch(() => undefined);
   const leave = (): void => signal.removeEventListener('abort', stop);
@@ -94,7 +95,7 @@ class TurnRecording {
    */
   #isFull = false;
   #isOver = false;
-  /** Callbacks for the next change: a piece has come, a client has read one, or a client has left. */
+  /** Callbacks for the next change: a piece has come, a client has read a piece, or a client has left. */
   #waiting: (() => void)[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -178,7 +179,7 @@ class TurnRecording {
     this.#reader.cancel().catch(() => this.#end());
   }
 
-  /** After the end only clients that have not read everything keep the pieces in memory. */
+  /** Ends the recording. After that, only clients that have not read everything keep the pieces in memory. */
   #end(): void {
     if (this.#isOver) return;
     this.#isOver = true;

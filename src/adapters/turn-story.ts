@@ -1,13 +1,15 @@
 /**
- * Reduces the events of one turn to the few kinds of pieces that a chat window needs. The turn is the one that consumes
- * a given message. The adapters translate the pieces to their protocols. Pure.
+ * Reduces the events of one turn to the few kinds of pieces that a chat window needs. The turn is the turn that
+ * consumes a given message. The adapters translate the pieces to their protocols. Pure.
  *
- * Owns: which parts of the current answer were already emitted. Does not own: the session, the reader of its events.
- * C1 Nothing is emitted before the message is promoted: until then the session may be busy with the answer to another
- *    message.
+ * Owns: the record of the parts of the current answer that were already emitted. Does not own: the session, the reader
+ * of its events.
+ * C1 Nothing is emitted before the message is promoted, because until then the session may be busy with the answer to
+ *    another message.
  * C2 The text of an answer is emitted whole: the durable message supplies the parts that the deltas did not. A reader
- *    that begins during a model call gets the deltas of that call from the first one on.
- * C3 A call is emitted before its result, and each of the two once. The last piece is the only `end`.
+ *    that begins during a model call gets all deltas of that call.
+ * C3 A call is emitted once, and before its result; the result is emitted once. The last piece is an `end`, and there
+ *   is no other `end`.
  */
 import { defined } from '../base/defined.ts';
 import type { ErrorShape } from '../base/errors.ts';
@@ -20,7 +22,7 @@ export type Piece =
   /** A half-step begins: the model is called, and then the tools that it calls. */
   | { readonly type: 'step' }
   | { readonly type: 'text' | 'thinking'; readonly delta: string }
-  /** Marks the end of a text: the next piece does not continue it. */
+  /** Marks the end of a text: the next piece does not continue the text. */
   | { readonly type: 'break' }
   | { readonly type: 'call'; readonly id: string; readonly name: string; readonly input: unknown }
   | {

@@ -1,10 +1,10 @@
 /**
- * Follows a turn, beginning with its message, and emits the messages of a protocol. The adapters that answer a browser
- * share this file.
+ * Follows a turn, beginning with the message that starts it, and emits the messages of a protocol. The adapters that
+ * answer a browser share this file.
  *
  * Owns: one reader of a session's events. Does not own: the session, the turn.
- * D1 The reader of events starts before the message is sent, so that no delta of its answer is missed.
- * D2 The reader is closed with the stream: when the turn ends, on `return`, on the signal, or on a failure.
+ * D1 The reader of events starts before the message is sent, so that no delta of the answer is missed.
+ * D2 The reader is closed when the turn ends, when `return` is called, when the signal fires, and after a failure.
  * D3 Closing the reader cancels nothing: the session continues.
  */
 import { z } from 'zod';
@@ -16,7 +16,7 @@ import type { SessionEvent } from '../events/event.ts';
 import { Receipt, type SendOptions, type Session } from '../index.ts';
 import { type Piece, TurnStory } from './turn-story.ts';
 
-/** The message that an adapter follows: already accepted, or still to be sent. */
+/** The message that an adapter follows: the receipt of an accepted message, or a message that is still to be sent. */
 export type TurnSource = Receipt | UserContent | ({ readonly content: UserContent } & SendOptions);
 
 /** Translates the pieces of a turn to the messages of a protocol. */
@@ -132,7 +132,9 @@ function messageOf(source: Exclude<TurnSource, Receipt>): {
   return { content, options };
 }
 
-/** Describes only the first problems of a body, because a body with many bad parts has many problems. */
+/**
+ * Describes the problems of a body. Only the first are described, because a body with many bad parts has many problems.
+ */
 export function problemsOf({ issues }: z.ZodError): string {
   const first = z.prettifyError(new z.ZodError(issues.slice(0, BODY_ISSUES_MAX)));
   return issues.length > BODY_ISSUES_MAX ? `${first}\nand ${issues.length - BODY_ISSUES_MAX} more` : first;

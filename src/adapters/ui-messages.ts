@@ -1,6 +1,6 @@
 /**
- * Converts the conversation of a session to the messages of `useChat`, for a page that loads. The parts are those that
- * the stream of a turn makes, so a page looks the same before and after a reload.
+ * Converts the conversation of a session to the messages of `useChat`, for a page that loads. The messages have the
+ * same parts that the stream of a turn makes, so a page looks the same before and after a reload.
  */
 import type { HistoryMessage, ToolMessage } from '../base/history-message.ts';
 import { isRecord } from '../base/json.ts';
@@ -31,11 +31,12 @@ export interface UiMessage {
 }
 
 /**
- * The messages of a session's conversation, oldest first, then those that wait in its mailbox. System messages and
- * messages that the system injected are left out. The answer of the running turn is also left out, because
- * `resumeResponse` streams it whole. The id of a user's message is the id from its page, which is the key that it was
- * sent with. A message without a key has the id that it has in `history`. `chatInput` and `resumeResponse` understand
- * both. A session that does not exist yet has no messages.
+ * The messages of a session's conversation, oldest first, followed by the messages that wait in its mailbox. System
+ * messages and messages that the system injected are left out. The answer of the running turn is also left out, because
+ * `resumeResponse` streams it whole. The id of a user's message is the id that its page gave it: the key of the
+ * message, without the suffix of a replacement (`replaced-message.ts`). A message without a key has the id that it has
+ * in `history`. `chatInput` and `resumeResponse` understand both kinds of ids. A session that does not exist yet has no
+ * messages.
  */
 export async function uiMessages(session: Session): Promise<UiMessage[]> {
   const current = await session.current();

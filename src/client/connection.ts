@@ -1,10 +1,10 @@
 /**
- * Requests to a server, and an event stream that connects again.
+ * `Connection`: sends requests to a server, and reads event streams that connect again after a loss.
  *
  *  N1 A request that only reads is repeated, with growing waits, while no server answers or the server cannot answer
- *     now. Any other request is made once: its caller may repeat it with the same key.
- *  N2 A lost stream connects again and continues after the last event that it read. It ends when its signal fires or
- *     the server refuses the request.
+ *     now. Any other request is made once; its caller may repeat it with the same key.
+ *  N2 A lost stream connects again and continues after the last event that it read. A stream ends when its signal fires
+ *     or the server refuses the request.
  */
 import { RECONNECT_MS, RECONNECT_MS_MAX, STREAM_SILENCE_MS } from './bounds.ts';
 import { ClientError, parsed, problemError, refusal, unreachable } from './errors.ts';
@@ -14,13 +14,15 @@ import { streamEvents } from './stream-parser.ts';
 export interface ClientOptions {
   /** Address of the server, or of the path where its handler is mounted. */
   readonly url: string | URL;
-  /** The server's token, or a function that returns the present one for each request. Default: none. */
+  /**
+   * The server's token, or a function that is called for each request and returns the present token. Default: no token.
+   */
   readonly token?: string | (() => string | undefined | Promise<string | undefined>);
   /** Default: the global `fetch`. */
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
 }
 
-/** Every request can be given up. */
+/** Options of every request. `signal` gives up the request. */
 export interface RequestOptions {
   readonly signal?: AbortSignal | undefined;
 }
@@ -28,8 +30,8 @@ export interface RequestOptions {
 /** Options of a stream of events. */
 export interface StreamOptions extends RequestOptions {
   /**
-   * Called when the stream connects again after a lost connection. The text that a model call has written then comes
-   * again, from its beginning.
+   * Called when the stream connects again after a lost connection. After that, the text that a running model call has
+   * written comes again from its beginning.
    */
   readonly onReconnect?: () => void;
 }
@@ -47,7 +49,7 @@ export class Connection {
     this.#options = options;
   }
 
-  /** Reads something. Rejects with `ClientError`, or the reason of the signal. */
+  /** Makes a request that only reads. Rejects with `ClientError`, or with the reason of the signal. */
   async get<T>(path: string, query: Query = {}, { signal }: RequestOptions = {}): Promise<T> {
     const waits = new Waits(signal);
     for (;;) {
@@ -60,17 +62,19 @@ export class Connection {
     }
   }
 
-  /** Changes something. Rejects as `get` does. */
+  /** Makes a request that changes something. Rejects as `get` does. */
   async post<T>(path: string, body: object, { signal }: RequestOptions = {}): Promise<T> {
     return (await this.#json('POST', path, body, signal)) as T;
   }
 
-  /** Deletes something. Rejects as `get` does. */
+  /** Makes a request that deletes something. Rejects as `get` does. */
   async remove<T>(path: string, { signal }: RequestOptions = {}): Promise<T> {
     return (await this.#json('DELETE', path, undefined, signal)) as T;
   }
 
-  /** The data of the events of a stream, as JSON values. `after`: the number of the last event already read. */
+  /**
+   * The data of the events of a stream, as JSON values. `after`: the seq of the last event that the caller has read.
+   */
   async *events<T>(
     path: string,
     query: Query,

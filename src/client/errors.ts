@@ -20,7 +20,7 @@ export class ClientError extends Error {
   readonly retryable: boolean;
   /** Milliseconds after which the server allows another attempt, if it says so. */
   readonly retryAfterMs: number | undefined;
-  /** For `answer_invalid`: where an answer does not fit its schema. */
+  /** For `answer_invalid`: the reasons why an answer does not fit its schema. */
   readonly issues: readonly unknown[];
 
   constructor(

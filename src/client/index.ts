@@ -1,8 +1,8 @@
 /**
  * Subpath `troupe/client`: the sessions of a server, for browsers and Node. It needs only `fetch`.
  *
- * A service exports the type of its agents, `export type Agents = typeof agents`. `createClient<Agents>` then knows the
- * names of the agents, and the type of each agent's answers.
+ * A service can export the type of its agents: `export type Agents = typeof agents`. Then `createClient<Agents>` knows
+ * the names of the agents and the type of each agent's answers.
  */
 import { type ClientOptions, Connection, type RequestOptions } from './connection.ts';
 import { type AgentName, type AnswerFor, RemoteSession } from './session.ts';
@@ -37,8 +37,8 @@ export class Client<Agents = unknown> {
   }
 
   /**
-   * Returns the handle of a session, without a request. `agent`: if the session is missing, `send` creates it with this
-   * agent.
+   * Returns the handle of a session, without a request. `agent`: the agent with which `send` creates the session if it
+   * does not exist.
    */
   session(id: string): RemoteSession;
   session<Name extends AgentName<Agents>>(id: string, agent: Name): RemoteSession<AnswerFor<Agents, Name>>;
@@ -46,7 +46,7 @@ export class Client<Agents = unknown> {
     return new RemoteSession<unknown>(this.#connection, id, agent);
   }
 
-  /** A page of the sessions, with the filters of `runtime.sessions.list`. `after`: the `next` of the page before. */
+  /** A page of the sessions, with the filters of `runtime.sessions.list`. `after`: the `next` of the previous page. */
   sessions(
     options: RequestOptions & Omit<ListOptions, 'after'> & { readonly after?: string } = {},
   ): Promise<{ readonly sessions: readonly ListedSession[]; readonly next?: string }> {
@@ -73,8 +73,8 @@ export class Client<Agents = unknown> {
   }
 
   /**
-   * A page of the dead letters of all sessions, without their contents. It may be empty and have a `next`. `session`:
-   * only letters of this session and its descendants.
+   * A page of the dead letters of all sessions, without their contents. A page may be empty and still have a `next`.
+   * `session`: only letters of this session and its descendants.
    */
   deadLetters(
     options: RequestOptions & { readonly after?: string; readonly limit?: number; readonly session?: string } = {},
@@ -84,8 +84,8 @@ export class Client<Agents = unknown> {
   }
 
   /**
-   * A page of the audit log, oldest first, for a token with the role `admin`. It may be empty and have a `next`.
-   * `session`: only entries of this session and its descendants, deleted or not.
+   * A page of the audit log, oldest first. Needs a token with the role `admin`. A page may be empty and still have a
+   * `next`. `session`: only entries of this session and its descendants, even if they are deleted.
    */
   audit(
     options: RequestOptions & AuditOptions = {},
@@ -103,7 +103,10 @@ export class Client<Agents = unknown> {
     return this.#connection.get('search', { query, limit, session }, { signal });
   }
 
-  /** The live events of all sessions, with their content. Events during a lost connection are missed. */
+  /**
+   * The live events of all sessions, with their content. Events that are published while the connection is lost are
+   * missing.
+   */
   events(
     options: RequestOptions & { readonly session?: string; readonly deltas?: boolean } = {},
   ): AsyncGenerator<SessionEvent> {

@@ -1,4 +1,4 @@
-/** Handles of the sessions and receipts on a server. A handle is an address: it keeps no state of its session. */
+/** Handles of the sessions and receipts on a server. A handle is only an address: it keeps no state of its session. */
 import { PAGE_ITEMS } from './bounds.ts';
 import type { Connection, RequestOptions, StreamOptions } from './connection.ts';
 import type {
@@ -33,7 +33,7 @@ type OneOf<Agents> = Agents extends readonly (infer One)[]
     ? One
     : never;
 
-/** The names of a service's agents; any text if they are unknown. */
+/** The names of a service's agents; any text if the type of the agents is unknown. */
 export type AgentName<Agents> = [OneOf<Agents>] extends [never]
   ? string
   : OneOf<Agents> extends AnyAgent
@@ -49,13 +49,13 @@ export type AnswerFor<Agents, Name> =
 
 /** Options of `send`. */
 export interface RemoteSendOptions extends RequestOptions {
-  /** Idempotency: the same key and content is accepted once, so a failed request can be repeated. */
+  /** Idempotency: a message with the same key and content is accepted once, so a failed request can be repeated. */
   readonly key?: string;
   readonly deliver?: Deliver;
   readonly bounceBack?: boolean;
   readonly from?: string;
   /**
-   * The earlier message that this one replaces, named by its key or its id in the history. See `SendOptions` of
+   * Names the earlier message that this message replaces, by its key or by its id in the history. See `SendOptions` of
    * `troupe`.
    */
   readonly replaces?: { readonly key: string } | { readonly id: string };
@@ -63,7 +63,7 @@ export interface RemoteSendOptions extends RequestOptions {
 
 /** Options of `events`. */
 export interface RemoteEventOptions extends StreamOptions {
-  /** Events after this number; default 0: all. */
+  /** The seq after which events are read; default 0: all events. */
   readonly after?: number;
   /** Default true. False: no deltas of texts that are being written. */
   readonly deltas?: boolean;
@@ -102,8 +102,8 @@ export class RemoteReceipt<Answer = string> {
   }
 
   /**
-   * Waits for the answer, also over a lost connection. Rejects with `ClientError`: `turn_failed`, `limit`, `cancelled`,
-   * a code `answer_…`, or a code of the model's errors.
+   * Waits for the answer, even if the connection is lost meanwhile. Rejects with `ClientError`; its code is
+   * `turn_failed`, `limit`, `cancelled`, a code that begins with `answer_`, or a code of the model's errors.
    */
   async answer(options: RequestOptions = {}): Promise<Answer> {
     const ended = await this.#connection.get<{ readonly answer?: string; readonly output?: unknown }>(
@@ -137,7 +137,8 @@ export class RemoteSession<Answer = string> {
   }
 
   /**
-   * Puts a message into the mailbox. Resolves once the message is on the server's disk. A missing session is created.
+   * Puts a message into the mailbox. Resolves once the message is on the server's disk. If the session does not exist,
+   * it is created.
    */
   async send(content: UserContent, options: RemoteSendOptions = {}): Promise<RemoteReceipt<Answer>> {
     const { signal, ...given } = options;
@@ -162,8 +163,8 @@ export class RemoteSession<Answer = string> {
   }
 
   /**
-   * The events: existing ones, then new ones, without a gap or a duplicate, also over a lost connection. `break` ends
-   * the stream. In the modes `basic` and `verbose` events carry no raw content.
+   * The events of the session: first the existing events, then new ones, without a gap or a duplicate, even over a lost
+   * connection. `break` ends the stream. In the modes `basic` and `verbose` events carry no raw content.
    */
   events(options?: RemoteEventOptions & { readonly mode?: 'debug' }): AsyncGenerator<SessionEvent>;
   events(options: RemoteEventOptions & { readonly mode: ShortViewMode }): AsyncGenerator<ViewedEvent>;
@@ -174,7 +175,7 @@ export class RemoteSession<Answer = string> {
     return this.#connection.events<SessionEvent>(this.#path('/events'), { mode, deltas }, after, others);
   }
 
-  /** The session and its state. Rejects with `unknown_session` if there is none. */
+  /** The session and its state. Rejects with `unknown_session` if the session does not exist. */
   state(options: RequestOptions = {}): Promise<SessionSummary & SessionInfo> {
     return this.#connection.get(this.#path(), {}, options);
   }
@@ -184,7 +185,7 @@ export class RemoteSession<Answer = string> {
     return this.#connection.get(this.#path('/explain'), {}, options);
   }
 
-  /** The log's messages after a number, oldest first; all of them by default. */
+  /** The log's messages after the seq `after`, oldest first; all messages by default. */
   messages(options: RequestOptions & { readonly after?: number } = {}): Promise<readonly Message[]> {
     return this.#all<Message>(this.#path('/messages'), 'messages', options);
   }
@@ -201,7 +202,7 @@ export class RemoteSession<Answer = string> {
   async waiting(options: RequestOptions = {}): Promise<readonly QueuedCall[]> {
     const query = { session: this.id, limit: PAGE_ITEMS };
     const { waiting } = await this.#connection.get<{ waiting: readonly QueuedCall[] }>('waiting', query, options);
-    // The token of a tenant may name a session without the tenant's name. The server returns the id with that name.
+    // A caller with the token of a tenant may leave out the tenant in a session's id. The server returns the full id.
     return waiting.filter(({ session }) => session === this.id || session.endsWith(`~${this.id}`));
   }
 
@@ -219,7 +220,7 @@ export class RemoteSession<Answer = string> {
       .outcome;
   }
 
-  /** The tokens that the session has used; with `tree` also those of all its descendants. */
+  /** The tokens that the session has used; with `tree`, the tokens of all its descendants are added. */
   async usage({ tree, ...options }: UsageOptions & RequestOptions = {}): Promise<Usage> {
     const query = tree === undefined ? {} : { tree: String(tree) };
     return (await this.#connection.get<{ usage: Usage }>(this.#path('/usage'), query, options)).usage;
@@ -241,13 +242,13 @@ export class RemoteSession<Answer = string> {
     return interrupted;
   }
 
-  /** Decides about a call that waits for a person. False if the call does not wait, or was decided otherwise. */
+  /** Decides about a call that waits for a person. False if the call does not wait, or was decided differently. */
   async approve(callId: string, decision: ApprovalDecision, options: RequestOptions = {}): Promise<boolean> {
     const body = { callId, ...decision };
     return (await this.#connection.post<{ decided: boolean }>(this.#path('/approve'), body, options)).decided;
   }
 
-  /** Answers a question. False if the call asks nothing, or was answered otherwise. */
+  /** Answers a question. False if the call asks nothing, or was answered differently. */
   async answer(callId: string, value: unknown, options: RequestOptions = {}): Promise<boolean> {
     return (await this.#connection.post<{ answered: boolean }>(this.#path('/answer'), { callId, value }, options))
       .answered;
@@ -259,7 +260,7 @@ export class RemoteSession<Answer = string> {
     return (await this.#connection.post<{ answered: boolean }>(this.#path('/answer'), body, options)).answered;
   }
 
-  /** Withdraws a message that was not promoted yet; true if that succeeded. */
+  /** Withdraws a message that was not promoted yet; true if the message was withdrawn. */
   async recall(pendingId: number, options: RequestOptions = {}): Promise<boolean> {
     return (await this.#connection.post<{ recalled: boolean }>(this.#path('/recall'), { pendingId }, options)).recalled;
   }
@@ -269,7 +270,7 @@ export class RemoteSession<Answer = string> {
     return this.#all<DeadLetterSummary>('dead-letters', 'letters', { ...options, session: this.id });
   }
 
-  /** A dead letter with its content. Rejects with `not_found` if there is none. */
+  /** A dead letter with its content. Rejects with `not_found` if there is no such letter. */
   deadLetter(id: number, options: RequestOptions = {}): Promise<DeadLetter> {
     return this.#connection.get(this.#path(`/dead-letters/${id}`), {}, options);
   }
@@ -284,13 +285,13 @@ export class RemoteSession<Answer = string> {
     return new RemoteReceipt(this.#connection, sent);
   }
 
-  /** Drops a dead letter; false if there is none. */
+  /** Drops a dead letter; false if there is no such letter. */
   async dropDeadLetter(id: number, options: RequestOptions = {}): Promise<boolean> {
     const path = this.#path(`/dead-letters/${id}`);
     return (await this.#connection.remove<{ dropped: boolean }>(path, options)).dropped;
   }
 
-  /** Starts no half-step until `resume`. */
+  /** Pauses the session: it starts no half-step until `resume`. */
   async pause(options: RequestOptions = {}): Promise<void> {
     await this.#connection.post(this.#path('/pause'), {}, options);
   }
@@ -305,7 +306,9 @@ export class RemoteSession<Answer = string> {
     return (await this.#connection.get<{ goals: readonly Goal[] }>(this.#path('/goals'), {}, options)).goals;
   }
 
-  /** Creates a session that continues from this one: from its present state, or from its state after message `at`. */
+  /**
+   * Creates a session that continues from this session: from its present state, or from its state after message `at`.
+   */
   async fork(given: ForkOptions = {}, options: RequestOptions = {}): Promise<RemoteSession<Answer>> {
     const { id } = await this.#connection.post<{ readonly id: string }>(this.#path('/fork'), given, options);
     return new RemoteSession<Answer>(this.#connection, id);

@@ -1,22 +1,22 @@
 /**
  * Reads server-sent events. The client, the observer page and the command line use it.
  *
- * The pieces of text may be cut anywhere. Source of the format: the HTML standard, "Server-sent events".
+ * The text may come in pieces that are cut anywhere. Source of the format: the HTML standard, "Server-sent events".
  *
- * Owns: the unfinished line and event; both are bounded.
+ * Owns: the unfinished line and the unfinished event. Both are bounded.
  *  P1 An event is handed over once its blank line has arrived, with all its data lines joined by newlines.
- *  P2 An event without an id has the id that the stream sent last.
+ *  P2 An event without an id gets the last id that the stream sent.
  */
 import { STREAM_EVENT_CHARACTERS_MAX, STREAM_LINE_CHARACTERS_MAX } from './bounds.ts';
 
-/** One event of a stream. `type`: `message` if the server names none. */
+/** One event of a stream. `type`: `message` if the server names no type. */
 export interface StreamEvent {
   readonly type: string;
   readonly data: string;
   readonly id: string;
 }
 
-/** The error when a line or an event of a stream is longer than any valid one. */
+/** The error when a line or an event of a stream is longer than any valid line or event. */
 export class StreamTooLongError extends Error {
   override readonly name: string = 'StreamTooLongError';
 }
@@ -90,7 +90,7 @@ export class StreamParser {
 
 /**
  * The events of a response's body, until it ends. Rejects as the body's reader does, and with `StreamTooLongError`.
- * `onPiece`: called for each piece that arrives, including comments, which show that the server is alive.
+ * `onPiece`: called for each piece that arrives. Comments count too, because they show that the server is alive.
  */
 export async function* streamEvents(
   body: ReadableStream<Uint8Array>,

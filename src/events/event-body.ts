@@ -2,8 +2,8 @@
 import type { EventBody, SessionEvent } from './event.ts';
 
 /**
- * A durable event of a session. The frequent events of a half-step are written member by member: spreading objects of
- * varying shapes costs more than the rest of the event.
+ * A durable event of a session. For the frequent events of a half-step the members are written out. Spreading objects
+ * of varying shapes would cost more than all other work for the event.
  */
 export function durableEvent(session: string, at: number, seq: number, body: EventBody): SessionEvent {
   switch (body.type) {

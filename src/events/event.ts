@@ -1,7 +1,7 @@
 /**
- * The closed union of a session's events. An event with `seq` is durable: it is derived from the log and can be
- * replayed. Durable events are numbered in one total order per session, without gaps. An event without `seq` is
- * ephemeral: a reader sees it live or not at all.
+ * `SessionEvent`: the closed union of a session's events. An event with `seq` is durable: it is derived from the log
+ * and can be replayed. The durable events of a session are numbered in one total order, without gaps. An event without
+ * `seq` is ephemeral: a reader gets it live or not at all.
  */
 import type { LossReason } from '../base/answer-draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
@@ -28,10 +28,10 @@ export const SESSION_STATUSES = [
 ] as const;
 
 /**
- * `blocked`: the session cannot run until someone acts. `waiting`: it waits for a person. `running`: it is in a turn,
- * or about to be. `suspended`: its turn stopped at a boundary. `paused`: `pause()` stopped it. `queued`: it is a child
- * that starts when another child of its parent has ended (`subagents.maxActive`). `failed`: no turn runs, and the last
- * one failed. `idle`: none of these.
+ * `blocked`: the session cannot run until a person or the embedder acts. `waiting`: it waits for a person. `running`:
+ * it is in a turn, or will begin a turn at once. `suspended`: its turn stopped at a boundary. `paused`: `pause()`
+ * stopped it. `queued`: it is a child that starts when another child of its parent has ended (`subagents.maxActive`).
+ * `failed`: no turn runs, and the last turn failed. `idle`: none of these.
  */
 export type SessionStatus = (typeof SESSION_STATUSES)[number];
 
@@ -39,7 +39,8 @@ export type SessionStatus = (typeof SESSION_STATUSES)[number];
 export const TURN_OUTCOMES = ['answered', 'failed', 'interrupted', 'suspended'] as const;
 
 /**
- * How a session's last turn ended: `interrupted` on request; `suspended` at a boundary, so that the turn can continue.
+ * How a session's last turn ended. `interrupted`: on request. `suspended`: the turn stopped at a boundary and can
+ * continue.
  */
 export type LastOutcome = (typeof TURN_OUTCOMES)[number];
 
@@ -66,7 +67,8 @@ export type EventBody =
       readonly updated: readonly Message[];
     }
   /**
-   * A summary replaced messages: `archived` are their seqs, `created` the messages in their place, the summary first.
+   * A summary replaced messages. `archived`: the seqs of the replaced messages. `created`: the messages in their place,
+   * the summary first.
    */
   | {
       readonly type: 'compaction.applied';
@@ -84,11 +86,14 @@ export type EventBody =
       readonly pendingId: number;
       readonly reason: (typeof REMOVAL_REASONS)[number];
     }
-  /** An entry could not be promoted and was set aside. `letter`: its number, the id that it had in the mailbox. */
+  /**
+   * An entry could not be promoted and was set aside as a dead letter. `letter`: the id of the letter; the entry had
+   * the same id in the mailbox.
+   */
   | { readonly type: 'dead_letter.created'; readonly letter: number; readonly error: ErrorShape }
   /**
    * A dead letter left the list. `resent`: it was sent again, as the entry `pendingId`. `dropped`: on request.
-   * `evicted`: newer letters took its place, since a session keeps a bounded number of them.
+   * `evicted`: a newer letter displaced it, because a session keeps a bounded number of letters.
    */
   | {
       readonly type: 'dead_letter.removed';
@@ -120,8 +125,8 @@ export type EventBody =
       readonly reason: 'failure' | 'timeout' | 'lost';
     }
   /**
-   * `reason`: the model's own stop reason, or why the turn was ended. `outcome`: missing if the turn simply completed;
-   * otherwise `interrupted`, `max_steps`, `length`, `content_filter`, `context_window` or `other`.
+   * `reason`: the model's own stop reason, or the reason why the runtime ended the turn. `outcome`: missing if the turn
+   * completed; otherwise `interrupted`, `max_steps`, `length`, `content_filter`, `context_window` or `other`.
    */
   | {
       readonly type: 'turn.finished';
@@ -133,9 +138,9 @@ export type EventBody =
       readonly stopDetails?: Json;
       /** Calls of the interrupted run that were answered with a placeholder (`repair.onInterrupt: 'fill'`). */
       readonly healedToolCallIds?: readonly string[];
-      /** The structured answer, as JSON; missing: the turn had none. */
+      /** The structured answer, as JSON; missing: the turn has no structured answer. */
       readonly output?: Json;
-      /** The agent with which the turn began; missing: it has no version. */
+      /** The agent with which the turn began; missing: that agent has no version. */
       readonly agent?: TurnAgent;
     }
   | {
@@ -145,9 +150,8 @@ export type EventBody =
       readonly input: unknown;
     }
   /**
-   * A call that waited was decided, or a question was answered (`allow` is true) or declined. This event is published
-   * only if the decision names its author (`by`). With or without it, `tool.started` or the result of the call
-   * follows.
+   * A waiting call was decided, or a question was answered (`allow` is true) or declined. This event is published only
+   * if the decision names its author (`by`). In any case, `tool.started` or the result of the call follows.
    */
   | {
       readonly type: 'approval.decided';
@@ -157,10 +161,10 @@ export type EventBody =
       readonly by: string;
     }
   /**
-   * A tool call asks a question and waits for its answer. `asked`: who answers, a person (with `session.answer`) or the
-   * session's parent. `schema`: the JSON Schema that the answer must fit; without it, the answer is text. `choices`:
-   * answers that the model proposes. `server`: the MCP server that asks during the call. Further questions of the same
-   * call have `#2`, `#3` … after the id of the call.
+   * A tool call asks a question and waits for the answer. `asked`: a person answers (with `session.answer`), or the
+   * session's parent. `schema`: the JSON Schema that the answer must fit; without a schema, the answer is a text.
+   * `choices`: answers that the model proposes. `server`: the MCP server that asks during the call. Further questions
+   * of the same call have `#2`, `#3` … after the id of the call.
    */
   | {
       readonly type: 'question.asked';
@@ -173,21 +177,21 @@ export type EventBody =
       readonly server?: string;
     }
   /**
-   * The messages of a failed turn were removed before the next one. `index`: the position that the first removed
-   * message had, from 0.
+   * The messages of a failed turn were removed before the next turn. `index`: the position of the first removed
+   * message, counted from 0.
    */
   | { readonly type: 'session.rollback'; readonly reason: string; readonly index: number }
   | { readonly type: 'turn.failed'; readonly turn: string; readonly error: ErrorShape; readonly agent?: TurnAgent }
   /**
-   * The session moved to another version of its agent, between two turns. `from` or `version` missing: that definition
-   * has no version.
+   * The session moved to another version of its agent, between two turns. If `from` is missing, the earlier definition
+   * has no version; if `version` is missing, the new definition has none.
    */
   | { readonly type: 'agent.upgraded'; readonly agent: string; readonly from?: string; readonly version?: string }
   | { readonly type: 'bounce_back'; readonly content: string; readonly error: ErrorShape; readonly messageSeq?: number }
   | { readonly type: 'authentication_required'; readonly error: ErrorShape }
   /**
-   * Attempt `attempt` (from 1) of a model call failed, and the next one is made after `waitMs`. `code`: the error code of
-   * the failure, or `refusal`. `detail`: its message.
+   * Attempt `attempt` (from 1) of a model call failed, and the next attempt begins after `waitMs`. `code`: the error
+   * code of the failure, or `refusal`. `detail`: the message of the failure.
    */
   | {
       readonly type: 'llm.retry';
@@ -204,8 +208,8 @@ export type EventBody =
     }
   /**
    * Another model of the agent makes the calls from now on. `reason`: the code of the previous model's failure, or
-   * `refusal`. It is `return` when the session returns to the first model, and `agent` if the agent's list of models
-   * has changed.
+   * `refusal`. `reason` is `return` when the session returns to the first model, and `agent` if the agent's list of
+   * models has changed.
    */
   | { readonly type: 'model.changed'; readonly model: string; readonly reason: string }
   /**
@@ -257,16 +261,16 @@ export type EventBody =
   | { readonly type: 'gap'; readonly from: number; readonly to: number };
 
 /**
- * A note from shard to host: the text that the running model call of a session has streamed before its next delta. The
- * note is published with the first delta of a call, and again when a reader of the session begins. Readers that lack
- * the text get it as deltas. No reader gets the note itself.
+ * A note from a shard to its host: the text that the running model call of a session has streamed so far. The note is
+ * published with the first delta of a call, and again when a reader of the session begins. Readers that lack the text
+ * get it as deltas. No reader gets the note itself.
  */
 export interface StreamNoteBody {
   readonly type: 'streamed';
-  /** The number of the last durable event before the note. */
+  /** The seq of the last durable event before the note. */
   readonly after: number;
   readonly turn: string;
-  /** The streamed pieces in order. Empty if nothing was streamed, or if there was more than is kept. */
+  /** The streamed pieces in order. Empty if nothing was streamed, or if the text is longer than the shard keeps. */
   readonly pieces: readonly { readonly type: 'text' | 'thinking'; readonly text: string }[];
 }
 
@@ -277,8 +281,8 @@ export type StreamNote = { readonly session: string; readonly at: number } & Str
 export type PublishedEvent = SessionEvent | StreamNote;
 
 /**
- * One event of a session. `at`: epoch ms. `seq`: durable events only, from 1, one total order per session. `rendered`:
- * a message or an entry as the reader's view mode shows it.
+ * One event of a session. `at`: epoch ms. `seq`: the number of a durable event in the total order of its session, from
+ * 1. `rendered`: the message or the entry of the event, as the reader's view mode shows it.
  */
 export type SessionEvent = {
   readonly session: string;

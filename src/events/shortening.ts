@@ -4,13 +4,13 @@
 const MORE = '...';
 /** The text that marks the cut in the middle of a text. */
 const CUT = '\n[...truncated...]\n';
-/** UTF-16 units of a text cut in the middle, including the mark of the cut. */
+/** Maximum UTF-16 units of a text that is cut in the middle, including the mark of the cut. */
 export const MIDDLE_CHARACTERS_MAX = 500;
 /** Levels of a value that are written out. Deeper levels would not be readable. */
 const DEPTH_MAX = 32;
 const INDENT = '  ';
 
-/** The first `count` lines, and a line of dots when there are more. */
+/** The first `count` lines, followed by a line of dots when the text has more lines. */
 export function firstLines(text: string, count: number): string {
   let end = -1;
   for (let line = 0; line < count; line += 1) {

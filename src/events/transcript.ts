@@ -1,7 +1,7 @@
 /**
  * Renders a conversation as lines of text for an enricher's model. The lines follow the columns `melete` and `mneme` of
- * the rendering table (contract §10.5). `melete` prepares a turn and reads shortened texts. `mneme` remembers, and
- * reads whole messages with their numbers. Waiting entries are shortened for both. Pure.
+ * the rendering table (contract §10.5). `melete` prepares a turn, so it gets shortened texts. `mneme` remembers
+ * messages, so it gets whole messages with their numbers. Waiting entries are shortened for both. Pure.
  */
 import { describeValue } from '../base/errors.ts';
 import { isServerUse, type Message, type Pending } from '../base/messages.ts';
@@ -11,7 +11,7 @@ import { isThought, shownText, thoughtOf } from './view-modes.ts';
 /** The enricher that the lines are for. */
 export type TranscriptReader = 'melete' | 'mneme';
 
-/** Lines for messages in order, then for waiting entries. A run of calls is one line for `mneme`. */
+/** Lines for messages in order, then for waiting entries. Successive calls are one line for `mneme`. */
 export function transcript(
   messages: readonly Message[],
   pending: readonly Pending[],

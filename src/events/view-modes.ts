@@ -1,6 +1,6 @@
 /**
- * The form of messages and mailbox entries in the modes `basic`, `verbose` and `debug`: the rendering table (contract
- * §10.5). `viewed-event.ts` defines which parts events carry, and has V2 to V4. Pure.
+ * The rendering table (contract §10.5): the form of messages and mailbox entries in the modes `basic`, `verbose` and
+ * `debug`. `viewed-event.ts` defines which members events carry, and has the invariants V2 to V4. Pure.
  *
  * V1 A more verbose mode shows everything that a terser mode shows.
  */
@@ -13,10 +13,10 @@ import { compactText, firstLines } from './shortening.ts';
 const RESULT_LINES = 3;
 /** Lines of a call's input that the mode `verbose` shows. */
 const PREVIEW_LINES = 2;
-/** The name of the tool with which a model reasons. */
+/** The name of the tool that a model calls to reason. */
 const THINK = 'think';
 
-/** A mode from an outside caller. Throws `ConfigError` for any other value. */
+/** Checks a view mode from an outside caller. Throws `ConfigError` for a value that is no view mode. */
 export function checkViewMode(mode: unknown): ViewMode {
   const known = VIEW_MODES.find((each) => each === mode);
   if (known !== undefined) return known;
@@ -26,7 +26,7 @@ export function checkViewMode(mode: unknown): ViewMode {
   );
 }
 
-/** A message as a mode shows it; null if it is hidden. Throws for a type that has no row. */
+/** A message as a mode shows it; null if the mode hides it. Throws for a type that has no row in the table. */
 export function renderMessage(message: Message, mode: ViewMode): Rendered | null {
   switch (message.type) {
     case 'user_message':
@@ -45,7 +45,7 @@ export function renderMessage(message: Message, mode: ViewMode): Rendered | null
   }
 }
 
-/** A mailbox entry as a mode shows it; null if it is hidden. Throws for a type that has no row. */
+/** A mailbox entry as a mode shows it; null if the mode hides it. Throws for a type that has no row in the table. */
 export function renderPending(pending: Pending, mode: ViewMode): Rendered | null {
   const full = shownText(pending.content);
   if (pending.type === 'user_message') return { role: 'user', content: full, status: 'pending' };
@@ -100,12 +100,12 @@ export function thoughtOf(message: Pick<Message, 'input'>): {
   return { content, visibility: memberOf(message.input, 'visibility') === 'aloud' ? 'aloud' : 'inner' };
 }
 
-/** True for a call or a result of the tool a model reasons with. */
+/** True for a call or a result of the tool `think`. */
 export function isThought(message: Message): boolean {
   return message.toolName === THINK && (message.type === 'tool_call' || message.type === 'tool_response');
 }
 
-/** A text as a mode shows it: the text of a message, or a piece of that text. */
+/** A text of a message, or a piece of such a text, as a mode shows it. */
 export function renderSpoken(
   role: 'user' | 'assistant',
   message: Pick<Message, 'content' | 'at' | 'tokens'>,
@@ -117,7 +117,7 @@ export function renderSpoken(
   return mode === 'verbose' ? { role, content, timestamp } : { role, content, timestamp, tokens };
 }
 
-/** A call as a mode shows it; null if it is hidden. The call is in a message, or waits for approval. */
+/** A call as a mode shows it; null if the mode hides it. The call is in a message, or waits for approval. */
 export function renderCall(call: Call, mode: ViewMode): Rendered | null {
   return call.toolName === THINK ? thought(call, mode) : toolCall(call, mode);
 }
@@ -171,7 +171,9 @@ function wholeInput(tool: string, input: unknown): string {
   return compactText(input ?? {});
 }
 
-/** A member of a model's input, if it is a string: a model may send anything. */
+/**
+ * A member of a model's input; undefined if it is not a string. The check is needed because a model may send anything.
+ */
 function memberOf(input: unknown, name: string): string | undefined {
   if (typeof input !== 'object' || input === null || !Object.hasOwn(input, name)) return undefined;
   const value: unknown = Reflect.get(input, name);

@@ -1,9 +1,9 @@
 /**
- * The members that events carry in each view mode. `debug` carries all. `basic` and `verbose` carry ids, counts,
- * reasons and usage. The only content that they carry is the event's cell in the rendering table, as `rendered`
+ * Decides which members events carry in each view mode. `debug` carries all members. `basic` and `verbose` carry ids,
+ * counts, reasons and usage. The only content in these two modes is `rendered`: the event's cell in the rendering table
  * (contract, row F021). Pure.
  *
- * V2 No mode leaves out a durable event, because the numbers of durable events have no holes.
+ * V2 No mode leaves out a durable event, because the seqs that a reader gets have no holes.
  * V3 If the rendering table hides an item in a mode, the event is carried without `rendered`.
  * V4 In `basic` and `verbose` an event carries only members that `EVENT_MEMBERS` names. A kind of event or a member
  *    that is missing in the table does not compile.
@@ -19,8 +19,8 @@ import { renderCall, renderMessage, renderPending, renderSpoken } from './view-m
 export type ShortViewMode = Exclude<ViewMode, 'debug'>;
 
 /**
- * A message without its content. `rendered`: its cell in the rendering table, only in events that list messages. An
- * event with one message has `rendered` beside `message`.
+ * A message without its content. `rendered`: the message's cell in the rendering table. Only events that list several
+ * messages have it here; an event with one message has `rendered` beside `message`.
  */
 export type ViewedMessage = Omit<Message, 'content' | 'input' | 'blocks'> & { readonly rendered?: Rendered };
 /** A mailbox entry without its content. */
@@ -45,7 +45,7 @@ type Content =
   | 'schema'
   | 'detail';
 
-/** Members of an event that hold content among other things, and their reduced forms. */
+/** The members of an event that hold content and other data, with the types of their reduced forms. */
 interface Reduced {
   readonly message: ViewedMessage;
   readonly pending: ViewedPending;
@@ -74,7 +74,7 @@ type BodyOf<Type extends Kind, Body = EventBody> = Body extends { readonly type:
     : never
   : never;
 
-/** How a member is carried: unchanged, hidden, or reduced by a function. */
+/** Says how a member is carried: unchanged, hidden, or reduced by a function. */
 type Carried<Name, Value> = Name extends Content
   ? 'hidden'
   : Name extends keyof Reduced
@@ -279,7 +279,7 @@ function copyInto(target: Record<string, unknown>, source: object, steps: readon
   }
 }
 
-/** The cell of an event with one readable item; null if the event has none, or the mode does not show it. */
+/** The cell of an event with one readable item; null if the event has no such item, or if the mode does not show it. */
 function cellOf(event: SessionEvent, mode: ShortViewMode): Rendered | null {
   switch (event.type) {
     case 'message.created':

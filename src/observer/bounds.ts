@@ -1,51 +1,56 @@
 /**
- * Every bound of the observer page, with unit and reason. Items beyond a bound leave, oldest first, and the page
- * reports that.
+ * Every bound of the observer page, with unit and reason. Beyond a bound the oldest items are removed, and the page
+ * says so.
  */
 
-/** Sessions kept in the tree: twice the largest number measured with a runtime. One costs about 400 bytes. */
+/**
+ * Maximum sessions in the tree: twice the largest number that was measured with a runtime. A session costs about 400
+ * bytes.
+ */
 export const SESSIONS_MAX = 20_000;
 /** Sessions requested at once. */
 export const LIST_PAGE_SESSIONS = 1_000;
 /**
- * Milliseconds between two readings of the whole list. A reading finds changes without an event, such as a deletion by
- * another client.
+ * Milliseconds between two readings of the whole list. A reading finds changes that no event reports, such as a
+ * deletion by another client.
  */
 export const RELIST_INTERVAL_MS = 60_000;
 /** Minimum milliseconds between two readings of the list after gaps in the events. */
 export const RELIST_AFTER_GAP_MS = 2_000;
-/** Milliseconds between two orderings of the tree: rows that move in each frame cannot be read. */
+/** Milliseconds between two orderings of the tree. Rows that move in each frame could not be read. */
 export const ORDER_INTERVAL_MS = 250;
 /** Maximum events waiting for the next frame. Beyond this number the oldest are dropped and the list is read again. */
 export const BATCH_EVENTS_MAX = 50_000;
-/** Milliseconds until events are handed over when no frame is drawn, as in a hidden tab. */
+/** Milliseconds after which events are handed over when no frame is drawn, as in a hidden tab. */
 export const HIDDEN_FLUSH_MS = 250;
-/** Milliseconds without an event or a ping after which a stream counts as lost: the time of three pings. */
+/** Milliseconds without an event or a ping after which a stream counts as lost: the time between three pings. */
 export const STREAM_SILENCE_MS = 45_000;
 /**
- * Milliseconds a page must be hidden before its streams are closed: a browser has six connections per server for all
- * its tabs.
+ * Milliseconds for which a page must be hidden before it closes its streams. It closes them because a browser has only
+ * six connections per server for all its tabs.
  */
 export const HIDDEN_STREAM_MS = 20_000;
 /** Milliseconds before the first reconnection of a lost stream; each further reconnection waits twice as long. */
 export const RECONNECT_MS = 500;
-/** Maximum milliseconds before a reconnection: the page finds a returning server within this time. */
+/** Maximum milliseconds before a reconnection. Once the server is back, the page connects within this time. */
 export const RECONNECT_MS_MAX = 10_000;
-/** Milliseconds a request may take. */
+/** Milliseconds that a request may take. */
 export const REQUEST_TIMEOUT_MS = 30_000;
 /** Concurrent requests for details of sessions, for the rows in view. */
 export const DETAIL_REQUESTS_MAX = 2;
 /** Concurrent readings of children's histories, for the rows of a time line in view. */
 export const HISTORIES_MAX = 2;
-/** Rows in view whose details are requested at a time. */
+/** Maximum rows in view whose details are requested at a time. */
 export const DETAIL_ROWS_MAX = 60;
-/** Milliseconds for which the view must not change before details are requested. */
+/** Milliseconds without a change of the view after which details are requested. */
 export const DETAIL_REST_MS = 200;
-/** Past events from which the time line is built. */
+/** Maximum past events from which the time line is built. */
 export const REPLAY_EVENTS_MAX = 8_000;
-/** Spans of the time line. Beyond this number the oldest leave. */
+/** Maximum spans of the time line. Beyond this number the oldest are removed. */
 export const SPANS_MAX = 4_000;
-/** Stretches (times of work or waiting) of one span. If a child has more, the newest are shown. */
+/**
+ * Maximum stretches (times of work or waiting) of one span. If a span has more, only the newest are shown separately.
+ */
 export const STRETCHES_MAX = 64;
 /** Entries of the mailbox shown as separate rows. */
 export const WAITING_ROWS_MAX = 50;
@@ -59,7 +64,7 @@ export const PENDING_MAX = 10_000;
 export const STREAMED_CHARACTERS_MAX = 200_000;
 /** Characters of one text shown at first; a button shows the rest. */
 export const TEXT_CHARACTERS_MAX = 8_000;
-/** Waiting calls shown in the overview: more than a person decides before the list is read again. */
+/** Waiting calls shown in the overview. A person decides fewer calls than this before the list is read again. */
 export const WAITING_CALLS_SHOWN = 20;
 /** Levels of a schema for which the draft of an answer is prepared. A person writes deeper levels by hand. */
 export const SKELETON_LEVELS_MAX = 4;
@@ -69,7 +74,7 @@ export const METRICS_INTERVAL_MS = 1_000;
 export const METRICS_HISTORY = 60;
 /** Minimum milliseconds between two requests of the same kind about the chosen session (why it waits, its request). */
 export const ASK_INTERVAL_MS = 1_000;
-/** Milliseconds a notice stays. */
+/** Milliseconds for which a notice is shown. */
 export const NOTICE_MS = 6_000;
 /** Characters of the filter. */
 export const FILTER_CHARACTERS_MAX = 200;

@@ -1,6 +1,6 @@
 /**
- * Checks and narrows the server's answers. Unknown members are ignored, so that a newer server may send more; a
- * malformed body throws `WireError`. Pure.
+ * Checks the server's answers and reads the members that the page uses. Unknown members are ignored, so that a newer
+ * server may send more. A malformed body throws `WireError`. Pure.
  */
 import type { AnswerDraft, LossReason } from '../base/answer-draft.ts';
 import type { ContentBlock, Message, MessageType, Pending, PendingType, Usage } from '../base/messages.ts';
@@ -30,16 +30,16 @@ export interface ListedSession {
   readonly updatedAt: number;
 }
 
-/** A session requested by its id. `seq`: the number of its newest durable event. */
+/** A session that was requested by its id. `seq`: the seq of the session's newest durable event. */
 export interface SessionDetail extends ListedSession {
   readonly phase?: Phase;
   /** The reason why the session is blocked until it is resumed. */
   readonly blocked?: string;
   readonly seq: number;
   readonly usage?: Usage;
-  /** The text of the running model call, or of one that was lost. */
+  /** The text of the running model call, or of a lost one. */
   readonly draft?: AnswerDraft;
-  /** `exited`: the reason of a child's end; missing: it has not ended. */
+  /** `exited`: the reason of a child's end; missing: the child has not ended. */
   readonly children: readonly { readonly id: string; readonly exited?: string }[];
 }
 
@@ -94,8 +94,8 @@ const PENDING_TYPES: ReadonlySet<unknown> = new Set<PendingType>([
 ]);
 
 /**
- * The members that each type of event must have in every mode, with the types of their values; events of other types
- * are ignored.
+ * The members that each type of event must have in every mode, with the types of their values. Events of types that are
+ * not listed are ignored.
  */
 const EVENT_MEMBERS: Readonly<
   Record<string, Readonly<Record<string, 'string' | 'number' | 'boolean' | 'object' | 'list'>>>
@@ -309,12 +309,12 @@ export function readQuestion(value: object): Pick<WaitingCall, 'question' | 'sch
   };
 }
 
-/** Whether an answer to a question was accepted. */
+/** True if an answer to a question was accepted, or if the body lacks this member. */
 export function readAnswered(body: unknown): boolean {
   return recordOf(body, 'the answer')['answered'] !== false;
 }
 
-/** Whether a decision about a call took effect; true if the body lacks this member. */
+/** True if a decision about a call took effect, or if the body lacks this member. */
 export function readDecided(body: unknown): boolean {
   return recordOf(body, 'the decision')['decided'] !== false;
 }
@@ -359,7 +359,7 @@ function readDraft(value: unknown): Pick<SessionDetail, 'draft'> {
   };
 }
 
-/** The event in a text of a `debug` stream; undefined for an unknown type of event or a malformed one. */
+/** The event in a text of a `debug` stream. Undefined for an unknown type of event or a malformed event. */
 export function readEvent(text: string): ObservedEvent | undefined {
   const event = readViewedEvent(text);
   if (event === undefined) return undefined;
@@ -378,7 +378,10 @@ export function readEvent(text: string): ObservedEvent | undefined {
   return event as ObservedEvent;
 }
 
-/** The event in a text of a stream of any mode, read without its content; undefined as for `readEvent`. */
+/**
+ * The event in a text of a stream of any mode, checked without its content. Undefined for an unknown type of event or a
+ * malformed event.
+ */
 export function readViewedEvent(text: string): ViewedEvent | undefined {
   let value: unknown;
   try {
@@ -447,7 +450,7 @@ function isUsage(value: unknown): value is Usage {
   return isRecord(value) && typeof value['input_tokens'] === 'number' && typeof value['output_tokens'] === 'number';
 }
 
-/** A list of an answer; throws `WireError` for anything else. */
+/** A list in an answer; throws `WireError` for any other value. */
 export function listOf(value: unknown, name: string): readonly unknown[] {
   if (!Array.isArray(value)) throw new WireError(`"${name}" is not a list`);
   return value;

@@ -37,7 +37,7 @@ export function toolResult(content: string | readonly ContentBlock[]): string {
 
 function partsOf(content: string | readonly ContentBlock[]): readonly Part[] {
   if (typeof content === 'string') return [{ type: 'text', content }];
-  // Only the kind of other blocks is recorded: an image would fill the whole attribute.
+  // For other blocks only their kind is recorded, because an image would fill the whole attribute.
   return content.map((block) =>
     block.type === 'text' ? { type: 'text', content: block.text } : { type: 'generic', kind: block.type },
   );

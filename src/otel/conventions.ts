@@ -1,8 +1,9 @@
 /**
- * OpenTelemetry's names for the activities of agents, in one place.
+ * The names that traces and metrics use for the activities of agents: names of OpenTelemetry, and our own names.
  *
- * Source: the GenAI semantic conventions, https://github.com/open-telemetry/semantic-conventions-genai at the commit
- * below, where all have the status Development. Our own names begin with `actor.`, `store.` and `pool.`.
+ * Source: the GenAI semantic conventions, https://github.com/open-telemetry/semantic-conventions-genai, at the commit
+ * below. At this commit all these names have the status Development. Our own names begin with `actor.`, `store.` and
+ * `pool.`.
  */
 
 /** The commit from which these names were taken. */
@@ -12,7 +13,7 @@ export const SCOPE = 'troupe';
 
 /** The environment variable by which a user chooses between conventions. */
 export const STABILITY_VARIABLE = 'OTEL_SEMCONV_STABILITY_OPT_IN';
-/** The value of `STABILITY_VARIABLE` that asks for the newest GenAI conventions. */
+/** The value of `STABILITY_VARIABLE` with which a user asks for the newest GenAI conventions only. */
 const LATEST_EXPERIMENTAL = 'gen_ai_latest_experimental';
 
 /** `gen_ai.operation.name`, also the first word of a span's name. */
@@ -148,7 +149,7 @@ export const INSTRUMENT = {
 } as const;
 
 /**
- * False if the user asked for the newest attribute names only: the names of version 1.36 are then left out. `value`:
+ * True if the attribute names of version 1.36 are set too; false if the user asked for the newest names only. `value`:
  * the value of `STABILITY_VARIABLE`, a list separated by commas.
  */
 export function wantsFormerNames(value: string | undefined): boolean {

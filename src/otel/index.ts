@@ -1,6 +1,6 @@
 /**
  * Subpath `troupe/otel`: traces and metrics of a runtime, by the GenAI conventions of OpenTelemetry. Needs
- * `@opentelemetry/api`. To export anything it also needs an SDK of the embedder's choice.
+ * `@opentelemetry/api`. To export them, the embedder must also set up an OpenTelemetry SDK.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import {
@@ -23,13 +23,13 @@ export { CONVENTIONS_COMMIT } from './conventions.ts';
 
 /** The options of instrumenting a runtime. */
 export interface InstrumentOptions {
-  /** The provider of tracers. Default: the global one. */
+  /** The provider of tracers. Default: the global provider. */
   readonly tracerProvider?: TracerProvider;
-  /** The provider of meters. Default: the global one. */
+  /** The provider of meters. Default: the global provider. */
   readonly meterProvider?: MeterProvider;
   /**
-   * True records messages, tool inputs and tool results as attributes of spans. Default false: they may hold
-   * confidential data.
+   * True: messages, tool inputs and tool results are recorded as attributes of spans. Default false, because they may
+   * hold confidential data.
    */
   readonly captureContent?: boolean;
 }
@@ -45,8 +45,8 @@ export interface Instrumentation {
  * runs is recorded from its next half-step. The instrumentation runs on the host thread and reads the diagnostics that
  * the runtime publishes there.
  *
- * `OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental` leaves out the attribute names of version 1.36
- * (`gen_ai.system`). Otherwise both these and the newest names are set.
+ * With `OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental`, only the newest attribute names are set. Otherwise
+ * the names of version 1.36 (`gen_ai.system`) are set as well.
  */
 export function instrument(runtime: Runtime, options: InstrumentOptions = {}): Instrumentation {
   const { tracerProvider = trace.getTracerProvider(), meterProvider = metrics.getMeterProvider() } = options;
@@ -93,7 +93,7 @@ export function instrument(runtime: Runtime, options: InstrumentOptions = {}): I
   };
 }
 
-/** False for the meter of a process that has no SDK for metrics. Such a process measures nothing. */
+/** False for the meter of a process that has no SDK for metrics. In such a process nothing is measured. */
 function isHeard(meter: Meter): boolean {
   return meter.constructor !== createNoopMeter().constructor;
 }

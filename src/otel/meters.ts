@@ -1,8 +1,8 @@
 /**
- * Metrics from diagnostics and from the runtime's counters.
+ * `MeterRecorder`: makes metrics from diagnostics and from the runtime's counters.
  *
  * Owns: the instruments, and the callback that reads the counters. Does not own: the meter, the export. No attribute
- * names a session, so that a metric has only as many series as there are agents, models and tools.
+ * names a session. So the number of a metric's series depends only on the agents, models and tools.
  */
 import type {
   Attributes,
@@ -116,7 +116,7 @@ function histogramsOf(meter: Meter): Histograms {
   return Object.fromEntries(made) as Histograms;
 }
 
-/** Observes the runtime's counters. Returns a function that ends it. */
+/** Observes the runtime's counters. Returns the function that ends the observation. */
 function observe(meter: Meter, counters: () => RuntimeMetrics): () => void {
   const restarts = meter.createObservableCounter(INSTRUMENT.restarts, {
     unit: '{restart}',

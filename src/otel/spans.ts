@@ -1,9 +1,9 @@
 /**
- * Spans from diagnostics: a turn is `invoke_agent`, an attempt of a model call `chat`, a tool call `execute_tool`. The
- * turns of a child are below the turn of its parent that spawned it.
+ * Makes spans from diagnostics: a turn is a span `invoke_agent`, an attempt of a model call `chat`, a tool call
+ * `execute_tool`. The spans of a child's turns are below the span of the parent's turn that spawned the child.
  *
  * Owns: the open spans, the parent context of each child. Does not own: the tracer, the export.
- * K1 Every started span is ended: with its operation, or when the instrumentation is stopped.
+ * K1 Every span that was started is ended: when its operation ends, or when the instrumentation is stopped.
  * K2 Content is set only if the option `captureContent` asks for it.
  */
 import {
@@ -38,7 +38,7 @@ const NANOSECONDS_PER_MS = 1_000_000;
 export interface SpanOptions {
   readonly tracer: Tracer;
   readonly hasContent: boolean;
-  /** True if the attribute names of version 1.36 are set besides the newest. */
+  /** True if the attribute names of version 1.36 are set besides the newest names. */
   readonly hasFormerNames: boolean;
 }
 
@@ -59,8 +59,8 @@ export class SpanRecorder {
   /** The open spans by session. A session without open spans has no entry. */
   readonly #open = new Map<string, OpenSpans>();
   /**
-   * The parent context of a child's turns, by the child's id. An entry stays after the child's exit: the child may have
-   * another turn, and its diagnostics may come later than its parent's.
+   * The parent context of a child's turns, by the child's id. An entry stays after the child's exit, because the child
+   * may have another turn, and its diagnostics may come later than those of its parent.
    */
   readonly #births = new RecentMap<Context>(DIAGNOSED_SESSIONS_MAX);
 
@@ -162,7 +162,7 @@ export class SpanRecorder {
     if (above !== undefined) this.#births.put(child, above);
   }
 
-  /** Ends the open spans: no more diagnostics will come. */
+  /** Ends the open spans, because no more diagnostics will come. */
   stop(): void {
     for (const open of this.#open.values()) for (const span of spansOf(open)) span.end();
     this.#open.clear();
@@ -186,8 +186,8 @@ export class SpanRecorder {
   }
 
   /**
-   * The attributes of every span. They are set at its start, because a sampler sees only those. They are assigned one
-   * by one: spreading an object costs as much as a span.
+   * The attributes that every span has. They are set at the start of the span, because a sampler sees only the
+   * attributes from the start. They are assigned one by one, because spreading an object costs as much as a span.
    */
   #facts({ session, agent, model, provider }: SessionFacts, operation: string): Attributes {
     const attributes: Attributes = {};
@@ -207,7 +207,7 @@ function spansOf({ turn, call, tools }: OpenSpans): readonly Span[] {
 }
 
 /**
- * `error.type` of an attempt: the code of its error, the HTTP status of an attempt that is retried, or `cancelled` or
+ * The `error.type` of an attempt: the code of its error, the HTTP status of an attempt that is retried, `cancelled`, or
  * `unseen`. Undefined when the attempt was answered.
  */
 export function failureOf(message: ModelCallDiagnostics): string | undefined {
@@ -227,8 +227,8 @@ function setUsage(span: Span, usage: Usage): void {
 }
 
 /**
- * Epoch ms in a tracer's form: seconds and nanoseconds. A tracer could mistake a plain number for a reading of the
- * process's own clock.
+ * Converts epoch ms to a tracer's form: seconds and nanoseconds. A tracer could mistake a plain number for a time of
+ * the process's own clock.
  */
 function timeOf(at: number): HrTime {
   const seconds = Math.trunc(at / MS_PER_SECOND);

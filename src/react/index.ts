@@ -1,5 +1,5 @@
 /**
- * Subpath `troupe/react`: one hook over a session of `troupe/client`.
+ * Subpath `troupe/react`: a hook that shows a session of `troupe/client` in a component.
  *
  * ```tsx
  * const client = createClient<Agents>({ url: '/agents' });
@@ -12,7 +12,7 @@ import { SessionStore, type SessionView } from './session-store.ts';
 
 export type { PersonWait, SessionStatus, SessionView } from './session-store.ts';
 
-/** The state of a session, and what a person can do with it. */
+/** The state of a session, and the functions with which a person acts on it. */
 export interface UsedSession<Answer> extends SessionView {
   /** These functions keep their identity while the session's id is the same. Each rejects with `ClientError`. */
   readonly send: RemoteSession<Answer>['send'];
@@ -23,12 +23,12 @@ export interface UsedSession<Answer> extends SessionView {
 }
 
 /**
- * Follows a session while the component is mounted. The hook reads the session's messages and then its events. It
- * connects again after a lost connection. A new handle with the same id is the same session. While a server renders the
- * page, the state is empty.
+ * Follows a session while the component is mounted. The hook reads the session's messages and then its events, and
+ * connects again after a lost connection. A new handle with the same id means the same session. While a server renders
+ * the page, the state is empty.
  */
 export function useSession<Answer>(session: RemoteSession<Answer>): UsedSession<Answer> {
-  // A handle is only an address, so a new one for the same id must not start another store.
+  // A handle is only an address, so a new handle with the same id must not start another store.
   const store = useMemo(() => new SessionStore<Answer>(session), [session.id]);
   const view = useSyncExternalStore(store.subscribe, store.view, store.view);
   useEffect(() => store.open(), [store]);

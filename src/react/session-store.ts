@@ -1,16 +1,16 @@
 /**
- * The state of one session for a view, folded from its events. Knows nothing of React.
+ * `SessionStore`: the state of one session for a view, folded from its events. This file does not depend on React.
  *
  * Owns: the newest view, and one reader of the session's events while it is open. Does not own: the session.
- *  U1 A view is a new object exactly when something in it changed, so that views can be compared by identity.
- *  U2 Messages are read once; afterwards events change the list. Each message number is in the list once.
+ *  U1 A view is a new object exactly when one of its members has changed, so that views can be compared by identity.
+ *  U2 Messages are read once; afterwards events change the list. Each message is in the list once.
  */
 import { ClientError, type RemoteSession } from '../client/index.ts';
 import type { Message, Pending, SessionEvent } from '../client/types.ts';
 
 /**
- * `connecting`: nothing is known yet. `idle`: the session waits for a message. `working`: a turn is running. `waiting`:
- * a person must decide or answer. `failed`: the session cannot be read; `error` says why.
+ * `connecting`: the session was not read yet. `idle`: the session waits for a message. `working`: a turn is running.
+ * `waiting`: a person must decide or answer. `failed`: the session cannot be read; `error` says why.
  */
 export type SessionStatus = 'connecting' | 'idle' | 'working' | 'waiting' | 'failed';
 
@@ -18,7 +18,7 @@ export type SessionStatus = 'connecting' | 'idle' | 'working' | 'waiting' | 'fai
 export interface PersonWait {
   readonly callId: string;
   readonly toolName: string;
-  /** `approval`: `approve` decides. `question`: `answer` or `decline` does. */
+  /** `approval`: call `approve`. `question`: call `answer` or `decline`. */
   readonly kind: 'approval' | 'question';
   /** The input of a call that needs an approval. */
   readonly input?: unknown;
@@ -37,7 +37,7 @@ export interface SessionView {
   readonly pending: readonly Pending[];
   /** The text of the answer that is being written; `''` between answers. */
   readonly text: string;
-  /** The thoughts that the model wrote before that answer. */
+  /** The thoughts that the model wrote before the text in `text`. */
   readonly thinking: string;
   /** The calls that wait for a person, oldest first. */
   readonly waits: readonly PersonWait[];
@@ -55,7 +55,10 @@ const EMPTY: SessionView = Object.freeze({
   error: undefined,
 });
 
-/** The change when a call's text comes again from its beginning: the call is repeated, or the stream was lost. */
+/**
+ * Empties the text of the running call. Used when the text comes again from its beginning, because the call is repeated
+ * or the stream was lost.
+ */
 const UNWRITTEN = Object.freeze({ text: '', thinking: '' });
 
 type Actions<Answer> = Pick<RemoteSession<Answer>, 'send' | 'interrupt' | 'approve' | 'answer' | 'decline'>;
@@ -122,8 +125,8 @@ export class SessionStore<Answer> {
 
   async #follow(signal: AbortSignal): Promise<void> {
     const session = this.#session;
-    // The event number is read before the lists. An event whose change is already in a list changes nothing the second
-    // time.
+    // `seq` is read before the lists, so no event is missed. If a list already has the change of an event, the event
+    // changes nothing.
     const { seq, state, phase } = await session.state({ signal });
     const [messages, pending] = await Promise.all([session.messages({ signal }), session.pending({ signal })]);
     const waits = phase === 'approval' || phase === 'question' ? await this.#waits(signal) : [];

@@ -84,7 +84,7 @@ export const historyList: z.ZodType = z.strictObject({
   messages: z.array(z.looseObject({ id: z.string(), role: z.string() })),
   next: z.number().optional(),
 });
-/** The outcome of an operation on the history; null if it has none. */
+/** The outcome of an operation on the history; null if the operation has no outcome. */
 export const historyOutcome: z.ZodType = z.strictObject({ outcome: z.unknown() });
 
 /** A goal with its parts. */

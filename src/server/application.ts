@@ -1,5 +1,5 @@
 /**
- * The HTTP interface as one function from a request to its answer.
+ * `Application`: the HTTP interface as one function that answers requests.
  *
  *  Z1  Every failure is an answer: a request never rejects.
  *  Z2  The sender is checked before routing. The token, its tenant and its roles are checked before the query and the
@@ -55,7 +55,7 @@ export interface Application {
   end(): void;
 }
 
-/** The interface to a runtime. `streamsMax` is for tests. */
+/** Creates the HTTP interface of a runtime. `streamsMax` is for tests. */
 export function createApplication(runtime: Runtime, options: CheckedHandlerOptions, streamsMax?: number): Application {
   const guard = new Guard(options);
   let document: string | undefined;
@@ -91,7 +91,8 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
       response.headers.set('cross-origin-resource-policy', 'same-origin');
       if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store');
       if (!isHead) return response;
-      // An unread body must be closed, because an open event stream counts against the limit of streams.
+      // The body of a `HEAD` answer is not read, so it must be cancelled here: an open event stream counts against the
+      // limit of streams.
       await response.body?.cancel();
       return new Response(null, response);
     },
@@ -105,10 +106,10 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
   };
 }
 
-/** The part of the server that a caller reaches: the whole runtime, or the sessions of its tenant. */
+/** The part of the server that a caller reaches: the whole runtime, or the sessions of the caller's tenant. */
 type Reached = Pick<Call, 'caller' | 'server' | 'whole'>;
 
-/** Returns the part that each caller reaches. The view of a tenant is made once. */
+/** Returns the function that finds the part that a caller reaches. The view of each tenant is made only once. */
 function callersOf(runtime: Runtime, server: ServerParts): (caller: Caller) => Reached {
   const servers = new Map<string, ServerParts>();
   return (caller) => {
@@ -147,8 +148,8 @@ function routerOf(reachedBy: (caller: Caller) => Reached, guard: Guard, failed: 
 }
 
 /**
- * The caller of a request to this route. Throws `HttpProblem`: 401 without a valid token. 403 without the role, and
- * for a caller of one tenant if the route is about the whole runtime.
+ * The caller of a request to this route. Throws `HttpProblem`: 401 without a valid token; 403 if the caller does not
+ * have the role, or if a caller of one tenant requests a route about the whole runtime.
  */
 function admit(guard: Guard, request: Request, { door, role, isOfRuntime }: Route): Caller {
   const caller = guard.checkToken(request, door, new URL(request.url).searchParams.get('token'));

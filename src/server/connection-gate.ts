@@ -3,10 +3,10 @@
  *
  * Owns: the number of open connections of each address. Does not own: requests. Belongs to one server.
  *
- *  O1  One address holds at most its share of the connections: one client cannot take them all.
+ *  O1  One address holds at most its share of the connections, so one client cannot take all connections.
  *  O2  A connection beyond a bound is admitted for a short time and may only request `/healthz` and `/readyz`. If there
- *      are too many such connections, the oldest is closed. A probe sends its request at once, so it is answered before
- *      its connection becomes the oldest.
+ *      are too many such connections, the oldest of them is closed. A health probe sends its request at once, so it is
+ *      answered before its connection becomes the oldest.
  *  O3  A refused request is answered with a problem.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';

@@ -65,7 +65,7 @@ const send = route({
   async handle({ part, body, server: { runtime } }) {
     const { content: said, output, deliver, ...others } = body;
     const session = runtime.session(part('id'));
-    // The session checks blocks one by one; here they are only known to be objects.
+    // Only the objects were checked here. The session checks each block itself.
     const blocks = said as string | readonly ContentBlock[];
     const options = defined(others);
     if (output === undefined) return accepted(await session.send(blocks, { ...options, ...defined({ deliver }) }));
@@ -226,7 +226,8 @@ function receiptOf({ id, session, seq, pendingId, duplicate }: Receipt<unknown>)
 }
 
 /**
- * The position from which an event source resumes. A value that is not a number is not from this server and is ignored.
+ * The position from which an event source resumes. A value that is not a number does not come from this server, so it
+ * is ignored.
  */
 function lastEventId(request: Request): string | undefined {
   const id = request.headers.get('last-event-id');
@@ -237,7 +238,7 @@ function lastEventId(request: Request): string | undefined {
  * Settles as the promise does. Rejects as soon as the client disconnects, because then no client waits for the answer.
  */
 function untilGone<T>(promise: Promise<T>, request: Request): Promise<T> {
-  // Keeps the request referenced: its signal lives only as long as the request.
+  // This line keeps the request referenced, because its signal lives only as long as the request.
   const { signal } = request;
   return new Promise<T>((resolve, reject) => {
     const onAbort = (): void => reject(new CancelledError('the client has gone'));

@@ -1,5 +1,6 @@
 /**
- * The system prompt and the tools that precede a conversation, as an entry for debug readers (contract §10.6). Pure.
+ * Makes an entry of the system prompt and the tools that precede a conversation, for debug readers (contract §10.6).
+ * Pure.
  */
 import { BYTES_PER_TOKEN } from '../base/bounds.ts';
 import type { ModelRequest } from '../index.ts';

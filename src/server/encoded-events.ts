@@ -1,12 +1,12 @@
 /**
- * Events in their wire form, for all readers of a server.
+ * Encodes events into their wire form, once for all readers of a server.
  *
  * Owns: the most recent encodings. Does not own: events, their readers.
  *
- *  K1  An event is rendered and encoded once for all readers of one mode that read it at about the same time. All of
- *      them get the same bytes.
- *  K2  The kept bytes are bounded and counted in the budget of the readers, which may reclaim them.
- *  K3  A large event is encoded in a tick that has room for it. The readers that wait for the event share its bytes.
+ *  K1  All readers of one mode that read an event at about the same time get the same bytes. So the event is rendered
+ *      and encoded once for these readers.
+ *  K2  The kept bytes are bounded, and count in the budget of the readers. The budget may ask for them back.
+ *  K3  A large event is encoded in a tick that has room for it. All readers that wait for it get the same bytes.
  */
 import { ENCODED_EVENTS_BYTES_MAX, LOOP_PIECE_BYTES_MIN } from '../base/bounds.ts';
 import { type BudgetedReader, READERS } from '../events/reading/reader-budget.ts';
@@ -43,7 +43,7 @@ export class EncodedEvents implements BudgetedReader {
   }
 
   /**
-   * Returns what `bytesOf` returns. For a large event that is not encoded yet, returns a promise that resolves in a
+   * Returns the same as `bytesOf`. For a large event that is not encoded yet, it returns a promise that resolves in a
    * tick with room for the event (K3).
    */
   inTick(event: SessionEvent, mode: ViewMode): Uint8Array | undefined | Promise<Uint8Array | undefined> {

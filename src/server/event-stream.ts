@@ -1,15 +1,17 @@
 /**
- * Events as server-sent events (HTML standard, section "Server-sent events"). `id` is the sequence number, `event` the
- * type, `data` the event as JSON.
+ * Sends events as server-sent events (HTML standard, section "Server-sent events"). `id` is the seq of the event,
+ * `event` its type, `data` the event as JSON.
  *
- * Owns: one reader's iteration, its timer. Does not own: the events, which wait in the reader's bounded queue.
+ * Owns: one reader's iteration and the heartbeat timer. Does not own: the events, which wait in the reader's bounded
+ * queue.
  *
- *  X1  An event is taken from the reader's queue only when the client has room for it. Unread events stay in the queue;
- *      beyond its bounds they become a `gap`. Each event handed to the client is in the budget of the readers until the
- *      client has room for the next one.
- *  X2  When the stream ends, for any reason, the iteration is over and no timer is set.
- *  X3  When the budget requires it, the stream of a client that does not read fails. Each durable event carries its
- *      number, so the client resumes after the last one it read whole (`Last-Event-ID`), without loss.
+ *  X1  An event is taken from the reader's queue only when the client has room for it. Unread events stay in the queue.
+ *      Beyond the bounds of the queue they become a `gap`. An event that was handed to the client counts in the budget
+ *      of the readers until the client has room for the next event.
+ *  X2  Once the stream has ended, for whatever reason, the iteration is over and no timer is set.
+ *  X3  When the budget of the readers asks for memory, the stream of a client that does not read fails. Each durable
+ *      event carries its seq, so the client resumes after the last event that it read whole (`Last-Event-ID`), without
+ *      loss.
  */
 import { SERVER_HEARTBEAT_MS, SERVER_RECONNECT_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
@@ -22,8 +24,8 @@ import { problemOf } from './problem.ts';
 export interface EventStreamParts {
   readonly events: AsyncIterableIterator<SessionEvent>;
   /**
-   * The wire form of an event; undefined if this reader is not shown it. A promise resolves in a tick that has room for
-   * the event.
+   * Returns the wire form of an event; undefined if the reader's mode hides the event. A returned promise resolves in a
+   * tick that has room for the event.
    */
   readonly encode: (event: SessionEvent) => Uint8Array | undefined | Promise<Uint8Array | undefined>;
   readonly clock: Clock;
@@ -31,7 +33,7 @@ export interface EventStreamParts {
   readonly budget?: ReaderBudget;
   /** Called once, when the stream is over. */
   readonly onClose: () => void;
-  /** Receives failures whose reason the client is not shown. */
+  /** Receives each failure whose reason the client does not see. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -46,7 +48,7 @@ const encoder = new TextEncoder();
 const OPENING = encoder.encode(`: open\nretry: ${SERVER_RECONNECT_MS}\n\n`);
 const HEARTBEAT = encoder.encode(': alive\n\n');
 
-/** An outcome of the iteration, until it is sent. */
+/** A result of the iteration that was not sent yet. */
 type Arrival = { readonly result: IteratorResult<SessionEvent, unknown> } | { readonly error: unknown };
 
 /** See the file header. */
@@ -58,7 +60,7 @@ export function eventStream(parts: EventStreamParts): EventStream {
   let timer: unknown;
   let isOver = false;
   let isCancelled = false;
-  /** Bytes handed to the client and not yet read. */
+  /** Bytes that were handed to the client, and that the client has not read yet. */
   let handed: Uint8Array | undefined;
   let controllerOf: ReadableStreamDefaultController<Uint8Array> | undefined;
 
@@ -97,7 +99,7 @@ export function eventStream(parts: EventStreamParts): EventStream {
     arrived = arrival;
     wake();
   };
-  /** Asks for one event at a time, however many heartbeats pass before it comes. */
+  /** Requests the next event, unless a request for it is open. So one request stays open over many heartbeats. */
   const ask = (): void => {
     if (isAsked) return;
     isAsked = true;
@@ -106,7 +108,7 @@ export function eventStream(parts: EventStreamParts): EventStream {
       (error: unknown) => take({ error }),
     );
   };
-  /** The next event. Undefined if none came for so long that a heartbeat is due. */
+  /** The next event; undefined if no event came before the next heartbeat is due. */
   const arrival = async (): Promise<Arrival | undefined> => {
     ask();
     if (arrived === undefined && !isOver) {
@@ -159,7 +161,7 @@ export function eventStream(parts: EventStreamParts): EventStream {
   return { body, end: finish };
 }
 
-/** The event that reports a failure. It is not named `error`, because browsers use that event for a lost connection. */
+/** The event that reports a failure. Its name is not `error`, because browsers use that name for a lost connection. */
 function failureText(error: unknown, onError: (error: unknown) => void): string {
   const problem = problemOf(error);
   if (problem.code === 'internal') onError(error);

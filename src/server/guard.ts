@@ -1,15 +1,15 @@
 /**
- * Decides which requests are allowed, before any other work on them:
+ * Decides whether a request is allowed, before any other work is done for it:
  *
- *  G1  The `Host` is a name of this server. In a DNS rebinding attack a foreign name resolves to this server, and the
- *      browser sends that foreign name.
- *  G2  If a request has an `Origin`, its host is the requested host. Browsers send it with every request that changes
- *      state.
+ *  G1  The `Host` must be a name of this server. In a DNS rebinding attack a foreign name resolves to this server, and
+ *      the browser sends that name as `Host`.
+ *  G2  If a request has an `Origin`, the host of the `Origin` must be the requested host. Browsers send an `Origin`
+ *      with every request that changes state.
  *  G3  If there are tokens, every route requires one of them, except routes with an open door. The given token is
- *      compared with all of them, each in constant time. So the time of a check says nothing about any token. No
- *      token is ever shown.
- *  G4  A loopback name as `Host` proves nothing, because any client may send one. Without a token it is accepted only
- *      from a peer known to be on this machine.
+ *      compared with every token, each time in constant time. So the duration of a check says nothing about any token.
+ *      No answer and no error ever shows a token.
+ *  G4  A loopback name as `Host` proves nothing, because any client may send such a name. Without a token, a loopback
+ *      name is accepted only from a peer that is known to be on this machine.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -88,7 +88,7 @@ export class Guard {
   }
 }
 
-/** True for a request from this machine. A forwarded request is not, even if the proxy is on this machine. */
+/** True for a request from this machine. False for a forwarded request, even if the proxy is on this machine. */
 function isFromThisMachine(request: Request): boolean {
   const peer = peerOf(request);
   const isForwarded = request.headers.has('forwarded') || request.headers.has('x-forwarded-for');
@@ -105,7 +105,10 @@ function authorityOf(origin: string): string | undefined {
   }
 }
 
-/** A digest of fixed length for any text, as the constant-time comparison needs. */
+/**
+ * A digest of a text. All digests have the same length, because the constant-time comparison needs texts of equal
+ * length.
+ */
 function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }

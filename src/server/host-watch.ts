@@ -17,7 +17,10 @@ export class HostWatch {
   #histogram: IntervalHistogram | undefined;
   #begunMs = 0;
 
-  /** The figures since the measuring window began. A call more than `WINDOW_MS` later ends the window. */
+  /**
+   * The figures since the measuring window began. If the window is older than `WINDOW_MS`, this call ends it and a new
+   * window begins.
+   */
   metrics(eventStreams: number): HostMetrics {
     if (this.#histogram === undefined) {
       this.#histogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });

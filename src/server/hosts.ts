@@ -1,4 +1,4 @@
-/** Names and addresses of a service. Pure. */
+/** Functions on the names and addresses of a service. Pure. */
 import { isIP } from 'node:net';
 
 /** True for a name or address that only this machine can reach. */
@@ -9,12 +9,15 @@ export function isLoopback(host: string): boolean {
   return isIP(name) === 6 && (name === '::1' || name === '0:0:0:0:0:0:0:1' || name.startsWith('::ffff:127.'));
 }
 
-/** True for the addresses that mean all addresses of a machine. */
+/** True for a wildcard address, which stands for all addresses of a machine. */
 export function isWildcard(host: string): boolean {
   return host === '0.0.0.0' || host === '::' || host === '0:0:0:0:0:0:0:0';
 }
 
-/** Host and port of a `Host` header or URL authority: lower case, without brackets. Undefined if invalid. */
+/**
+ * Splits a `Host` header or the authority of a URL into name and port. The name is in lower case, without brackets.
+ * Undefined if the text is invalid.
+ */
 export function parseAuthority(authority: string): { readonly name: string; readonly port: string } | undefined {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?$/.exec(authority);
   const name = match?.[1] ?? match?.[2];
@@ -22,7 +25,7 @@ export function parseAuthority(authority: string): { readonly name: string; read
   return { name: name.toLowerCase(), port: match?.[3] ?? '' };
 }
 
-/** True when a host header names one of `hosts`. An entry without a port matches any port. */
+/** True when a `Host` header names one of `hosts`. An entry of `hosts` without a port matches any port. */
 export function isNamed(authority: string, hosts: readonly string[]): boolean {
   const asked = parseAuthority(authority);
   if (asked === undefined) return false;

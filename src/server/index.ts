@@ -1,4 +1,4 @@
-/** Subpath `troupe/server`: a runtime over HTTP, as a separate server or as a part of yours. */
+/** Subpath `troupe/server`: serves a runtime over HTTP, as a separate server or as a part of your server. */
 import type { Runtime } from '../index.ts';
 import { createApplication, type FetchHandler } from './application.ts';
 import { checkHandlerOptions, type HandlerOptions } from './options.ts';
@@ -12,8 +12,8 @@ export type { Role, TokenOptions } from './roles.ts';
 export { type RunningServer, serve } from './serve.ts';
 
 /**
- * A runtime as one function from a `Request` to its `Response`, for any framework that uses them. Throws `ConfigError`
- * for a bad option; the returned function never rejects.
+ * Returns a function that answers each `Request` about a runtime with a `Response`, for any framework that uses these
+ * types. Throws `ConfigError` for a bad option; the returned function never rejects.
  *
  * ```ts
  * app.mount('/agents', handler(runtime, { token }));                  // Hono

@@ -1,4 +1,4 @@
-/** Whether a server takes new work. Once closed it stays closed. */
+/** `Intake`: says whether a server takes new work. A closed intake never opens again. */
 import { SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
 import { CancelledError } from '../index.ts';
 

@@ -1,17 +1,17 @@
 /**
- * Queues large pieces of work on the host's event loop. Bytes written, encoded or parsed for sockets are bounded per
- * tick, for the whole process. Without the bound, a socket with room would take everything at once: fifty answers of a
- * megabyte would delay all other work, including health checks.
+ * Bounds the bytes that one tick writes, encodes or parses for all sockets of the process. Work that no longer fits
+ * into a tick waits in a queue for a later tick. Without this bound, fifty answers of a megabyte could be written in
+ * one tick, and would delay all other work, including health checks.
  *
- * Owns: the bytes left in this tick, and the requests that wait for a later one. Does not own: the work, the loop.
- * Answers and request bodies have separate budgets.
- *  B1 One tick grants at most `LOOP_BYTES_MAX`, or a single larger piece. Small work does not ask.
- *  B2 Waiting requests are granted in the order they were made; a later request never overtakes them.
+ * Owns: the bytes left in this tick, and the queue of work that waits for a later tick. Does not own: the work, the
+ * loop. Answers and request bodies have separate budgets.
+ *  B1 One tick grants at most `LOOP_BYTES_MAX` bytes, or a single larger piece. Small work does not call `take`.
+ *  B2 Waiting work is granted in the order in which it called `take`; later work never overtakes it.
  *  B3 Nothing is scheduled while nothing was granted and nothing waits.
- *  B4 A tick that accepted a connection grants nothing. libuv accepts one connection per tick, so each connection waits
- *     one tick for every connection before it. A health check behind fifty connections would wait for fifty grants.
- *     After `LOOP_YIELDS_MAX` such ticks in a row, one tick grants again, so that a flood of connections cannot stop
- *     all answers.
+ *  B4 A tick that accepted a connection grants nothing more. The reason: libuv accepts one connection per tick. So a
+ *     health check behind fifty connections waits for fifty ticks, and these ticks must be short. After
+ *     `LOOP_YIELDS_MAX` such ticks in a row, one tick grants again, so that a flood of connections cannot stop all
+ *     answers.
  */
 import { LOOP_BYTES_MAX, LOOP_YIELDS_MAX } from '../base/bounds.ts';
 import { soon as nextTick, type Soon } from '../base/clock.ts';
@@ -37,7 +37,10 @@ export class LoopBudget {
     this.#soon = soon;
   }
 
-  /** Takes bytes of this tick. If this tick has no room, returns a promise that resolves in a later tick. */
+  /**
+   * Takes bytes of this tick and returns undefined. If this tick has no room, returns a promise that resolves in a
+   * later tick.
+   */
   take(bytes: number): Promise<void> | undefined {
     this.#schedule();
     if (this.#waiting.length === 0 && this.#grants(bytes)) return undefined;

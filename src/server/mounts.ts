@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FetchHandler } from './application.ts';
 import { nodeListener } from './node-bridge.ts';
 
-/** The used part of a Fastify instance; Fastify's own types are not needed to mount. */
+/** The part of a Fastify instance that is used here. So this package does not need Fastify's types. */
 export interface FastifyLike {
   readonly prefix: string;
   removeAllContentTypeParsers(): void;
@@ -14,12 +14,12 @@ export interface FastifyLike {
   all(path: string, handler: (request: FastifyRequestLike, reply: FastifyReplyLike) => void): unknown;
 }
 
-/** The used part of a Fastify request. */
+/** The part of a Fastify request that is used here. */
 export interface FastifyRequestLike {
   readonly raw: IncomingMessage;
 }
 
-/** The used part of a Fastify reply. */
+/** The part of a Fastify reply that is used here. */
 export interface FastifyReplyLike {
   readonly raw: ServerResponse;
   hijack(): unknown;

@@ -1,14 +1,14 @@
 /**
  * Connects `node:http` to a handler of the Fetch API.
  *
- * Owns: one exchange at a time of each connection. Does not own: the server, the content of answers.
+ * Owns: the exchange of one request and its answer with `node:http`. Does not own: the server, the content of answers.
  *
- *  J1  Writes wait for the socket: a piece of an answer is read when the previous piece has left. A large piece also
- *      waits for a tick that has room for it. If the body fails, the connection is closed at once, even while a piece
- *      waits.
+ *  J1  Writes wait for the socket: the next piece of an answer is read only when the socket has taken the previous
+ *      piece. A large piece also waits for a tick that has room for it. If the body of the answer fails, the connection
+ *      is closed at once, even while a piece waits.
  *  J2  When the client disconnects, the request's signal fires and the answer's body is cancelled.
- *  J3  The unread rest of a body is discarded. Beyond a bound the connection is closed instead.
- *  J4  Every body is bounded, even if its length is not declared: reading beyond the bound fails.
+ *  J3  The unread rest of a request's body is discarded. If the rest exceeds a bound, the connection is closed instead.
+ *  J4  The body of every request is bounded, even if its length is not declared: reading beyond the bound fails.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { LOOP_PIECE_BYTES_MIN, SERVER_BODY_BYTES_MAX, SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
@@ -22,8 +22,8 @@ import { bodyTooLarge, HttpProblem, problemResponse, unreadable } from './proble
 export type NodeListener = (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<void>;
 
 /**
- * Bytes given to a socket at once. Half a megabyte to each of a thousand readers in one tick would delay all other
- * work.
+ * Maximum bytes that are given to a socket at once. Half a megabyte for each of a thousand readers in one tick would
+ * delay all other work.
  */
 const PIECE_BYTES: number = 64 * 1024;
 
@@ -31,11 +31,11 @@ const PIECE_BYTES: number = 64 * 1024;
 const FORBIDDEN_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRACK']);
 
 /**
- * A listener that answers with `handler`: for `node:http`, and for frameworks that pass on its requests and responses,
- * such as Express (`app.use('/agents', nodeListener(handler(runtime)))`). `onError` receives failures of the handler
- * itself and broken answers. Reading a body of more than 8 MB rejects with an error for which `statusOf` returns 413.
- * If the handler rejects with that error, the listener answers 413. `bodyBytesMax`: another bound, for a handler of
- * your own.
+ * Returns a listener that answers with `handler`. It is for `node:http`, and for frameworks that pass on the requests
+ * and responses of `node:http`, such as Express (`app.use('/agents', nodeListener(handler(runtime)))`). `onError`
+ * receives failures of the handler itself and broken answers. Reading a body of more than 8 MB rejects with an error
+ * for which `statusOf` returns 413. If the handler rejects with that error, the listener answers 413. `bodyBytesMax`:
+ * another bound, for your own handler.
  */
 export function nodeListener(
   handler: FetchHandler,
@@ -111,7 +111,9 @@ function headersOf({ rawHeaders }: IncomingMessage): Headers {
   return headers;
 }
 
-/** The body as it arrives, or as a framework has already read it. Undefined if there is none. */
+/**
+ * The body of a request: as a stream, or as a text if a framework has already read it. Undefined if there is no body.
+ */
 function bodyOf(incoming: IncomingMessage, bytesMax: number): ReadableStream<Uint8Array> | string | undefined {
   const { method, headers } = incoming;
   if (method === 'GET' || method === 'HEAD') return undefined;
@@ -121,7 +123,7 @@ function bodyOf(incoming: IncomingMessage, bytesMax: number): ReadableStream<Uin
   return typeof parsed === 'string' ? parsed : parsed === undefined ? undefined : JSON.stringify(parsed);
 }
 
-/** The body as a stream. It reads from the socket only as fast as the stream itself is read. */
+/** The body of a request as a stream. Bytes are read from the socket only as fast as the stream is read. */
 function incomingStream(incoming: IncomingMessage, bytesMax: number): ReadableStream<Uint8Array> {
   let isOver = false;
   let bytes = 0;
@@ -166,10 +168,11 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
     outgoing.statusCode = response.status;
     for (const [name, value] of response.headers) outgoing.setHeader(name, value);
     if (reader === undefined) return void outgoing.end();
-    // A client must see at once that its stream is open, so the headers are sent now. An answer of known length leaves
-    // together with its headers.
+    // The headers of a stream are sent now, so that the client sees at once that its stream is open. An answer of known
+    // length is sent together with its headers.
     if (!response.headers.has('content-length')) outgoing.flushHeaders();
-    // One listener for the whole answer, not one for each wait: a stream waits for its socket thousands of times.
+    // There is one listener for the whole answer, and not one for each wait, because a stream waits for its socket
+    // thousands of times.
     const failed = new AbortController();
     reader.closed.catch(() => failed.abort());
     for (;;) {
@@ -213,7 +216,7 @@ function drained(outgoing: ServerResponse, ...ends: readonly AbortSignal[]): Pro
 function discardRest(incoming: IncomingMessage): void {
   if (incoming.complete || incoming.destroyed) return;
   let left = SERVER_DISCARD_BYTES_MAX;
-  // Earlier listeners collected data for a reader that has stopped.
+  // The earlier listeners are removed, because they collect data for a reader that has stopped.
   incoming.removeAllListeners('data');
   incoming.on('data', (piece: Buffer) => {
     left -= piece.length;

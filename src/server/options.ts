@@ -11,8 +11,8 @@ import { ANYONE, type Caller, checkCaller, type TokenOptions } from './roles.ts'
 /** Options of `handler`. */
 export interface HandlerOptions {
   /**
-   * A token with every role, for all tenants. Default: none. If there is this token or one in `tokens`, every request
-   * must have one of them, except requests for `/healthz`, `/readyz` and the observer page.
+   * A token with every role, for all tenants. Default: none. If this option or `tokens` names a token, every request
+   * must have one of these tokens, except requests for `/healthz`, `/readyz` and the observer page.
    */
   readonly token?: string;
   /**
@@ -23,14 +23,14 @@ export interface HandlerOptions {
   /**
    * Names of the service, with or without a port (`'agents.example.com'`). A request with any other `Host` is refused,
    * because another site's name may resolve to this server (DNS rebinding). With a token, loopback names are accepted
-   * as well. Without one they are accepted only if `hosts` is empty, and only for requests known to come from this
-   * machine. That is a request that `serve` or `nodeListener` received over a loopback connection and that no proxy
-   * forwarded.
+   * as well. Without a token, loopback names are accepted only if `hosts` is empty, and only for requests that are
+   * known to come from this machine. A request is known to come from this machine if `serve` or `nodeListener` received
+   * it over a loopback connection and no proxy forwarded it.
    */
   readonly hosts?: readonly string[];
   /**
-   * Directory in which `POST /backups` may put backups. Default: none, so that backups are made by the program alone: a
-   * client with the token must not choose where files are written.
+   * Directory in which `POST /backups` may write backups. Default: none, and then only the program itself can make
+   * backups, with `runtime.backup`. The reason: a client must not choose where files are written.
    */
   readonly backups?: string;
   /** Receives each failure that is answered as an internal error. Must not throw. Default: none. */
@@ -47,11 +47,13 @@ export interface ServeOptions extends HandlerOptions {
   readonly port: number;
   /** Address to listen on; default `127.0.0.1`. An address that is not a loopback address needs a `token`. */
   readonly host?: string;
-  /** Connections at once; default 4,096. A further connection may only request `/healthz` and `/readyz`. */
+  /**
+   * Maximum number of open connections; default 4,096. A further connection may only request `/healthz` and `/readyz`.
+   */
   readonly connections?: number;
   /**
-   * Connections of one address at once; default 1,024. Behind a proxy all clients have one address, so set this option
-   * to `connections` there.
+   * Maximum number of open connections of one address; default 1,024. Behind a proxy all clients have the same address,
+   * so set this option to the value of `connections` there.
    */
   readonly connectionsPerAddress?: number;
 }
@@ -61,11 +63,11 @@ export interface CheckedHandlerOptions {
   /** All tokens, without duplicates. Empty: no token is needed. */
   readonly tokens: readonly { readonly token: string; readonly caller: Caller }[];
   readonly hosts: readonly string[];
-  /** True if any IP address is accepted as `Host`. That is safe, because DNS rebinding needs a name. */
+  /** True if any IP address is accepted as `Host`. This is safe, because DNS rebinding needs a name. */
   readonly takesAddresses: boolean;
-  /** When a loopback name is accepted as `Host`. `fromLoopback`: only from a peer on this machine. */
+  /** Says when a loopback name is accepted as `Host`. `fromLoopback`: only from a peer on this machine. */
   readonly loopbackNames: 'always' | 'fromLoopback' | 'never';
-  /** Absolute. */
+  /** The absolute path of the directory for backups; undefined: the server makes no backups. */
   readonly backups: string | undefined;
   readonly onError: (error: unknown) => void;
   readonly observerDirectory: string | undefined;
@@ -86,7 +88,7 @@ const TOKEN = /^[\x21-\x7e]{1,1024}$/;
 const isFunction = (value: unknown): boolean => typeof value === 'function';
 
 const handlerMembers = {
-  // `tokensOf` checks the tokens themselves: its errors show none of them.
+  // Only the types are checked here. `tokensOf` checks the tokens, because its errors never show a token.
   token: z.string().optional(),
   tokens: z.array(z.unknown()).max(SERVER_TOKENS_MAX).optional(),
   hosts: z.array(z.string().min(1)).optional(),
@@ -142,7 +144,7 @@ function tokensOf(options: unknown, name: string): CheckedHandlerOptions['tokens
   const found = token === undefined ? [] : [{ token: checkToken(token, `${name}.token`), caller: ANYONE }];
   const list: unknown = tokens === undefined ? [] : tokens;
   if (!Array.isArray(list)) throw tokenProblem(`${name}.tokens`, 'must be a list');
-  // An empty list would let everyone in, which no one who gives a list can mean.
+  // An empty list would allow every request. A caller who gives a list cannot mean that.
   if (tokens !== undefined && list.length === 0)
     throw tokenProblem(`${name}.tokens`, 'is empty; leave it out if no token is needed');
   for (const [index, entry] of (list as readonly unknown[]).entries()) {

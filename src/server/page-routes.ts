@@ -1,4 +1,7 @@
-/** The observer page: files of a directory that is built beside the package, and no other files of the disk. */
+/**
+ * Routes of the observer page. They serve files of one directory, which is built beside the package, and no other
+ * files.
+ */
 import { constants } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
 import { extname, join, sep } from 'node:path';
@@ -11,7 +14,7 @@ import { problemAnswer } from './session-routes.ts';
 
 const PAGE = '/observer/';
 const INDEX = 'index.html';
-/** A page's address may have any query: a build uses it to mark its files. */
+/** The addresses of the page's files may have any query, because a build uses the query to mark versions of files. */
 const anyQuery = z.looseObject({});
 /** A path of plain names: no `..`, no hidden files, nothing to decode. */
 const FILE_PATH = /^(?:[A-Za-z0-9_][A-Za-z0-9._-]*\/)*[A-Za-z0-9_][A-Za-z0-9._-]*$/;

@@ -1,6 +1,6 @@
 /**
- * The address from which a request came, if a bridge knows the address. A `Request` has no member for it, and any
- * client could forge a header.
+ * Keeps the address from which a request came, if a bridge knows that address. The address is kept here because a
+ * `Request` has no member for it, and any client could forge a header.
  */
 
 const peers = new WeakMap<Request, string>();

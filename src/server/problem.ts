@@ -1,12 +1,13 @@
 /**
  * Failures as `application/problem+json` (RFC 9457): one table from codes to statuses. A client sees the messages of
- * this library's errors, which are written for users. Of any other error a client sees only that it happened.
+ * this library's errors, because they are written for users. For any other error, a client sees only that the request
+ * failed.
  */
 import { GOVERNOR_FULL_RETRY_MS, PROBLEM_ISSUES_BYTES_MAX, SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
 import { boundedText } from '../base/json.ts';
 import { type ErrorCode, TroupeError } from '../index.ts';
 
-/** Codes of failures that only HTTP has. */
+/** Codes of failures that exist only over HTTP. */
 export type HttpCode =
   | 'bad_request'
   | 'unauthorized'
@@ -95,7 +96,7 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   request_timeout: [408, 'The request was not complete in time'],
 };
 
-/** The failure of a request, with a code that only HTTP has. Thrown while the request is handled. */
+/** The failure of a request, with a code that exists only over HTTP. Thrown while the request is handled. */
 export class HttpProblem extends Error {
   override readonly name: string = 'HttpProblem';
   readonly code: HttpCode;
@@ -112,7 +113,7 @@ export class HttpProblem extends Error {
   }
 }
 
-/** The problem for a body of more bytes than are accepted. */
+/** The problem for a body with more than `bytesMax` bytes. */
 export function bodyTooLarge(bytesMax: number): HttpProblem {
   return new HttpProblem('body_too_large', `the body may have ${bytesMax} bytes`);
 }
@@ -123,8 +124,8 @@ export function unreadable(detail: string, cause: unknown): HttpProblem {
 }
 
 /**
- * The answer to a request that failed with `thrown`. `onInternal` receives errors that the client is not shown. Never
- * throws.
+ * The answer to a request that failed with `thrown`. `onInternal` receives the errors that the client does not see.
+ * Never throws.
  */
 export function problemResponse(thrown: unknown, onInternal: (error: unknown) => void): Response {
   const problem = problemOf(thrown);
@@ -153,7 +154,7 @@ export function problemOf(thrown: unknown): Problem {
   return thrown.code === 'answer_invalid' && Array.isArray(issues) ? { ...found, issues: firstIssues(issues) } : found;
 }
 
-/** The first issues, within the bound of an error. */
+/** The first issues, as many as fit into `PROBLEM_ISSUES_BYTES_MAX`. */
 function firstIssues(issues: readonly unknown[]): readonly unknown[] {
   let bytes = 0;
   const isKept = (issue: unknown): boolean => {
@@ -187,12 +188,13 @@ export function statusOf(error: unknown): number {
 function statusOfError({ code, retryable, data }: TroupeError): number {
   if (code === 'limit' && data['limit'] === 'messageBytes') return 413;
   if (code === 'limit' && retryable) return 503;
-  // The message was withdrawn or its turn was interrupted. A server that stops has the same code but another status.
+  // With these members the error says that the message was withdrawn or its turn was interrupted. A closing server has
+  // the same code without these members, and another status.
   if (code === 'cancelled' && ('turn' in data || 'reason' in data)) return 409;
   return TABLE[code][0];
 }
 
-/** Milliseconds a client should wait. Undefined if waiting does not help. */
+/** Milliseconds that a client should wait; undefined if waiting does not help. */
 function retryAfterOf(thrown: unknown, { code, status }: Problem): number | undefined {
   const asked = thrown instanceof TroupeError ? thrown.data['retryAfterMs'] : undefined;
   if (typeof asked === 'number' && Number.isFinite(asked)) return asked;

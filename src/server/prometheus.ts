@@ -1,4 +1,4 @@
-/** Metrics in the text format Prometheus reads (version 0.0.4). Pure. */
+/** Writes metrics in the text format that Prometheus reads (version 0.0.4). Pure. */
 import type { ProviderMetrics, RuntimeInfo, RuntimeMetrics } from '../index.ts';
 
 /** Figures of the process and of the server itself. */
@@ -14,7 +14,7 @@ export interface HostMetrics {
 
 type Kind = 'counter' | 'gauge';
 type Family = readonly [name: string, kind: Kind, help: string];
-/** Metrics of the runtime that are numbers. */
+/** The names of the runtime's metrics that are counters or gauges here. */
 type Figure = Exclude<keyof RuntimeMetrics, 'degraded' | 'providers' | 'compactionSliceMs'>;
 
 /** The media type of the format. */
@@ -64,7 +64,10 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
   restarts: ['troupe_session_thread_restarts_total', 'counter', 'Session threads that died and were replaced.'],
 };
 
-/** One sample for each provider, with its name as label. An empty label is the same as none. */
+/**
+ * The families with one sample for each provider. The label is the provider's name. For Prometheus, an empty label is
+ * the same as no label.
+ */
 const PROVIDER_FAMILIES: Readonly<Record<keyof ProviderMetrics, Family>> = {
   modelCalls: ['troupe_provider_model_calls_total', 'counter', 'Model calls started, attempts included.'],
   modelCallsRunning: ['troupe_provider_model_calls_running', 'gauge', 'Model calls that turns wait for.'],
@@ -77,7 +80,7 @@ const PROVIDER_FAMILIES: Readonly<Record<keyof ProviderMetrics, Family>> = {
   ],
 };
 
-/** All metrics as one text: one family each, with its help and its type. */
+/** All metrics as one text. Each metric is a family with its help and its type. */
 export function prometheusText(metrics: RuntimeMetrics, host: HostMetrics, info: RuntimeInfo): string {
   const families: string[] = [];
   for (const [figure, family] of Object.entries(FAMILIES)) families.push(sample(family, metrics[figure as Figure]));

@@ -1,4 +1,4 @@
-/** Common parts of the queries and bodies of several routes. */
+/** Parts that the queries and bodies of several routes have in common. */
 import { z } from 'zod';
 import {
   KEY_CHARACTERS_MAX,
@@ -12,7 +12,8 @@ import { SESSION_STATUSES } from '../events/event.ts';
 import type { SessionStatus, ViewMode } from '../index.ts';
 
 /**
- * The token of the server. Every query may have it, because an event source cannot send a header. The guard checks it.
+ * The token in a query. Every query may have it, because an event source cannot send a header. The guard checks the
+ * token.
  */
 export const token: z.ZodType<string | undefined> = z.string().optional();
 
@@ -24,7 +25,7 @@ export const noQuery: z.ZodType<{ readonly token?: string | undefined }> = z.str
 /** An empty body. */
 export const noBody: z.ZodType<Record<never, never>> = z.strictObject({});
 
-/** A whole number, which in a query is a text. */
+/** A whole number as a text, because a query has only texts. */
 export const wholeNumber: z.ZodType<string> = z.string().regex(/^\d{1,15}$/, 'must be a whole number');
 
 /** Number of items of a list. */

@@ -16,18 +16,18 @@ import { bodyTooLarge, HttpProblem, unreadable } from './problem.ts';
 /** Maximum characters of a message about a bad value, because the message may contain a name from outside. */
 const MESSAGE_CHARACTERS_MAX = 300;
 
-/** The use of a body: by its value, or by the bytes of a large one. */
+/** The functions that use a body: `use` gets its value, `useLarge` the bytes of a large body. */
 export interface BodyUse<T> {
   readonly schema: z.ZodType<T>;
   readonly use: (value: T) => Response | Promise<Response>;
-  /** Used for a large body; if missing, a large body is used like a small one. */
+  /** Called for a large body; if missing, `use` is called for large bodies too. */
   readonly useLarge?: ((json: Uint8Array) => Promise<Response>) | undefined;
 }
 
 /**
  * Reads a body, checks it by `schema`, and calls `use` or `useLarge`. An empty body counts as `{}`. Rejects with
  * `HttpProblem` (400, 413, 415), with `LimitError` if too many bodies are being read, and as the called function does.
- * The bytes of a large body count until that function is done, because it may have to wait for other requests.
+ * The bytes of a large body count until the called function is done, because that function may wait for other requests.
  */
 export async function withBody<T>(request: Request, { schema, use, useLarge }: BodyUse<T>): Promise<Response> {
   const kind = request.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase();
@@ -69,7 +69,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
       });
       if (done && isRefused) throw tooMany();
       if (done) {
-        // A large body is joined, passed on and parsed in one tick, so that tick must have room for it.
+        // The pieces of a large body are joined and passed on in one tick, so that tick must have room for the body.
         if (size >= LOOP_PIECE_BYTES_MIN) await BODIES.take(size);
         return Buffer.concat(pieces, size);
       }
@@ -80,7 +80,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
       }
       if (isRefused) continue;
       if (bytesUnderWay + value.length > SERVER_BODIES_BYTES_MAX) {
-        // The rest is read and discarded: a client that is still writing would not read its answer.
+        // The rest of the body is read and discarded, because a client that is still writing would not read its answer.
         isRefused = true;
         bytesUnderWay -= counted;
         counted = 0;
@@ -99,8 +99,8 @@ async function readBytes(request: Request): Promise<Uint8Array> {
 }
 
 /**
- * Bytes of all bodies of the process that are being read, and of large bodies until they were used. Without a bound, a
- * thousand bodies would fill the memory.
+ * The bytes of all bodies in the process that are being read, and of large bodies that are being used. Without a bound,
+ * a thousand bodies would fill the memory.
  */
 let bytesUnderWay = 0;
 

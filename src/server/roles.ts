@@ -1,6 +1,6 @@
 /**
- * The roles of tokens, and the callers that the tokens stand for. A route names the role that it needs. A caller has
- * one or several roles. The role `admin` includes all others.
+ * The roles of tokens, and the callers that the tokens stand for. Each route names the role that it needs. A caller has
+ * one or several roles. The role `admin` includes all other roles.
  */
 import { z } from 'zod';
 import { ConfigError } from '../base/errors.ts';
@@ -10,8 +10,8 @@ import { HttpProblem } from './problem.ts';
 const ROLES = ['reader', 'writer', 'approver', 'admin'] as const;
 
 /**
- * The requests that a token allows. `reader`: to read. `writer`: to read, and to send, spawn, interrupt and change
- * sessions. `approver`: to read, and to decide calls and answer questions. `admin`: all requests. Only `admin` may
+ * The role of a token decides which requests it allows. `reader` may read. `writer` may also send, spawn, interrupt and
+ * change sessions. `approver` may read, decide calls and answer questions. `admin` may do everything. Only `admin` may
  * delete sessions, resend and drop dead letters, set budgets, read the audit log, and make backups.
  */
 export type Role = (typeof ROLES)[number];
@@ -25,7 +25,9 @@ export interface TokenOptions {
    * the token's number in the list. The token itself is never shown.
    */
   readonly name?: string;
-  /** The only tenant whose sessions the token reaches. Default: it reaches all sessions, and the whole runtime. */
+  /**
+   * The only tenant whose sessions the token reaches. Default: the token reaches all sessions and the whole runtime.
+   */
   readonly tenant?: string;
   readonly role: Role | readonly Role[];
 }
@@ -45,7 +47,10 @@ const INCLUDED_IN: Readonly<Record<Role, readonly Role[]>> = {
   admin: ['admin'],
 };
 
-/** The author of a caller's decisions; undefined for `ANYONE`, which names no person or program. */
+/**
+ * The name of a caller as author of its decisions; undefined for `ANYONE`, which stands for no particular person or
+ * program.
+ */
 export function authorOf(caller: Caller): string | undefined {
   return caller === ANYONE ? undefined : caller.name;
 }

@@ -21,15 +21,15 @@ const encoder = new TextEncoder();
 
 /** The parts shared by all routes. */
 export interface ServerParts {
-  /** The sessions that the caller may reach: those of its tenant, or all. */
+  /** The sessions that the caller may reach: the sessions of its tenant, or all sessions. */
   readonly runtime: SessionsView;
-  /** The view mode of a reader that names none. */
+  /** The view mode for a reader that names no mode. */
   readonly defaultViewMode: ViewMode;
   readonly options: CheckedHandlerOptions;
   readonly streams: StreamRegistry;
   readonly watch: HostWatch;
   readonly intake: Intake;
-  /** Bounds the pages read at once, because each is in memory as a whole. */
+  /** Bounds the number of pages that are read at once, because each page is in memory as a whole. */
   readonly pages: Lane;
   /** The document of all routes, as JSON. */
   readonly document: () => string;
@@ -46,7 +46,7 @@ export interface Call {
   readonly whole: Runtime | undefined;
 }
 
-/** One answer a route may give. */
+/** Describes an answer that a route may give. */
 export interface RouteAnswer {
   readonly status: number;
   readonly description: string;
@@ -56,14 +56,14 @@ export interface RouteAnswer {
   readonly mediaType?: string;
 }
 
-/** See the file header. In `path`, `:name` stands for one part and `*` for the rest. */
+/** See the file header. In `path`, `:name` stands for one part of the path and `*` for the rest of the path. */
 export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
   readonly door: Door;
   /** The role that the caller needs; `none` where no token is needed. */
   readonly role: Role | 'none';
-  /** True if the route is about the whole runtime. Where it needs a token, a token of one tenant is refused. */
+  /** True if the route is about the whole runtime. If such a route needs a token, a token of one tenant is refused. */
   readonly isOfRuntime: boolean;
   /** True if the route starts work or holds a stream, so that a closing server refuses it. */
   readonly isNewWork: boolean;
@@ -77,16 +77,16 @@ export interface Route {
 
 /** A route as it is written: `handle` receives the checked query and body. */
 export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 'role' | 'summary' | 'answers'> {
-  /** `stream`: the token may also be in the query. Default: only in a header. */
+  /** `stream`: the token may be in a header or in the query. Default: the token must be in a header. */
   readonly door?: 'stream';
-  /** Whether the route starts work. Default: false, but true for a stream. */
+  /** True if the route starts work. Default: true for a stream, false for any other route. */
   readonly isNewWork?: boolean;
   readonly query: z.ZodType<Query>;
   readonly body?: z.ZodType<Body>;
   readonly handle: (call: Call & { readonly query: Query; readonly body: Body }) => Response | Promise<Response>;
   /**
-   * Receives the unparsed bytes of a large body, in place of `handle`; the receiver parses them. Default: a large body
-   * is handled like any other.
+   * Called in place of `handle` for a large body. It receives the unparsed bytes and must have them parsed. Default:
+   * `handle` is called for large bodies too.
    */
   readonly handleLarge?: (call: Call & { readonly query: Query; readonly json: Uint8Array }) => Promise<Response>;
 }

@@ -75,7 +75,7 @@ const health = runtimeRoute({
   ],
   handle({ whole }) {
     const isDegraded = whole.metrics().degraded !== undefined;
-    // The reason is left out: a probe has no token, and a reason may name paths.
+    // The reason of the failure is left out, because a probe has no token and a reason may name paths.
     return json({ status: isDegraded ? 'degraded' : 'ok' }, isDegraded ? 503 : 200);
   },
 });
@@ -117,7 +117,7 @@ const backup = runtimeRoute({
   },
 });
 
-/** The path of a directory inside the one for backups. Throws `HttpProblem` for any other path. */
+/** The path of a directory inside the directory for backups. Throws `HttpProblem` for any other path. */
 function placeIn(backups: string | undefined, directory: string): string {
   if (backups === undefined) {
     throw new HttpProblem(

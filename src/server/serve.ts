@@ -24,16 +24,16 @@ import { type HttpCode, HttpProblem, problemOf } from './problem.ts';
 
 /** A running server. */
 export interface RunningServer {
-  /** `http://127.0.0.1:4111`, without a slash at the end. */
+  /** The address of the server, such as `http://127.0.0.1:4111`, without a slash at the end. */
   readonly url: string;
   /**
    * Takes no new work from now on: messages, sessions, children, `resume` and event streams are refused (503), and
-   * `/readyz` says so. Running work continues, reads are answered. Safe to call again.
+   * `/readyz` reports `not_ready`. Running work continues, and reads are still answered. Safe to call again.
    */
   drain(): void;
   /**
-   * Takes no more connections, ends the event streams, waits up to `deadlineMs` for the requests being answered, and
-   * closes every connection. The runtime is left open. Safe to call again.
+   * Takes no more connections, ends the event streams, waits up to `deadlineMs` for the answers in flight, and closes
+   * every connection. The runtime is left open. Safe to call again.
    */
   close(options?: { readonly deadlineMs?: number }): Promise<void>;
   /** `close()`, for `await using`. */
@@ -67,7 +67,7 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
       void listener(incoming, outgoing);
     },
   );
-  // One more than the bounds, because the gate closes an old connection only when a newer one arrives.
+  // One connection more than the bounds, because the gate closes an old connection only when a newer one arrives.
   server.maxConnections = checked.connections + SERVER_HEALTH_CONNECTIONS_MAX + 1;
   server.on('connection', (socket: Socket) => {
     ANSWERS.yieldTick();
@@ -76,8 +76,8 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
   });
   server.on('clientError', refuse);
   server.on('checkContinue', (incoming, outgoing: ServerResponse) => {
-    // A body whose declared length is too large is refused before it is sent. The client may send it all the same, and
-    // its bytes would be read as the next request. So the connection is not kept.
+    // A body whose declared length is too large is refused before the client sends it. The client may send the body all
+    // the same, and its bytes would be read as the next request. So the connection is closed after the answer.
     if (Number(incoming.headers['content-length'] ?? 0) <= SERVER_BODY_BYTES_MAX) outgoing.writeContinue();
     else outgoing.shouldKeepAlive = false;
     server.emit('request', incoming, outgoing);
@@ -120,7 +120,7 @@ async function announced(
   return () => withdraw().catch(onError);
 }
 
-/** The answers in flight. Each is kept until its connection has sent it or has closed. */
+/** The answers in flight. Each answer is kept until its connection has sent it or has closed. */
 class OpenExchanges {
   readonly #answers = new Set<ServerResponse>();
   #whenNone: (() => void) | undefined;
@@ -134,7 +134,8 @@ class OpenExchanges {
   }
 
   /**
-   * Announces to the clients that their connections end with these answers. Calls `done` when all answers have left.
+   * Announces to the clients that their connections end with these answers. Calls `done` when all answers are sent or
+   * their connections have closed.
    */
   finish(done: () => void): void {
     for (const answer of this.#answers) if (!answer.headersSent) answer.setHeader('connection', 'close');
@@ -196,7 +197,7 @@ const REFUSALS: Readonly<Record<string, readonly [code: HttpCode, detail: string
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request did not come in time'],
 };
 
-/** An address a client can use, in place of a wildcard address. */
+/** An address that a client can use, in place of a wildcard address. */
 function reachable(host: string): string {
   if (!isWildcard(host)) return host;
   return host === '0.0.0.0' ? '127.0.0.1' : '::1';

@@ -64,12 +64,13 @@ const list = route({
       ...(parent === undefined ? {} : { parent: parent === '' ? null : parent }),
       ...(children ? { children } : {}),
       order,
-      // A list with children has a bound of its sessions, so it cannot ask for one more than the page.
+      // The number of sessions in a list with children is bounded, so the list cannot ask for one session more than the
+      // page.
       limit: children ? limit : limit + 1,
     });
     const sessions = found.slice(0, limit);
     const last = sessions.at(-1);
-    // A full page with children may be the last one; the page after it is then empty.
+    // A full page with children may be the last page. Then the page after it is empty.
     const hasMore = children ? found.length === limit : found.length > limit;
     const next = hasMore && last !== undefined ? listPlaceText(order, last) : undefined;
     return json({ sessions, ...defined({ next }) });
@@ -372,12 +373,12 @@ export const sessionRoutes: readonly Route[] = [
   request,
 ];
 
-/** The id, if there is such a session. Rejects with `unknown_session`, or `InvalidNameError`. */
+/** The full id of an existing session. Rejects with `unknown_session`, or `InvalidNameError`. */
 export async function known(runtime: SessionsView, id: string): Promise<string> {
   return (await summaryOf(runtime, id)).id;
 }
 
-/** A failure a route may answer with. */
+/** Describes a failure that a route may answer with. */
 export function problemAnswer(status: number, description: string): RouteAnswer {
   return { status, description, schema: answers.problem, mediaType: 'application/problem+json' };
 }

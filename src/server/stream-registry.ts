@@ -29,8 +29,8 @@ export class StreamRegistry {
   }
 
   /**
-   * An answer that streams the events of `read` as the mode shows them. Throws `LimitError` (Y1), `CancelledError`
-   * (Y2), and the errors of `read`.
+   * Returns an answer that streams the events of `read`, in the form that `mode` shows. Throws `LimitError` (Y1),
+   * `CancelledError` (Y2), and the errors of `read`.
    */
   answer(mode: ViewMode, read: () => AsyncIterableIterator<SessionEvent>): Response {
     if (this.#isEnded) throw new CancelledError('the server is closing');
@@ -59,7 +59,7 @@ export class StreamRegistry {
     });
   }
 
-  /** Ends all streams permanently. */
+  /** Ends all streams. Afterwards no stream can be opened (Y2). */
   end(): void {
     this.#isEnded = true;
     for (const stream of [...this.#streams]) stream.end();

@@ -1,9 +1,10 @@
 /**
  * The form in which events cross between threads: one flat list of values. Each event begins with a number, its head.
  * The head encodes the kind of the event, its enumerated values, and which optional members follow. Cloning a flat list
- * takes a fraction of the time of cloning objects, because member names of objects are written and looked up each time.
+ * takes a fraction of the time of cloning objects. The reason: for each object, a clone writes and looks up the names
+ * of its members.
  *
- * Both sides belong to one process and one version: this form is stored and sent nowhere else.
+ * Both sides belong to one process and one version. This form is not stored, and does not leave the process.
  */
 import type { Message, Pending, Source } from '../../base/messages.ts';
 
@@ -14,7 +15,7 @@ export type PackedEvents = readonly unknown[];
 export const CODE = {
   /** An unpacked event. */
   whole: 0,
-  /** Session, time and number of the events that follow. */
+  /** The session, the time and the seq of the events that follow. */
   place: 1,
   state: 2,
   created: 3,
@@ -32,21 +33,22 @@ export const CODE_MASK = 15;
 /** Flags of a head, one bit each. */
 export const FLAG = {
   /**
-   * A time follows. Without it, a message or entry has the time of its event, and a `place` that of the last `place`.
+   * A time follows. Without this flag, a message or entry has the time of its event, and a `place` has the time of the
+   * previous `place`.
    */
   time: 16,
-  /**
-   * For a `place`: the number of the next durable event follows. The numbers of later events are counted from that
-   * number.
-   */
+  /** For a `place`: the seq of the next durable event follows. The seqs of later events are counted from it. */
   number: 32,
   toolUseId: 64,
-  /** The call id is that of the last packed call. */
+  /** The call id is the same as that of the previous packed call. */
   sameToolUseId: 128,
   toolName: 256,
-  /** The tool is that of the last packed call. */
+  /** The tool is the same as that of the previous packed call. */
   sameToolName: 512,
-  /** The content is the last packed content: an entry and its message have the same. */
+  /**
+   * The content is the same as the previous packed content. This saves a copy, because an entry and its message have
+   * the same content.
+   */
   sameContent: 1_024,
   input: 2_048,
   /** The member `success` is present. */
@@ -61,13 +63,13 @@ export const FLAG = {
   background: 1_048_576,
   /** The message or entry was sent with a key. */
   key: 1_073_741_824,
-  /** The usage has members besides its counters: it follows as one object. */
+  /** The usage has more members than its four counters, so the usage follows as one object. */
   usageMore: 536_870_912,
 } as const;
 
 /**
- * A head also has two enumerated values of four bits, in bits that no flag uses. 0 means no value. Any other number is
- * the position in the list of values, counted from 1.
+ * A head also holds two enumerated values of four bits each, in bits that no flag uses. 0 means that there is no value.
+ * Any other number is the position of the value in its list, counted from 1.
  */
 export const WORD_MASK = 15;
 /** Shift of the first enumerated value: types of messages and entries, states, reasons. */
@@ -76,8 +78,9 @@ export const TYPE_SHIFT = 21;
 export const SOURCE_SHIFT = 25;
 
 /**
- * True only if `Known` names every member of `T`. A new member must be added here, and in `publicMessage` or
- * `publicEntry`, which show a session's messages and entries. Otherwise it would be lost in transit.
+ * True only if `Known` names every member of `T`. A new member of a message or an entry must be added here, or it would
+ * be lost between the threads. It must also be added in `publicMessage` or `publicEntry`, the functions that make the
+ * public form of messages and entries.
  */
 type Covers<T, Known extends keyof T> = Exclude<keyof T, Known> extends never ? true : never;
 const MESSAGE_IS_WHOLE: Covers<

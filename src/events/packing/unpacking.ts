@@ -44,7 +44,7 @@ class Unpacking {
     return events;
   }
 
-  /** The next value; the packing side determines its type. */
+  /** The next value. The packing side decides its type. */
   #take<T>(): T {
     const value = this.#values[this.#index];
     this.#index += 1;
@@ -129,7 +129,9 @@ class Unpacking {
     return pending;
   }
 
-  /** Reads the call that a head names, which becomes the last named call. */
+  /**
+   * Reads the call that a head names. It becomes the previous call for the flags `sameToolUseId` and `sameToolName`.
+   */
   #call(head: number): void {
     if ((head & FLAG.toolUseId) !== 0) this.#toolUseId = this.#take();
     if ((head & FLAG.toolName) !== 0) this.#toolName = this.#take();

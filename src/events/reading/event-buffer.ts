@@ -1,13 +1,14 @@
 /**
- * The events that one subscriber has not read yet.
+ * `EventBuffer`: holds the events that one subscriber has not read yet.
  *
  * Owns: events in the order they were published, a bound on their number and size. Does not own: sequence numbers,
  * replay.
  *
  * B1 The buffer never holds more than its bounds; one event alone may exceed the bound on size.
- * B2 If an event would exceed the bounds, the buffer is emptied first. A reader that is behind must read the log, and
- *    not fill the memory of its host.
- * B3 Successive deltas of one text are joined into one event while they are unread: a slow reader misses no text.
+ * B2 If an event would exceed the bounds, the buffer is emptied before the event is put in. A reader that is too slow
+ *    must read the log instead of filling the memory of its host.
+ * B3 Successive deltas of one text are joined into one event while they are unread. So a slow reader gets the text in
+ *   fewer, larger pieces.
  */
 import { SUBSCRIBER_CHARACTERS_MAX, SUBSCRIBER_EVENTS_MAX } from '../../base/bounds.ts';
 import type { SessionEvent } from '../event.ts';
@@ -24,13 +25,13 @@ export const SUBSCRIBER_BOUNDS: BufferBounds = Object.freeze({
   charactersMax: SUBSCRIBER_CHARACTERS_MAX,
 });
 
-/** A bounded queue of events. One thread, one owner. */
+/** See the head of the file. A buffer belongs to one owner, on one thread. */
 export class EventBuffer {
   readonly #bounds: BufferBounds;
   /**
-   * A ring in three lists of equal length, a power of two: the events, the durable event known to come before each, and
-   * the size of each. The ring is filled and emptied for each event of each reader. So a list of triples, or a list
-   * that is emptied and regrown, would cost more.
+   * A ring of events, as three lists. Their length is equal, and is a power of two. For each event, `#events` has the
+   * event, `#afters` the seq of the last durable event before it, and `#sizes` its size. The ring is used for each
+   * event of each reader, so its cost matters. A list of objects, or a list that shrinks and grows, would cost more.
    */
   #events = empty<SessionEvent | undefined>(RING_EVENTS, undefined);
   #afters = empty(RING_EVENTS, 0);
@@ -55,8 +56,8 @@ export class EventBuffer {
   }
 
   /**
-   * Appends an event, or joins it to the delta before it. `after`: for an ephemeral event, the durable event known to
-   * come before it. Returns the events dropped to make room, oldest first: none, or all that waited.
+   * Appends an event, or joins it to the delta before it. `after`: for an ephemeral event, the seq of the last durable
+   * event before it. Returns the events that were dropped to make room, oldest first: none, or all events that waited.
    */
   put(event: SessionEvent, after: number): readonly SessionEvent[] {
     const characters = charactersOf(event);
@@ -79,7 +80,7 @@ export class EventBuffer {
     return this.#events[this.#head];
   }
 
-  /** The durable event known to come before the oldest one; undefined when no event waits. */
+  /** The seq of the last durable event before the oldest waiting event; undefined when no event waits. */
   peekAfter(): number | undefined {
     return this.#size === 0 ? undefined : this.#afters[this.#head];
   }
@@ -104,7 +105,7 @@ export class EventBuffer {
     return events;
   }
 
-  /** The place in the lists of the event that has `index` events before it. */
+  /** The index in the three lists of the waiting event that has `index` waiting events before it. */
   #place(index: number): number {
     return (this.#head + index) & (this.#events.length - 1);
   }
@@ -122,7 +123,10 @@ export class EventBuffer {
     this.#head = 0;
   }
 
-  /** Shrinks to the kept size, not to the initial size. Otherwise repeated bursts would regrow the ring each time. */
+  /**
+   * Shrinks the empty ring to the kept size, not to the initial size. Otherwise the ring would grow again with every
+   * burst.
+   */
   #shrink(): void {
     this.#events = empty<SessionEvent | undefined>(RING_KEPT_EVENTS, undefined);
     this.#afters = empty(RING_KEPT_EVENTS, 0);
@@ -148,7 +152,7 @@ function empty<T>(length: number, filler: T): T[] {
   return new Array<T>(length).fill(filler);
 }
 
-/** Two pieces of one text as one event, or undefined when they are not pieces of one text. */
+/** Joins two pieces of one text into one event; undefined when the events are not pieces of one text. */
 function joinDeltas(first: SessionEvent, second: SessionEvent): SessionEvent | undefined {
   if (first.type !== 'text.delta' && first.type !== 'thinking.delta') return undefined;
   if (second.type !== first.type || second.turn !== first.turn || second.session !== first.session) return undefined;
@@ -157,13 +161,16 @@ function joinDeltas(first: SessionEvent, second: SessionEvent): SessionEvent | u
 }
 
 /**
- * The most values that are measured in one event. Values beyond this number count only in contents and inputs, which
- * are plain data.
+ * Maximum number of values that are measured in one event. Values beyond this number count only if they are in a
+ * content or an input, because those are plain data.
  */
 const VALUES_MEASURED_MAX = 1_000;
-/** Charged for an event, and for each value in it, besides its text. */
+/** UTF-16 units that are charged for an event, and for each value in it, in addition to its text. */
 const VALUE_CHARACTERS = 16;
-/** Charged for the envelope and member names of an event whose values are not measured one by one. */
+/**
+ * UTF-16 units that are charged for the envelope and the member names of an event whose values are not measured one by
+ * one.
+ */
 const MEMBERS_CHARACTERS = 12 * VALUE_CHARACTERS;
 const NONE: readonly SessionEvent[] = Object.freeze([]);
 /** Initial size of a ring. It is small because there are thousands of readers with one session each. */
@@ -200,8 +207,8 @@ export function charactersOf(event: SessionEvent): number {
 }
 
 /**
- * The size of a content or an input, which usually is a short text. A content with many values is measured as a whole,
- * and only once.
+ * The size of a content or an input. Usually it is a short text. A value with many parts is measured whole, and only
+ * once.
  */
 export function charactersOfContent(value: unknown): number {
   if (value === undefined) return 0;
@@ -215,8 +222,8 @@ export function charactersOfContent(value: unknown): number {
 }
 
 /**
- * Sizes of contents with many values. A large block behind a thousand small ones must be counted, but must not be
- * measured again for each reader.
+ * Sizes of contents with many values. All blocks of such a content must be counted, but it must not be measured again
+ * for each reader.
  */
 const MEASURED = new WeakMap<object, number>();
 

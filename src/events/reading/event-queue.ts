@@ -1,24 +1,24 @@
 /**
- * One reader of events: an async iterable over the log's events and the live ones.
+ * `EventQueue`: one reader of events. It is an async iterable over the events of the log, followed by live events.
  *
- * Owns: the reader's cursor in a session's total order, its buffered events, and the reads from the log when the reader
- * has fallen behind. Does not own: the log (it calls `replay`), the other readers. Belongs to the thread that reads.
+ * Owns: the reader's cursor in a session's total order, the reader's buffered events, and the reads from the log when
+ * the reader is behind. Does not own: the log (it calls `replay`), the other readers. Belongs to the thread that reads.
  *
- * E1 Each durable event after the subscription's cursor is read exactly once, ascending. Events missing from the log
- *    are announced by a `gap` and left out.
- * E2 A reader that is too slow loses its buffered events and receives a `gap` at its next read. It then gets the
+ * E1 Each durable event after the reader's first cursor is read exactly once, in ascending order. Events that the log
+ *    does not have are left out, and a `gap` announces them.
+ * E2 A reader that is too slow loses its buffered events and receives a `gap` at its next read. Then it reads the
  *    durable events among the lost ones from the log.
- * E3 An ephemeral event is read where it was published, between the same two durable events, or not at all.
- * E4 Memory is bounded by the buffer's bounds and one page of the log, whatever the reader does. All of it is counted
- *    in the budget of the process (`reader-budget.ts`). When the budget asks, the held data is dropped: the page is
- *    read again later, and the buffer is lost as in E2.
+ * E3 An ephemeral event is read between the same two durable events between which it was published, or not at all.
+ * E4 Memory is bounded by the buffer's bounds and one page of the log, whatever the reader does. All held data counts
+ *    in the budget of the process (`reader-budget.ts`). When the budget asks, the queue drops its data: it reads the
+ *    page again later, and the buffered events are lost as in E2.
  * E5 Once the iteration has ended, for any reason, nothing is held and `onClose` has been called once. If the signal
  *    was aborted before the iteration began, the iteration ends at once, and `onClose` is not called.
- * E6 A reader with `joins` gets all deltas of a model call, also if it begins while the call streams. It ignores deltas
- *    until a `StreamNote` brings those before the next one. It ignores every later note.
+ * E6 A reader with `joins` gets all deltas of a model call, even if the reader begins while the call streams. It
+ *    ignores deltas until a `StreamNote` brings the text that was streamed so far. It ignores every later note.
  *
- * The producer must push live events before the first page of the log is requested. So an event can arrive twice; it is
- * read once.
+ * The producer must push live events before the first page of the log is requested. So an event can arrive from both
+ * sources; the reader gets it once.
  */
 import { LOST_SESSIONS_MAX, REPLAY_PAGE_EVENTS } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
@@ -27,9 +27,9 @@ import { type BufferBounds, charactersOf, EventBuffer } from './event-buffer.ts'
 import { type BudgetedReader, READERS, type ReaderBudget } from './reader-budget.ts';
 
 /**
- * Reads durable events of the session from the log: `fromSeq` and later, ascending without holes, 1 to `limit` of them.
- * Resolves to an empty list when there are no later ones. A rejection fails the iteration with its error. One call at a
- * time.
+ * Reads durable events of the session from the log: from `fromSeq` on, ascending without holes, at most `limit` events.
+ * Resolves to an empty list when the log has no such event. A rejection fails the iteration with its error. Only one
+ * call is made at a time.
  */
 export type Replay = (fromSeq: number, limit: number) => Promise<readonly SessionEvent[]>;
 
@@ -40,25 +40,25 @@ export interface EventQueueOptions {
    * order of publication.
    */
   readonly session?: string;
-  /** Durable events after this number are wanted. If missing, the reader begins with the first event published live. */
+  /** The reader gets the durable events after this seq. Missing: it begins with the first event published live. */
   readonly after?: number;
   readonly replay?: Replay;
   /** Ends the iteration after the first event for which this returns true. A throw fails the iteration. */
   readonly until?: (event: SessionEvent) => boolean;
   /** The event as this reader sees it, or undefined to leave it out. A throw fails the iteration. */
   readonly view?: (event: SessionEvent) => SessionEvent | undefined;
-  /** Returns false for a session whose live events are ignored: they push no other event out. Default: none is. */
+  /** False for a session whose live events are ignored and take no room in the buffer. Default: always true. */
   readonly isMeant?: (session: string) => boolean;
   /** False if text and thinking deltas are not wanted. */
   readonly deltas?: boolean;
-  /** True if a note comes before the first delta that the reader should get (E6). */
+  /** True if a `StreamNote` comes before the first delta that the reader should get (E6). */
   readonly joins?: boolean;
   /** Ends the iteration at once, without an error. */
   readonly signal?: AbortSignal;
   /** Called once, when the iteration ends; not when `signal` was aborted before it began. Must not throw. */
   readonly onClose?: () => void;
   readonly bounds?: BufferBounds;
-  /** The budget that counts this queue. Default: that of the process. */
+  /** The budget that counts this queue. Default: the budget of the process. */
   readonly budget?: ReaderBudget;
   /** Epoch ms, for the gaps that the queue announces. */
   readonly now: () => number;
@@ -76,22 +76,22 @@ const OVER: Read = Object.freeze({ done: true, value: undefined });
 /** A resolved promise: its reactions run after the current synchronous code. */
 const SOON: Promise<void> = Promise.resolve();
 
-/** Stands for the durable event before an ephemeral one if no durable event was known yet. */
+/** Stands for the seq of the durable event before an ephemeral event, if no durable event was known yet. */
 const UNKNOWN = -1;
 
-/** A bounded queue of events between one producer and one reader; lost events are read again from the log. */
+/** See the head of the file. A queue lies between one producer and one reader. */
 export class EventQueue implements AsyncIterableIterator<SessionEvent>, BudgetedReader {
   readonly #options: EventQueueOptions;
   readonly #budget: ReaderBudget;
   readonly #buffer: EventBuffer;
-  /** The next durable event to be read; undefined until the first is known. */
+  /** The seq of the next durable event that the reader gets; undefined until the first durable event is known. */
   #next: number | undefined;
-  /** The newest durable event published live. */
+  /** The seq of the newest durable event that was published live. */
   #highest: number | undefined;
-  /** Durable events in the buffer: the oldest of them is `#highest - #durables + 1`. */
+  /** The number of durable events in the buffer. The seq of the oldest of them is `#highest - #durables + 1`. */
   #durables = 0;
   #isJoining: boolean;
-  /** Ephemeral events have exact positions after this durable event; earlier positions are estimates. */
+  /** A seq. The positions of ephemeral events after this durable event are exact; earlier positions are estimates. */
   #exactFrom: number | undefined;
   #isReplaying: boolean;
   #isFetching = false;
@@ -101,16 +101,16 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   /** The size last reported to the budget. */
   #held = 0;
   /**
-   * Losses that were not announced yet, by session: one entry, or up to `LOST_SESSIONS_MAX` for a reader of all
-   * sessions.
+   * Losses that no `gap` has announced yet, by session. A reader of one session has at most one entry, a reader of all
+   * sessions at most `LOST_SESSIONS_MAX`.
    */
   readonly #lost: Map<string, { readonly from: number; readonly to: number }> = new Map();
-  /** Set when the producer has ended the iteration; available events are still read. */
+  /** Set when the producer has ended the iteration. The reader still gets the available events. */
   #ending: { readonly error?: unknown } | undefined;
   #isOver = false;
-  /** Reads are served one after the other, however many are requested at once. */
+  /** The reads that wait, oldest first. They are served one after the other, however many are requested at once. */
   readonly #reads: WaitingRead[] = [];
-  /** True while serving the waiting reads is scheduled. */
+  /** True while the serving of the waiting reads is scheduled. */
   #isRoused = false;
 
   constructor(options: EventQueueOptions) {
@@ -148,7 +148,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   }
 
   /**
-   * Receives a live event. Events of one session come in order; durable ones received before are ignored. Never throws.
+   * Receives a live event; events of one session come in order. Ignores a durable event received before. Never throws.
    */
   push(event: SessionEvent): void {
     if (this.#isOver || this.#ending !== undefined) return;
@@ -210,7 +210,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   }
 
   /**
-   * Leaves the budget. No more events are added, and the budget must not hold a queue that is never read to its end.
+   * Leaves the budget: no more events are added, and the budget must not keep a queue that is never read to its end.
    */
   #leaveBudget(): void {
     this.#budget.changed(this, this.#held, 0);
@@ -233,8 +233,8 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   }
 
   /**
-   * The result of a read that need not wait; undefined if it must wait. If the iteration fails, ends it and throws its
-   * error.
+   * The result of a read that need not wait; undefined if the read must wait. If the iteration fails, ends the
+   * iteration and throws its error.
    */
   #readNow(): Read | undefined {
     try {
@@ -301,7 +301,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     return seen;
   }
 
-  /** The next event that is available without waiting. Requests a page of the log when one is needed. */
+  /** The next event that is available without waiting. Requests a page of the log when the reader needs a page. */
   #atHand(): SessionEvent | undefined {
     const gap = this.#announcement();
     if (gap !== undefined) return gap;
@@ -329,7 +329,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     return undefined;
   }
 
-  /** The next live event if it is ephemeral, and is known to come before the next event of the page (E3). */
+  /** Takes the next live event if it is ephemeral and is known to come before the next event of the page (E3). */
   #betweenReplayed(): SessionEvent | undefined {
     if (this.#pageAt >= this.#page.length || this.#exactFrom === undefined || this.#next === undefined)
       return undefined;
@@ -362,7 +362,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   }
 
   /**
-   * Called when the log does not have these events: a gap is announced, and the reader continues after the gap (E1).
+   * Leaves out events that the log does not have: a gap announces them, and the reader continues after the gap (E1).
    */
   #skip(from: number, to: number): void {
     this.#next = to + 1;
@@ -386,14 +386,14 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   }
 
   /**
-   * The number of the oldest durable event in the buffer, or of the next one to be published. Undefined when none was
-   * published live.
+   * The seq of the oldest durable event in the buffer, or of the next durable event that will be published. Undefined
+   * when no durable event was published live.
    */
   #oldestLive(): number | undefined {
     return this.#highest === undefined ? undefined : this.#highest - this.#durables + 1;
   }
 
-  /** Takes the next event; the caller made sure that there is no hole before it. */
+  /** Takes the next event. The caller has made sure that there is no hole before it. */
   #take(): SessionEvent | undefined {
     const event = this.#drop();
     if (event?.seq !== undefined) this.#next = event.seq + 1;
@@ -417,8 +417,8 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   }
 
   /**
-   * Takes a page of the log. `known`: the newest durable event published when the page was requested. If the log has
-   * that event at all, it already had it at that time.
+   * Takes a page of the log. `known`: the seq of the newest durable event that had been published when the page was
+   * requested. The log had this event already at that time, if it has the event at all.
    */
   #fetched(page: readonly SessionEvent[], from: number, known: number): void {
     this.#isFetching = false;
@@ -434,13 +434,13 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
       // the hole and reads them.
       this.#isReplaying = false;
     }
-    // A waiting read takes its event first. Otherwise a page that is given up at once would be requested again and
-    // again.
+    // If a read waits, it takes its event before the page is reported to the budget. Otherwise the budget could drop
+    // the page at once, and the page would be requested again and again.
     if (this.#reads.length === 0) this.#account();
     this.#rouse();
   }
 
-  /** The durable event after which an ephemeral event now comes, as far as the queue knows. */
+  /** The seq of the durable event after which an ephemeral event comes now, as far as the queue knows. */
   #horizon(): number {
     if (this.#options.replay === undefined || this.#next === undefined) return UNKNOWN;
     return Math.max(this.#highest ?? 0, this.#next - 1, this.#exactFrom ?? 0);
@@ -467,7 +467,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.fail(new LimitError('a reader of all sessions fell too far behind', { data: { limit: 'lostSessions' } }));
   }
 
-  /** Serves waiting reads in a microtask: they do not delay the publisher, and find all events it publishes at once. */
+  /** Serves waiting reads in a microtask, so that they do not delay the publisher and find all events of one note. */
   #rouse(): void {
     if (this.#isRoused || this.#reads.length === 0) return;
     this.#isRoused = true;

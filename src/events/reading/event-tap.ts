@@ -1,14 +1,15 @@
 /**
- * One reader of all sessions that receives whole lists of published events by a plain call. It serves readers that must
- * keep up with all events, and costs a fraction of an iteration.
+ * `EventTap`: one reader of all sessions that receives whole lists of published events by a plain call. It is for
+ * readers that must keep up with all events, because a call costs a fraction of an iteration.
  *
- * Owns: published events that are not taken yet, the sessions that lost events. Does not own: the other readers, the
- * use of the events. Belongs to the thread that reads.
- * T1 Events are taken in the order they were published, in a separate microtask: the publisher only queues them (N2 of
- *    `fan-out.ts`).
- * T2 At most `eventsMax` events wait, or one list that is longer. An event beyond the bound drops all events that wait.
- *    `cutOff` is called for each session that lost a durable event in this way, before any later event is taken.
- * T4 `over` is called once, when no more events will come; then nothing is held, and nothing else is called.
+ * Owns: the published events that the reader has not taken yet, and the sessions that lost events. Does not own: the
+ * other readers, the use of the events. Belongs to the thread that reads.
+ * T1 The reader takes events in the order in which they were published, in a separate microtask. The publisher only
+ *    queues them (N2 of `fan-out.ts`).
+ * T2 At most `eventsMax` events wait, or one list that is longer than that. If further events would exceed this bound,
+ *    all waiting events are dropped. `cutOff` is called for each session that lost a durable event in this way, before
+ *    any later event is taken.
+ * T4 `over` is called once, when no more events will come. After that the tap holds nothing, and calls nothing else.
  */
 import { LOST_SESSIONS_MAX, SUBSCRIBER_EVENTS_MAX } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
@@ -19,8 +20,8 @@ export interface TapReader {
   /** Takes these events. Must not change the list. */
   take(events: readonly SessionEvent[]): void;
   /**
-   * Called when events of this session were lost, or when the session was deleted. The ends of its open operations will
-   * not be seen. A later session with the same id may be a different session.
+   * Called when events of this session were lost, or when the session was deleted. The reader will not get the ends of
+   * the session's open operations. A later session with the same id may be a different session.
    */
   cutOff(session: string): void;
   /** Called when no more events come. `error`: the reason, unless the tap ended normally. Must not throw. */
@@ -48,10 +49,10 @@ export class EventTap {
   #waiting: Batch[] = [];
   /** Events in `#waiting`; a deletion counts as one. */
   #size = 0;
-  /** Sessions to be cut off. */
+  /** Sessions for which `cutOff` must still be called. */
   readonly #cutOff = new Set<string>();
   #isRoused = false;
-  /** Set when the publisher has ended the tap; waiting events are still taken. */
+  /** Set when the publisher has ended the tap. The reader still takes the waiting events. */
   #ending: { readonly error?: unknown } | undefined;
   #isOver = false;
 

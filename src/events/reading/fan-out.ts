@@ -1,15 +1,15 @@
 /**
- * The registry of subscribers on the host thread, by session.
+ * `FanOut`: the registry of subscribers on the host thread.
  *
  * Owns: the subscribers, by session. Does not own: events, the log. Belongs to the host thread.
  *
  * N1 An event reaches every subscriber of its session and every subscriber of all sessions, in the order of
  *    publication.
- * N2 No subscriber delays or breaks another, or the publisher: publishing only queues the event, also for a tap.
- * N3 A session without readers needs no events sent. `onInterest` reports its first reader and the departure of its
- *    last; `onFurther` reports each reader that joins others.
- * N4 A `StreamNote` reaches only the readers of its session. A reader of all sessions gets live deltas, and no earlier
- *    text.
+ * N2 No subscriber delays or breaks the publisher or another subscriber: publishing only queues the event, also for a
+ *   tap.
+ * N3 A shard need not send the events of a session without readers. `onInterest` reports the first reader of a session,
+ *    and that the last reader has left. `onFurther` reports each further reader.
+ * N4 A `StreamNote` reaches only the readers of its session. A reader of all sessions gets only live deltas.
  */
 import { SUBSCRIBERS_MAX } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
@@ -26,7 +26,10 @@ export interface FanOutOptions {
    * longer wanted. The call comes before the subscriber can read from the log. Must not throw.
    */
   readonly onInterest?: (session: string | undefined, isWanted: boolean) => void;
-  /** Called when a session that has readers gets one more, as `onInterest` is for the first. Must not throw. */
+  /**
+   * Called when a session that has readers gets a further reader; for the first reader `onInterest` is called. Must not
+   * throw.
+   */
   readonly onFurther?: (session: string) => void;
   readonly subscribersMax?: number;
 }
@@ -35,8 +38,8 @@ export interface FanOutOptions {
 export type SubscribeOptions = Omit<EventQueueOptions, 'session' | 'onClose' | 'now'> &
   Required<Pick<EventQueueOptions, 'replay'>>;
 /**
- * The options of reading all sessions, live only. A reader that is too slow receives `gap` events, and the lost events
- * are not read again.
+ * The options of reading all sessions. Such a reader gets live events only. If the reader is too slow, it receives
+ * `gap` events, and the lost events are not read again.
  */
 export type SubscribeAllOptions = Omit<EventQueueOptions, 'session' | 'now' | 'after' | 'replay'>;
 
@@ -70,14 +73,20 @@ export class FanOut {
     return queue;
   }
 
-  /** Reads all sessions, live. The iteration unsubscribes when it ends. Throws `LimitError` beyond the bound. */
+  /**
+   * Reads the live events of all sessions. The iteration unsubscribes when it ends. Throws `LimitError` beyond the
+   * bound on subscribers.
+   */
   subscribeAll(options: SubscribeAllOptions = {}): EventQueue {
     const queue = this.#queue(undefined, this.#ofAll, options);
     if (!queue.isOver) this.#add(undefined, this.#ofAll, queue);
     return queue;
   }
 
-  /** Reads all sessions, live, by calls: see `EventTap`. Throws `LimitError` beyond the bound. */
+  /**
+   * Reads the live events of all sessions by calls: see `EventTap`. Throws `LimitError` beyond the bound on
+   * subscribers.
+   */
   tap(reader: TapReader): EventTap {
     this.#checkRoom();
     const tap: EventTap = new EventTap(reader, { onClose: () => this.#remove(undefined, this.#ofAll, tap) });
@@ -128,7 +137,9 @@ export class FanOut {
     this.#endAll(undefined, this.#ofAll, error);
   }
 
-  /** Removes the readers at once, because a reader that is never read to its end must not be held here. */
+  /**
+   * Ends the readers and removes them at once, because a reader that is never read to its end must not be held here.
+   */
   #endAll<R extends EventQueue | EventTap>(session: string | undefined, readers: Set<R>, error: unknown): void {
     for (const reader of [...readers]) {
       if (error === undefined) reader.close();
@@ -173,7 +184,9 @@ export class FanOut {
   }
 }
 
-/** The events without notes, for readers of all sessions; usually there are none, and the list is returned as it is. */
+/**
+ * The events without notes, for readers of all sessions. Usually there are no notes, and the list itself is returned.
+ */
 function withoutNotes(events: readonly PublishedEvent[]): readonly SessionEvent[] {
   return events.every(isEvent) ? events : events.filter(isEvent);
 }

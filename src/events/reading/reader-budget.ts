@@ -1,32 +1,35 @@
 /**
- * The memory that all readers of a process hold, in approximate bytes: buffers, pages of the log, and answers that wait
- * for their sockets.
+ * `ReaderBudget`: bounds the memory that all readers of a process hold, in approximate bytes. The memory is in buffers,
+ * pages of the log, and answers that wait for their sockets.
  *
  * Owns: the sum, and the set of readers that hold more than a little. Does not own: the held data. Belongs to the
  * thread that reads.
  *
- * M1 When the sum exceeds the bound, readers give up the data they hold. This ends when a quarter of the bound is free,
- *    or when only small holders are left. The largest holders are asked first. Among equal holders, the one that has
- *    been large for the longest time is asked first.
+ * M1 When the sum exceeds the bound, the budget asks readers to give up the data that they hold, the largest holders
+ *    first. Among equal holders, the budget first asks the holder that has been large for the longest time. It stops
+ *    when a quarter of the bound is free, or when only small holders are left.
  * M2 Data that many readers share is counted once.
- * M3 A reader that gives up its data loses nothing durable: it reads the data again from the log, or ends where its
- *    client can resume.
+ * M3 A reader that gives up its data loses no durable event: it reads the data again from the log, or it ends so that
+ *    its client can resume.
  */
 import { READERS_BYTES_MAX } from '../../base/bounds.ts';
 
 /** One reader, as the budget sees it. */
 export interface BudgetedReader {
-  /** Approximate bytes it holds. */
+  /** Approximate bytes that the reader holds. */
   readonly held: number;
-  /** Drops all data it holds, at once. Must not throw. */
+  /** Drops all data that the reader holds, at once. Must not throw. */
   giveUp(): void;
 }
 
-/** Bytes below which a reader is not asked to give up: most readers hold one small event for one tick. */
+/**
+ * A reader that holds at most this many bytes is never asked to give up its data. Most readers hold only one small
+ * event for one tick.
+ */
 const LITTLE_BYTES = 4_096;
 /**
- * Share of the bound in use when readers stop giving up. Without this margin each further event would search for the
- * next reader.
+ * Share of the bound in use at which the budget stops asking. Without this margin, each further event would exceed the
+ * bound again.
  */
 const KEPT_SHARE = 0.75;
 
@@ -50,8 +53,8 @@ export class ReaderBudget {
   }
 
   /**
-   * Notes that a reader's bytes changed from `before` to `after`; its `held` already returns `after`. May ask readers
-   * to give up, including this one.
+   * Notes that a reader's bytes changed from `before` to `after`. Its `held` already returns `after`. May ask readers
+   * to give up their data, including this reader.
    */
   changed(reader: BudgetedReader, before: number, after: number): void {
     this.#held += after - before;
@@ -85,7 +88,7 @@ export class ReaderBudget {
     if (this.#isShrinking) return;
     this.#isShrinking = true;
     try {
-      // The sort is stable: among equals the longest holder comes first.
+      // The sort is stable, so among equal holders the one that has been large for the longest time comes first.
       for (const reader of [...this.#holders].sort((a, b) => b.held - a.held)) {
         if (this.#held <= this.#bytesMax * KEPT_SHARE) break;
         reader.giveUp();

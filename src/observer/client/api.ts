@@ -25,7 +25,7 @@ import {
 } from '../wire.ts';
 import { noteServerDate } from './server-clock.ts';
 
-/** A request that was refused or did not reach a server. `status` 0: there was no answer. */
+/** The error of a request that was refused or did not reach a server. `status` 0: there was no answer. */
 export class ApiError extends Error {
   override readonly name: string = 'ApiError';
   readonly status: number;
@@ -42,8 +42,8 @@ export class ApiError extends Error {
 export type Delivery = 'ride' | 'steer' | 'turn' | 'interrupt' | 'merge' | 'latest' | 'reject';
 
 /**
- * The requests of the page. Every method rejects with `ApiError` or `WireError`, or with a `TimeoutError` if the time
- * ends while the answer is read.
+ * The requests of the page. Every method rejects with `ApiError` or `WireError`. It rejects with a `TimeoutError` if
+ * the time limit is reached while the answer is read.
  */
 export interface Api {
   info(): Promise<WireRecord>;
@@ -65,9 +65,9 @@ export interface Api {
   /** Sends `interrupt`, `pause` or `resume` to a session. */
   command(id: string, command: 'interrupt' | 'pause' | 'resume'): Promise<void>;
   recall(id: string, pendingId: number): Promise<void>;
-  /** Decides about a call. Resolves to false if the call no longer waits for a decision, or was decided otherwise. */
+  /** Decides about a call. Resolves to false if the call no longer waits for a decision, or was decided differently. */
   approve(id: string, callId: string, allow: boolean, reason: string | undefined): Promise<boolean>;
-  /** Answers a question. Resolves to false if the call asks nothing any more, or was answered otherwise. */
+  /** Answers a question. Resolves to false if the call no longer asks anything, or was answered differently. */
   answer(id: string, callId: string, value: unknown): Promise<boolean>;
   /** Declines to answer a question. Resolves as `answer` does. */
   decline(id: string, callId: string): Promise<boolean>;
@@ -98,7 +98,7 @@ export function createApi(base: URL, token: () => string | undefined): Api {
     noteServerDate(response.headers.get('date'));
     return await answerOf(response);
   };
-  /** Reads all pages of a list as one answer: the first page, with the items of the others appended. */
+  /** Reads all pages of a list as one answer: the first page, to which the items of the other pages are appended. */
   const whole = async (path: string, list: string): Promise<WireRecord> => {
     const { next: second, ...first } = recordOf(await call('GET', path), 'the page');
     const items = listOf(first[list], list).slice();
@@ -174,7 +174,7 @@ async function answerOf(response: Response): Promise<unknown> {
   return response.status === 204 ? undefined : await jsonOf(response);
 }
 
-/** The body as JSON; undefined if the body is not JSON; the caller then reports missing members. */
+/** The body as JSON; undefined if the body is not JSON. The caller then reports the missing members. */
 async function jsonOf(response: Response): Promise<unknown> {
   const text = await response.text();
   try {

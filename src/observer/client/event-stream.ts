@@ -3,11 +3,12 @@
  * header, and distinguish a refusal from a lost connection.
  *
  * Owns: one connection at a time, the id of the last event. Does not own: the meaning of events.
- *  S1 Each attempt after a loss names the last id, so that the server continues after it.
- *  S2 A stream that is silent for `STREAM_SILENCE_MS` counts as lost: servers ping.
+ *  S1 Each attempt after a loss names the id of the last event, so that the server continues after that event.
+ *  S2 A stream that is silent for `STREAM_SILENCE_MS` counts as lost, because a server sends pings more often than
+ *   that.
  *  S3 A hidden page closes its connection, and reconnects when it is shown.
  *  S4 A refusal (4xx) ends the stream. A lost connection, an error of the server (5xx) and an overloaded server (408,
- *     429) do not.
+ *     429) lead to another attempt.
  */
 
 import { type StreamEvent, streamEvents } from '../../client/stream-parser.ts';
@@ -28,13 +29,13 @@ export interface StreamOptions {
   readonly address: () => { readonly url: URL; readonly headers: Readonly<Record<string, string>> };
   /** Called for each event. Must not throw. */
   readonly onEvent: (event: StreamEvent) => void;
-  /** Called at each change of state. `isBack`: whether the stream is live again after a loss. Must not throw. */
+  /** Called at each change of state. `isBack`: true if the stream is live again after a loss. Must not throw. */
   readonly onState: (state: StreamState, isBack: boolean) => void;
 }
 
 /** An open stream. */
 export interface EventStream {
-  /** Ends the stream; after the state `closed` no callback runs. */
+  /** Ends the stream. No callback runs after the state `closed`. */
   close(): void;
   /** Retries now, if the stream waits to retry. */
   retry(): void;
@@ -115,7 +116,7 @@ export function openStream(options: StreamOptions): EventStream {
   };
 }
 
-/** Calls `end` once the page has been hidden for `HIDDEN_STREAM_MS`. The returned function cancels that. */
+/** Calls `end` once the page has been hidden for `HIDDEN_STREAM_MS`. The returned function cancels the call. */
 function whenHidden(end: () => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const onChange = (): void => {

@@ -1,7 +1,7 @@
 /** Calls back at the next frame. */
 import { HIDDEN_FLUSH_MS } from '../bounds.ts';
 
-/** Calls back once: before the next frame, or a little later when none is drawn, as in a hidden tab. */
+/** Calls `run` once: before the next frame, or a little later when no frame is drawn, as in a hidden tab. */
 export function nextFrame(run: () => void): void {
   let isDone = false;
   const once = (): void => {

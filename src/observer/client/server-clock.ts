@@ -1,6 +1,6 @@
 /**
- * An estimate of the server's clock. The page shows times of the server, and a phone's clock may be minutes off.
- * Answers carry the server's time in whole seconds; so a difference of about a second is ignored.
+ * Estimates the server's clock. The page shows times of the server, and the clock of the browser's device may be
+ * minutes off. Answers carry the server's time in whole seconds, so a difference of at most `TOLERANCE_MS` is ignored.
  *
  * Owns: the difference. Does not own: the display.
  */
@@ -10,7 +10,7 @@ const TOLERANCE_MS = 2_000;
 
 let aheadMs = 0;
 
-/** Takes the `Date` header of an answer; ignores a missing one. */
+/** Takes the `Date` header of an answer. A missing header is ignored. */
 export function noteServerDate(header: string | null): void {
   const at = header === null ? Number.NaN : Date.parse(header);
   if (Number.isNaN(at)) return;

@@ -1,8 +1,11 @@
-/** The draft of an answer to a question: the first text of its field, and the value for which a text stands. Pure. */
+/**
+ * The draft of an answer to a question. It gives the text that the answer's field has at first, and the value that a
+ * text in the field stands for. Pure.
+ */
 import { SKELETON_LEVELS_MAX } from '../bounds.ts';
 import { isRecord, type WireRecord } from '../wire.ts';
 
-/** The value of a draft, or why it has none. */
+/** The value of a draft, or the problem because of which the draft has no value. */
 export type DraftValue = { readonly value: unknown } | { readonly problem: string };
 
 /** The text that the field has at first: empty, or JSON with the properties of the schema. */
@@ -10,7 +13,7 @@ export function firstDraft(schema: WireRecord | undefined): string {
   return schema === undefined ? '' : JSON.stringify(skeletonOf(schema, schema, SKELETON_LEVELS_MAX), undefined, 2);
 }
 
-/** The answer for which a draft stands: the text itself, or the parsed JSON if the question has a schema. */
+/** The answer that a draft stands for: the text itself, or the parsed JSON if the question has a schema. */
 export function draftValue(text: string, schema: WireRecord | undefined): DraftValue {
   if (schema === undefined) return text.trim() === '' ? { problem: 'The answer is empty.' } : { value: text };
   try {

@@ -1,16 +1,17 @@
 /**
  * The conversation of a session, folded from pages of its log and from its events.
  *
- * Owns: messages, the mailbox, the answer in flight. Does not own: which part a mode shows.
+ * Owns: messages, the mailbox, the answer in flight. Does not own: the decision which messages a mode shows.
  *
  *  C1 Messages ascend by `seq`; each appears once, even if it arrives twice.
- *  C2 At most `MESSAGES_MAX` messages, or a tenth more for a while. New messages push out the oldest. Once the bound
- *     is reached, `hasRoom` is false, and the caller adds no earlier messages.
- *  C3 Streamed text is the answer in flight. It is dropped when its message arrives, its call is retried or its turn
- *     ends.
- *  C4 A message removed by an edit is removed here. A message that another branch or a summary hides stays, marked as
- *     not shown to the model.
- *  C5 A lost answer is shown until the model answers or streams again. It never replaces what another turn streams.
+ *  C2 There are at most `MESSAGES_MAX` messages, or a tenth more for a while. New messages displace the oldest. Once
+ *     the bound is reached, `hasRoom` is false, and the caller adds no earlier messages.
+ *  C3 The streamed text is the answer in flight. It is dropped when the message of the answer arrives, when the model
+ *     call is retried, or when the turn ends.
+ *  C4 A message that an edit removes is removed here. A message that another branch or a summary hides stays here,
+ *     marked as not shown to the model.
+ *  C5 A lost answer is shown until the model answers or streams again. It never replaces text that another turn
+ *   streams.
  */
 import type { AnswerDraft, LossReason } from '../../base/answer-draft.ts';
 import type { Message, Pending } from '../../base/messages.ts';
@@ -34,7 +35,7 @@ export class Conversation {
   readonly #pending: Map<number, Pending> = new Map();
   readonly #waiting: Map<string, WaitingCall> = new Map();
   #streamed: StreamedAnswer = NOTHING_STREAMED;
-  /** The turn whose answer was streamed last. */
+  /** The turn whose answer was streamed most recently. */
   #turn = '';
   #evictedBelow = 0;
   readonly #hidden: Set<number> = new Set();
@@ -58,13 +59,14 @@ export class Conversation {
     return this.#streamed;
   }
 
-  /** Messages below this number are no longer shown to the model. */
+  /** The seq below which messages are no longer shown to the model. */
   get evictedBelow(): number {
     return this.#evictedBelow;
   }
 
   /**
-   * True when the model is not shown this message: it left the window, or another branch or a summary hides it (C4).
+   * True when the model does not see this message, because it left the window, or because another branch or a summary
+   * hides it (C4).
    */
   isHidden(seq: number): boolean {
     return seq < this.#evictedBelow || this.#hidden.has(seq);
@@ -75,7 +77,7 @@ export class Conversation {
     return this.#hasEarlier;
   }
 
-  /** False once the bound is reached: then do not add earlier messages (C2). */
+  /** False once the bound is reached. Then the caller must not add earlier messages (C2). */
   get hasRoom(): boolean {
     return this.#messages.length < this.#messagesMax;
   }
@@ -123,14 +125,16 @@ export class Conversation {
   }
 
   /**
-   * Notes that the pages and the mailbox that were read cover the events up to this number. These events then
-   * change only what pages and mailbox lack.
+   * Notes that the pages and the mailbox that were read cover the events up to this seq. From these events, `apply`
+   * then takes only data that pages and mailbox lack.
    */
   setSeen(seq: number): void {
     this.#seen = Math.max(this.#seen, seq);
   }
 
-  /** Notes the calls that wait now. Their events may be older than those that are replayed. */
+  /**
+   * Sets the calls that wait now. They are read separately, because their events may be older than the replayed events.
+   */
   setWaiting(calls: readonly WaitingCall[]): void {
     this.#waiting.clear();
     for (const call of calls) this.#waiting.set(call.callId, call);
@@ -157,7 +161,10 @@ export class Conversation {
     if (this.#take(event)) this.#version += 1;
   }
 
-  /** Forgets the calls that an event settles: decided, answered, or their turn is over. True if it may have forgotten one. */
+  /**
+   * Forgets the waiting calls that an event settles: calls that began or ended, or all calls once the turn is over.
+   * True if a call may have been forgotten.
+   */
   #settles(event: ObservedEvent): boolean {
     if (event.type === 'tool.started' || event.type === 'tool.finished') return this.#waiting.delete(event.toolUseId);
     if (event.type !== 'session.state' || event.state !== 'idle') return false;
@@ -179,14 +186,17 @@ export class Conversation {
     return true;
   }
 
-  /** Once there are too many marks, forgets those of messages before the first one here. */
+  /** Once there are too many marks, forgets the marks of messages before the first message here. */
   #forgetHidden(): void {
     if (this.#hidden.size <= this.#messagesMax * 2) return;
     const first = this.#messages[0]?.seq ?? 0;
     for (const seq of this.#hidden) if (seq < first) this.#hidden.delete(seq);
   }
 
-  /** Applies an edit of several messages: removed ones leave, changed and new ones are added. */
+  /**
+   * Applies an edit of several messages: takes out the removed messages, replaces the changed ones, and adds the new
+   * ones.
+   */
   #change({ removed, updated, created }: Pick<HistoryChanged, 'removed' | 'updated' | 'created'>): void {
     const gone = new Set(removed);
     const changed = new Map(updated.map((message) => [message.seq, message]));
@@ -197,8 +207,8 @@ export class Conversation {
   }
 
   /**
-   * Adds messages of an event. If the log has messages before the first one here, a message from that part is left out,
-   * because its page will bring it.
+   * Adds messages of an event. A message from the part of the log before the first message here is left out, because
+   * the page of that part will bring it.
    */
   #add(messages: readonly Message[]): void {
     const first = this.#messages[0]?.seq ?? 0;
@@ -243,7 +253,7 @@ export class Conversation {
       case 'llm.retry':
       case 'turn.finished':
       case 'turn.failed':
-        // A lost answer stays visible. It explains the retry, or it is all that the turn leaves.
+        // A lost answer stays visible. It explains the retry, or it is the only text of the turn.
         this.#streamed = this.#streamed.lost === undefined ? NOTHING_STREAMED : this.#streamed;
         return true;
       default:
@@ -262,7 +272,9 @@ export class Conversation {
     this.#trim();
   }
 
-  /** The answer that is being written. The text of a lost answer is not its beginning. */
+  /**
+   * The answer that is being written. A lost answer does not count, because the next answer does not continue its text.
+   */
   get #written(): StreamedAnswer {
     return this.#streamed.lost === undefined ? this.#streamed : NOTHING_STREAMED;
   }
@@ -275,8 +287,8 @@ export class Conversation {
   }
 
   /**
-   * Keeps the messages within their bound. A tenth more may accumulate before any message leaves: removing one message
-   * per new message would move all the others each time.
+   * Keeps the messages within their bound. A tenth more may accumulate before messages are removed, because removing
+   * one message per new message would move all other messages each time.
    */
   #trim(): void {
     if (this.#messages.length <= this.#messagesMax * 1.1) return;
@@ -287,7 +299,7 @@ export class Conversation {
 
 type HistoryChanged = Extract<ObservedEvent, { type: 'history.changed' }>;
 
-/** Operations that change the branch of tasks: messages are hidden or shown again, and none is removed. */
+/** Operations that change the branch of tasks. They hide messages or show them again, and remove no message. */
 const BRANCH_CHANGES: ReadonlySet<string> = new Set(['undo', 'switch', 'startTask']);
 
 function isBranchChange(event: ObservedEvent): event is HistoryChanged {

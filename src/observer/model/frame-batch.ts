@@ -1,9 +1,9 @@
 /**
  * Collects frequent items and hands them over once per frame.
  *
- * Owns: the waiting items. Does not own: the time of a frame (`schedule`).
+ * Owns: the waiting items. Does not own: the times of frames (`schedule`).
  *  B1 Items are handed over in order of arrival, each once, in one call per frame.
- *  B2 At most `itemsMax` wait. Beyond it the oldest are dropped, and the next call reports how many.
+ *  B2 At most `itemsMax` items wait. Beyond that the oldest are dropped, and the next call reports their number.
  */
 
 /** A batch between one producer and one consumer. */
@@ -14,8 +14,8 @@ export interface FrameBatch<T> {
 }
 
 /**
- * Creates a batch. `schedule` calls back once, later. `take` receives the items of a frame, oldest first, and the
- * number of items dropped before them.
+ * Creates a batch. `schedule` must call `run` once, later. `take` receives the items of a frame, oldest first, and the
+ * number of items that were dropped before them.
  */
 export function frameBatch<T>(options: {
   readonly itemsMax: number;
@@ -39,7 +39,8 @@ export function frameBatch<T>(options: {
     add(item) {
       waiting.push(item);
       if (waiting.length > options.itemsMax) {
-        // Half of the items are dropped at once: dropping one item per new item would move all the others each time.
+        // Half of the items are dropped at once, because dropping one item per new item would move all other items each
+        // time.
         const surplus = Math.ceil(options.itemsMax / 2);
         waiting = waiting.slice(surplus);
         lost += surplus;

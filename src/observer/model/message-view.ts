@@ -1,11 +1,11 @@
 /**
- * The content of a message in each view mode. `basic`: the conversation; `verbose`: also the actions; `debug`:
- * everything. Each mode shows everything that the one before it shows. Pure.
+ * The content of a message in each view mode. `basic` shows the conversation, `verbose` also the actions, `debug`
+ * everything. Each mode shows everything that the previous mode shows. Pure.
  */
 import type { ContentBlock, Message, Pending } from '../../base/messages.ts';
 import { isRecord } from '../wire.ts';
 
-/** The modes, from the least to the most. */
+/** The modes, from the least detailed to the most detailed. */
 export type ViewMode = 'basic' | 'verbose' | 'debug';
 
 /** The modes in order. */
@@ -17,12 +17,12 @@ export type Speaker = 'user' | 'assistant' | 'system' | 'tool call' | 'tool resu
 /** A message as a mode shows it. */
 export interface MessageView {
   readonly speaker: Speaker;
-  /** A name beside the speaker: of a tool or a sub-agent. */
+  /** A name beside the speaker: the name of a tool or a sub-agent. */
   readonly title: string;
   readonly body: string;
   /** True if the body is data or output, drawn in a fixed-width font. */
   readonly isCode: boolean;
-  /** Small print: time, tokens, ids, as far as the mode shows them. */
+  /** Details in small print, such as time, tokens and ids. Only the details that the mode shows. */
   readonly facts: readonly string[];
   readonly isFailed: boolean;
   /** True if the entry waits in the mailbox. */
@@ -157,7 +157,7 @@ function blockText(block: ContentBlock, mode: ViewMode): string {
   return mode === 'debug' ? JSON.stringify(block, undefined, 2) : nameOf(block);
 }
 
-/** The first lines of a text, with a mark if there are more. */
+/** The first lines of a text, followed by a mark if the text has more lines. */
 export function firstLines(text: string, count: number): string {
   const lines = text.split('\n', count + 1);
   return lines.length > count ? `${lines.slice(0, count).join('\n')}\n…` : text;

@@ -2,7 +2,8 @@
  * The counters of a runtime over the last minute, as rates.
  *
  * Owns: the last readings. Does not own: the times of readings.
- *  M1 A rate covers the time between two readings; a counter that fell (the server restarted) starts a new history.
+ *  M1 A rate covers the time between two readings. If a counter fell, the server has restarted, and a new history
+ *   begins.
  */
 import { METRICS_HISTORY } from '../bounds.ts';
 
@@ -16,18 +17,21 @@ export interface MetricsLook {
 
 /** The figures of one provider. */
 export interface ProviderFigures {
-  /** The provider's name; empty: the only provider has no name. */
+  /** The provider's name; empty for the provider of the option `provider`. */
   readonly name: string;
   readonly running: number;
   readonly waiting: number;
-  /** The reason why calls to the provider are held back; undefined: they are not. */
+  /** The reason why calls to the provider are held back; undefined: they are not held back. */
   readonly trouble: string | undefined;
 }
 
-/** The figures of the head line. Rates are per second; undefined if they are not reported, or not known yet. */
+/**
+ * The figures of the head line. Rates are per second. A figure is undefined if the server does not report it, or if it
+ * is not known yet.
+ */
 export interface HeadFigures {
   readonly halfStepRate: number | undefined;
-  /** Half-steps per second of the readings, oldest first. */
+  /** Half-steps per second between two readings, oldest first. */
   readonly history: readonly number[];
   /** Transitions per flush of the journal. */
   readonly commitTurns: number | undefined;
@@ -54,7 +58,7 @@ export class MetricsHistory {
   #looks: MetricsLook[] = [];
   #rates: number[] = [];
 
-  /** Takes a reading that is newer than the one before. */
+  /** Takes a reading. Ignores it unless it is newer than the previous reading. */
   add(look: MetricsLook): void {
     const last = this.#looks.at(-1);
     if (last !== undefined && look.at <= last.at) return;

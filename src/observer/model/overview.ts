@@ -1,6 +1,6 @@
 /**
- * The sessions that a person should look at first. Sessions that wait for a person are not among them: the waiting list
- * beside the overview has them. Pure.
+ * The sessions that a person should look at first. Sessions that wait for a person are left out, because the waiting
+ * list beside the overview has them. Pure.
  */
 import type { SessionNode } from './session-tree.ts';
 import { markOf } from './wording.ts';

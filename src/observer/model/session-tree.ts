@@ -1,13 +1,15 @@
 /**
  * The sessions of a runtime as one tree, folded from lists and from events.
  *
- * Owns: the nodes, their links, the counts below each. Does not own: which nodes are shown, and in which order.
+ * Owns: the nodes, their links, and the counts of each node's descendants. Does not own: the decision which nodes are
+ * shown, and their order.
  *
- *  T1 A node is in `nodes` and in exactly one list: its parent's `children`, or `roots` when it has no parent or its
- *     parent is not known.
- *  T2 `below` of a node is the number of its known descendants. `busyBelow` is the number of those that are not idle.
- *  T3 An event counts once: an event already counted by a list changes no mailbox number. An event also overrides a
- *     list or an answer that was read before the event and arrives after it.
+ *  T1 A node is in `nodes` and in exactly one list. The list is its parent's `children`, or `roots` when it has no
+ *     parent or its parent is not known.
+ *  T2 `below` of a node is the number of its known descendants. `busyBelow` is the number of descendants that are not
+ *   idle.
+ *  T3 An event counts once: if a list already includes an event, the event changes no mailbox number. An event also
+ *     overrides a list or an answer that was read before the event and arrives after it.
  *  T4 There are at most `SESSIONS_MAX` nodes; `isFull` says that a session was left out.
  *  T5 `version` grows with every change. `shape` grows with every change that adds, removes or moves a node.
  */
@@ -36,7 +38,10 @@ export interface SessionNode {
   readonly tokens: number | undefined;
   /** The reason of a child's end: `completed`, `failed`, `cancelled`. */
   readonly ended: string | undefined;
-  /** The message of the error with which the last turn failed, or which blocks the session until it is resumed. */
+  /**
+   * The message of the error with which the last turn failed, or of the error that blocks the session until it is
+   * resumed.
+   */
   readonly trouble: string | undefined;
   /** True for a child that waits until another child of its parent has ended. */
   readonly isQueued: boolean;
@@ -68,11 +73,14 @@ interface Node extends SessionNode {
   isQueued: boolean;
   below: number;
   busyBelow: number;
-  /** Epoch ms of the newest change known from a list or an answer, which covers all events up to it. */
+  /**
+   * Epoch ms of the newest change that a list or an answer has shown. The list or answer includes all events up to this
+   * time.
+   */
   shownUntil: number;
   /** Epoch ms of the newest durable event. */
   eventsUntil: number;
-  /** The number of the listing that last named the session. */
+  /** The number of the last listing that named the session. */
   listing: number;
 }
 
@@ -88,7 +96,7 @@ export class SessionTree {
   readonly #counts: Record<SessionStateName, number> = { idle: 0, awaiting: 0, executing: 0 };
   readonly #sessionsMax: number;
   #listing = 0;
-  /** Epoch ms of the newest change known when the listing began. */
+  /** Epoch ms of the newest change that was known when the current listing began. */
   #listingSince = 0;
   #version = 0;
   #shape = 0;
@@ -142,7 +150,7 @@ export class SessionTree {
     for (const { updatedAt } of this.#nodes.values()) this.#listingSince = Math.max(this.#listingSince, updatedAt);
   }
 
-  /** Ends a complete listing: sessions that it did not name are removed, except those with newer events. */
+  /** Ends a complete listing: removes the sessions that the listing did not name, except those with newer events. */
   endListing(): void {
     for (const node of [...this.#nodes.values()]) {
       if (node.listing !== this.#listing && node.updatedAt <= this.#listingSince) this.remove(node.id);
@@ -235,7 +243,7 @@ export class SessionTree {
         node.phase = 'approval';
         return;
       case 'question.asked':
-        // A session that waits for both shows the approval, as its own state does.
+        // A session that waits for an approval and an answer shows the approval, as the server's state does.
         if (node.phase !== 'approval') node.phase = 'question';
         return;
       case 'session.name':
@@ -247,7 +255,7 @@ export class SessionTree {
         child.name ??= event.name;
         if (child.agent === '') child.agent = node.agent;
         child.updatedAt = Math.max(child.updatedAt, event.at);
-        // All events of a new child will be received, beginning with the first one, so each of them counts.
+        // The page will receive all events of a new child, so each of these events counts.
         if (child.shownUntil === 0) child.shownUntil = event.at - 1;
         return;
       }

@@ -1,4 +1,7 @@
-/** The spans of the time line and their stretches: the times in which a span waited or worked, one after the other. */
+/**
+ * The spans of the time line and their stretches. A stretch is a time in which a span waited or worked; stretches
+ * follow one another.
+ */
 import { STRETCHES_MAX } from '../bounds.ts';
 
 /**
@@ -26,7 +29,7 @@ export interface Span {
   readonly turn: number;
   readonly stretches: readonly Stretch[];
   readonly outcome: Outcome;
-  /** A short note: tokens, attempts, the end. */
+  /** A short note, such as tokens, attempts, or how the span ended. */
   readonly note: string;
   /** The child's id; undefined for other spans. */
   readonly session: string | undefined;
@@ -61,7 +64,7 @@ export function turnTo(span: OpenSpan, kind: StretchKind, at: number): void {
   push(span, { kind, from: at, to: undefined });
 }
 
-/** Adds a stretch; beyond the bound the two oldest merge into one `unseen` stretch. */
+/** Adds a stretch. Beyond the bound, the two oldest stretches become one `unseen` stretch. */
 export function push(span: OpenSpan, stretch: Stretch): void {
   span.stretches.push(stretch);
   if (span.stretches.length <= STRETCHES_MAX) return;

@@ -4,7 +4,7 @@ import type { Span } from './stretches.ts';
 import type { TimeLine, Turn, WaitingEntry } from './time-line.ts';
 import type { Interval } from './time-scale.ts';
 
-/** The range: the last turn, the last ten, everything in memory. */
+/** The range: the last turn, the last ten turns, or everything in memory. */
 export type TimeRange = 'turn' | 'ten' | 'all';
 
 /** One row. */
@@ -19,7 +19,7 @@ export type TimeRow =
   | { readonly kind: 'span'; readonly key: string; readonly span: Span }
   | { readonly kind: 'entry'; readonly key: string; readonly entry: WaitingEntry };
 
-/** Rows from top to bottom, and the busy times, from which the scale is made. */
+/** The rows from top to bottom. `intervals`: the busy times, from which the scale is made. */
 export interface TimeRows {
   readonly rows: readonly TimeRow[];
   readonly intervals: readonly Interval[];
@@ -43,8 +43,8 @@ export function timeRows(line: TimeLine, range: TimeRange, now: number): TimeRow
     rows.push({ kind: 'span', key: span.key, span });
     intervals.push(intervalOf(span, now));
   };
-  // These spans began between turns, such as a child spawned by a program. A shorter range shows only those of them
-  // that reach into the range.
+  // These spans began between turns, for example a child that a program spawned. A range shorter than `all` shows only
+  // the spans that reach into the range.
   for (const span of spansOf.get(0) ?? []) {
     if (range === 'all' || first === undefined || intervalOf(span, now).to >= first.from) show(span);
   }
@@ -54,7 +54,7 @@ export function timeRows(line: TimeLine, range: TimeRange, now: number): TimeRow
   }
   for (const turn of turns) {
     const spans = spansOf.get(turn.number) ?? [];
-    // Children are left out, because their work is not the session's own and much of it is concurrent.
+    // Children are left out, because their work is not work of this session, and much of it is concurrent.
     const turnSums = sumOf(
       spans.filter(({ kind }) => kind !== 'child'),
       now,

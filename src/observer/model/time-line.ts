@@ -1,12 +1,13 @@
 /**
- * The times of a session's work, folded from its events: the stretches in which each half-step, tool call and child
- * waited and worked.
+ * The time line of a session, folded from its events: the stretches in which each half-step, tool call and child waited
+ * and worked.
  *
  * Owns: spans, turns, the entries that wait now. Does not own: the scale, the drawing.
  *
- *  L1 The stretches of a span follow each other without a hole; only the last may be open.
+ *  L1 The stretches of a span follow each other without a hole. Only the last stretch may be open.
  *  L2 A durable event is folded once: an event whose number was already seen is ignored.
- *  L3 There are at most `SPANS_MAX` spans. The oldest leave, and `left` counts them. Turns leave with their last span.
+ *  L3 There are at most `SPANS_MAX` spans. Beyond that the oldest are removed, and `left` counts them. A turn is
+ *   removed with its last span.
  *  L4 The waiting of a half-step begins when its oldest message was accepted, or when the last result of its tool calls
  *     arrived. Its work is the time of its model call in flight. A pause before another attempt is waiting.
  */
@@ -26,7 +27,10 @@ import {
   turnTo,
 } from './stretches.ts';
 
-/** A turn, from the first half-step after idle to idle. `number` counts within the time line. */
+/**
+ * A turn, from the first half-step after idle until the session is idle again. `number`: the number of the turn in this
+ * time line.
+ */
 export interface Turn {
   readonly number: number;
   /** Epoch ms of the claim that began the turn. */
@@ -38,7 +42,7 @@ export interface Turn {
   readonly tokens: number;
 }
 
-/** A child began to work or became idle. `at`: epoch ms. */
+/** A change of a child: it began to work, or became idle. `at`: epoch ms. */
 export interface ChildState {
   readonly at: number;
   readonly isWorking: boolean;
@@ -91,17 +95,17 @@ export class TimeLine {
     return this.#turns;
   }
 
-  /** Number of spans that have left the time line because of its bound. */
+  /** Number of spans that were removed because of the bound. */
   get left(): number {
     return this.#left;
   }
 
-  /** The number of the newest durable event folded. */
+  /** The seq of the newest durable event that was folded. */
   get seen(): number {
     return this.#seen;
   }
 
-  /** The time of the newest event, epoch ms: the drawing must not end before it. */
+  /** Epoch ms of the newest event. The drawing must not end before this time. */
   get newestAt(): number {
     return this.#newestAt;
   }
@@ -122,9 +126,7 @@ export class TimeLine {
     this.#version += 1;
   }
 
-  /**
-   * Notes that events after this number arrive live. So the page sees all changes of children that are spawned later.
-   */
+  /** Notes that events after this seq arrive live. So the page sees all changes of children that these events spawn. */
   setLiveAfter(seq: number): void {
     this.#liveAfter = seq;
   }
@@ -265,8 +267,7 @@ export class TimeLine {
     const span = this.#open.get(`tool ${event.toolUseId}`);
     if (span === undefined) return;
     const from = span.stretches[0]?.from ?? at;
-    // The duration of the call itself is known now. For the rest of the time the call was queued or waited for a
-    // person.
+    // `ms` is the duration of the call itself. For the rest of the time the call was queued or waited for a person.
     if (event.ms !== undefined) {
       const begun = Math.min(at, Math.max(from, at - event.ms));
       const stretches: Stretch[] = begun > from ? [{ kind: 'wait', from, to: begun }] : [];
@@ -346,7 +347,8 @@ export class TimeLine {
   }
 
   /**
-   * Removes the oldest spans, a tenth at once: removing one span per new span would move all the others each time (L3).
+   * Removes the oldest spans (L3). A tenth is removed at once, because removing one span per new span would move all
+   * other spans each time.
    */
   #forget(): void {
     const count = Math.max(1, Math.floor(this.#spansMax / 10));

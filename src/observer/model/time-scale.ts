@@ -1,4 +1,4 @@
-/** Maps times to positions on a line; long quiet times between work are folded. Pure. */
+/** Maps times to positions on a line. Long quiet times between work take little room: they are folded. Pure. */
 
 /** An interval from `from` to `to`, epoch ms. */
 export interface Interval {
@@ -6,13 +6,13 @@ export interface Interval {
   readonly to: number;
 }
 
-/** One block of work on the line; positions are fractions of its width. */
+/** One block of work on the line. `start` and `width` are fractions of the line's width. */
 interface Block extends Interval {
   readonly start: number;
   readonly width: number;
 }
 
-/** A mark on the line. `isBreak`: time was folded directly before it. */
+/** A mark on the line. `isBreak`: a quiet time was folded directly before the mark. */
 export interface Tick {
   readonly place: number;
   readonly label: string;
@@ -28,16 +28,16 @@ export interface TimeScale {
 /** A quiet time is folded if it is longer than this fraction of all the work and longer than `QUIET_MS_MIN`. */
 const QUIET_PART = 0.08;
 const QUIET_MS_MIN = 500;
-/** Width of a folded quiet time. */
+/** Width of a folded quiet time, as a fraction of the line's width. */
 const FOLD_WIDTH = 0.015;
-/** Maximum separate blocks; with more blocks the folds would fill the whole line. */
+/** Maximum number of separate blocks. With more blocks, the folds between them would fill the whole line. */
 const BLOCKS_MAX = 24;
-/** Default distance of two marks, for a line wide enough for their labels. */
+/** Default minimum distance of two marks, as a fraction of the line's width, so that their labels fit. */
 const TICK_DISTANCE = 0.09;
 
 /**
- * Creates the scale of these intervals, which may overlap and come in any order. `clock` formats the time of day of an
- * instant. `tickDistance` is the minimum distance of two marks, as a fraction of the width.
+ * Creates the scale of these intervals. They may overlap and come in any order. `clock` formats a time as the time of
+ * day. `tickDistance` is the minimum distance of two marks, as a fraction of the line's width.
  */
 export function timeScale(
   intervals: readonly Interval[],
@@ -73,8 +73,8 @@ function merge(intervals: readonly Interval[]): readonly Interval[] {
 }
 
 /**
- * Joins intervals that only a short quiet time separates; if too many remain, also joins those with the shortest quiet
- * times between them.
+ * Joins intervals that only a short quiet time separates. If more than `BLOCKS_MAX` blocks remain, also joins across
+ * longer quiet times, the shortest first.
  */
 function foldQuiet(merged: readonly Interval[]): readonly Interval[] {
   const busy = merged.reduce((sum, { from, to }) => sum + (to - from), 0);

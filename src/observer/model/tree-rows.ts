@@ -1,10 +1,10 @@
 /** The rows of a tree: ordered, filtered, folded. Pure. */
 import type { SessionNode } from './session-tree.ts';
 
-/** The order of the rows. A parent takes the position of that session of its tree which comes first. */
+/** The order of the rows. A parent takes the position of the first session among itself and its descendants. */
 export type TreeOrder = 'id' | 'mailbox' | 'age' | 'tokens';
 
-/** The sessions to show: all, those at work, those with waiting entries, those with trouble or dead letters. */
+/** The sessions to show: all sessions, or only those at work, with waiting entries, or with trouble or dead letters. */
 export type TreeSubset = 'all' | 'busy' | 'waiting' | 'trouble';
 
 /** The settings of the tree. */
@@ -15,7 +15,7 @@ export interface TreeView {
   /** Text to find in id, name and agent; case is ignored. */
   readonly filter: string;
   readonly subset: TreeSubset;
-  /** Ids of the sessions whose children are shown. A filter shows its matches in any case. */
+  /** Ids of the sessions whose children are shown. With a filter, matching children are shown in any case. */
   readonly open: ReadonlySet<string>;
 }
 
@@ -25,12 +25,12 @@ export interface TreeRow {
   readonly level: number;
   readonly place: number;
   readonly siblings: number;
-  /** Whether the children are shown; undefined when there are none to show. */
+  /** True if the children are shown; undefined when there are no children to show. */
   readonly isOpen: boolean | undefined;
 }
 
 /**
- * The rows, from top to bottom. For n known and m shown sessions it takes O(n) time, and O(m log m) for the ordering.
+ * The rows, from top to bottom. For n known and m shown sessions this takes O(n) time, and O(m log m) for the ordering.
  */
 export function arrange(roots: readonly SessionNode[], view: TreeView): readonly TreeRow[] {
   const filter = view.filter.trim().toLowerCase();

@@ -1,9 +1,9 @@
 /** Computes which rows of a long list are drawn. Pure. */
 
-/** Rows drawn beyond each edge, so that a step of the mouse wheel shows no blank area. */
+/** Number of rows drawn beyond each edge, so that a step of the mouse wheel shows no blank area. */
 const OVERSCAN = 8;
 
-/** The rows from `first` to before `end`, of a list with a total height of `heightPx`. */
+/** The drawn rows of a list: from `first` up to but not including `end`. `heightPx`: the height of the whole list. */
 export interface VirtualWindow {
   readonly first: number;
   readonly end: number;

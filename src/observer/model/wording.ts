@@ -4,7 +4,7 @@ import type { LossReason } from '../../base/answer-draft.ts';
 import type { SessionNode } from './session-tree.ts';
 import { durationText } from './time-scale.ts';
 
-/** The state of a session in one word. It also selects how the session is drawn. */
+/** The state of a session in one word. The word also selects how the session is drawn. */
 export type Mark =
   | 'idle'
   | 'model'
@@ -43,7 +43,8 @@ export const MARK_WORDS: Readonly<Record<Mark, { readonly word: string; readonly
 };
 
 /**
- * The mark of a session. States in which a person must act come first, then the session's activity, then how it ended.
+ * The mark of a session. A state in which a person must act takes precedence over the session's activity, and the
+ * activity over how the session ended.
  */
 export function markOf(node: Pick<SessionNode, 'state' | 'phase' | 'trouble' | 'ended' | 'isQueued'>): Mark {
   const { state, phase, trouble, ended, isQueued } = node;

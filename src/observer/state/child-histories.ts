@@ -1,10 +1,11 @@
 /**
- * Reads when a session's children worked and waited before the page watched them. The times come from the logs of the
- * children in view.
+ * Reads the times at which a session's children worked and waited before the page watched them. The times come from the
+ * logs of the children in view.
  *
- * Owns: which histories were requested. Does not own: the time line.
- *  H1 A child's history is read once, `HISTORIES_MAX` children at a time: a browser has few connections to one server.
- *  H2 A child that left the view before its request is not read.
+ * Owns: the set of children whose histories were requested. Does not own: the time line.
+ *  H1 A child's history is read once. At most `HISTORIES_MAX` children are read at a time, because a browser has few
+ *   connections to one server.
+ *  H2 A child is not read if it left the view before its history was requested.
  */
 import { DETAIL_REST_MS, DETAIL_ROWS_MAX, HISTORIES_MAX, REQUEST_TIMEOUT_MS, SESSIONS_MAX } from '../bounds.ts';
 import type { Api } from '../client/api.ts';
@@ -27,7 +28,7 @@ export class ChildHistories {
     this.#onHistory = onHistory;
   }
 
-  /** Sets the children in view that have an unseen part. */
+  /** Sets the children in view whose spans have an `unseen` stretch. */
   want(children: readonly string[]): void {
     this.#wanted = children.slice(0, DETAIL_ROWS_MAX).filter((id) => !this.#asked.has(id));
     clearTimeout(this.#timer);
@@ -53,7 +54,7 @@ export class ChildHistories {
           (states) => {
             if (!this.#isClosed) this.#onHistory(child, states);
           },
-          // A child that cannot be read, such as a deleted one, stays as the parent's log shows it.
+          // A child that cannot be read, for example because it was deleted, stays as the parent's log shows it.
           () => undefined,
         )
         .finally(() => {
@@ -63,7 +64,7 @@ export class ChildHistories {
     }
   }
 
-  /** The states of a child up to its newest event now. */
+  /** The states of a child, up to the newest event that the child has at this time. */
   async #read(child: string): Promise<readonly ChildState[]> {
     const { seq } = await this.#api.session(child);
     if (seq === 0) return [];

@@ -3,9 +3,9 @@
  *
  * Owns: one event stream of the session and the state folded from it. Does not own: the tree, other sessions.
  *  C1 No callback runs after `close`.
- *  C2 Reading and stream overlap: the stream begins before the newest event that the reading knew.
- *  C3 The reason why the session waits is requested at most once per `ASK_INTERVAL_MS`. At most one reading of its
- *     model request is in flight.
+ *  C2 The reading and the stream overlap: the stream begins before the newest event that the reading covers.
+ *  C3 The reason why the session waits is requested at most once per `ASK_INTERVAL_MS`. At most one request for the
+ *     session's model request is in flight.
  */
 import { type Signal, signal } from '@preact/signals';
 import { ASK_INTERVAL_MS, BATCH_EVENTS_MAX, MESSAGES_PAGE, REPLAY_EVENTS_MAX } from '../bounds.ts';
@@ -61,9 +61,9 @@ export class ChosenSession {
   readonly isLoadingEarlier: Signal<boolean> = signal(false);
   /** A number that grows with each change of this state. */
   readonly version: Signal<number> = signal(0);
-  /** Number of events that the server no longer had, or that were dropped. */
+  /** Number of events that are missing here, because the server no longer had them or because they were dropped. */
   readonly missed: Signal<number> = signal(0);
-  /** The number of the event after which the time line begins. */
+  /** The seq of the event after which the time line begins. */
   readonly replayedAfter: Signal<number> = signal(0);
   readonly conversation: Conversation = new Conversation();
   readonly timeLine: TimeLine = new TimeLine();
@@ -156,7 +156,7 @@ export class ChosenSession {
     this.#explainAgain = false;
     this.#explainsAsked += 1;
     const asked = this.#explainsAsked;
-    // A slow answer must not replace that of a later request.
+    // A slow answer must not replace the answer to a later request.
     const show = (explanation: { readonly reason: string; readonly detail: string }): void => {
       if (!this.#isClosed && asked === this.#explainsAsked) this.explanation.value = explanation;
     };

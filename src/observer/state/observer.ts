@@ -1,11 +1,12 @@
 /**
- * The page: all sessions, the counters, the chosen session, notices.
+ * `Observer`: the state of the page. It has all sessions, the counters, the chosen session and the notices.
  *
  * Owns: the stream of all sessions, the list, the readings of the counters, the chosen session. Does not own: the
  * drawing.
  *  O1 Events are folded once per frame, whatever their number.
  *  O2 The rows are ordered when a person changes the view, and otherwise `ORDER_INTERVAL_MS` apart.
- *  O3 Changes without an event (gaps, lost connections, deletions by other clients) are found by reading the list.
+ *  O3 Changes for which no event arrives (gaps, lost connections, deletions by other clients) are found by reading the
+ *   list.
  *  O4 A refusal because of a missing token stops everything until a token is entered.
  */
 import { type Signal, signal } from '@preact/signals';
@@ -43,7 +44,7 @@ export interface Notice {
   readonly isFailure: boolean;
 }
 
-/** The types of event from which the tree is made; other events are not even parsed. */
+/** The types of events from which the tree is made. Other events are not parsed. */
 const TREE_EVENTS: ReadonlySet<string> = new Set<ViewedEvent['type']>([
   'session.state',
   'session.name',
@@ -112,7 +113,8 @@ export class Observer {
     this.stop();
     this.needsToken.value = false;
     this.#connection = openStream({
-      // The tree is made of ids, states and counts; content is read only for the chosen session.
+      // The tree needs only ids, states and counts, so this stream has no content. Content is read only for the chosen
+      // session.
       address: () => this.api.stream('events?mode=basic&deltas=false'),
       onEvent: ({ type, data }) => {
         if (!TREE_EVENTS.has(type)) return;
@@ -122,7 +124,7 @@ export class Observer {
       onState: (state, isBack) => {
         this.stream.value = state;
         if (state.kind === 'refused') this.#refused(state.error);
-        // Events from the time of the loss are missing, because this stream is live only.
+        // This stream has only live events, so the events during the loss are missing.
         if (isBack) this.#list();
       },
     });
@@ -153,7 +155,7 @@ export class Observer {
     if (this.list.value.kind === 'failed') this.#list();
   }
 
-  /** Chooses a session, or none. */
+  /** Chooses a session, or no session. */
   choose(id: string | undefined, again = false): void {
     const before = this.chosen.value;
     if (before?.id === id && !again) return;
@@ -321,11 +323,11 @@ export class Observer {
         this.waiting.counted(counters['callsWaitingForPerson']);
       },
       () => {
-        // An outdated figure is worse than none.
+        // Outdated figures are not shown.
         this.#metrics.clear();
         this.figures.value = undefined;
-        // A token of one tenant may not read the counters. So their count cannot cause the first read of the waiting
-        // calls.
+        // A token of one tenant may not read the counters. Then no count of waiting calls arrives, so the first reading
+        // of the waiting calls begins here.
         if (this.waiting.page.value === undefined) this.waiting.changed();
       },
     );

@@ -39,8 +39,8 @@ export function createPreferences(): Preferences {
 }
 
 /**
- * The token of this tab: from the address (`#token=`), from which the token is then removed, or from this tab's store
- * after a reload.
+ * The token of this tab. It comes from the address (`#token=`), and is then removed from the address. After a reload it
+ * comes from this tab's store.
  */
 export function readToken(): string | undefined {
   const given = /[#&]token=([^&]*)/u.exec(location.hash)?.[1];
@@ -64,7 +64,7 @@ function write(name: string, value: string): void {
   fromStore(() => localStorage.setItem(`troupe.${name}`, value));
 }
 
-/** Uses a store of the browser. A browser may refuse access; a choice then lasts until the page is closed. */
+/** Uses a store of the browser. If the browser refuses access, a choice lasts only until the page is closed. */
 function fromStore<T>(use: () => T): T | undefined {
   try {
     return use();

@@ -16,7 +16,7 @@ export interface Place {
 /** The address as a signal. */
 export interface Route {
   readonly place: Signal<Place>;
-  /** Navigates to a view; the browser's back button returns to the previous one. */
+  /** Navigates to a session and a view. The browser's back button returns to the previous session. */
   go(place: Place): void;
 }
 
@@ -39,7 +39,7 @@ export function createRoute(): Route {
   };
 }
 
-/** The view that an address names; an unreadable address means the start view. */
+/** The session and view that an address names. An unreadable address means the start view. */
 function readPlace(hash: string): Place {
   const [, session = '', view] = /^#\/([^/]*)(?:\/(\w+))?$/u.exec(hash) ?? [];
   const known = SESSION_VIEWS.find((each) => each === view) ?? 'conversation';
@@ -50,7 +50,7 @@ function readPlace(hash: string): Place {
   }
 }
 
-/** The address of a place. */
+/** The address of a session and a view. */
 export function hashOf({ session, view }: Place): string {
   return session === undefined ? '#/' : `#/${encodeURIComponent(session)}/${view}`;
 }

@@ -1,9 +1,10 @@
 /**
- * Details of sessions that the list does not have (tokens, phase), requested for the rows in view.
+ * Requests the details of sessions that the list does not have (tokens, phase), for the rows in view.
  *
- * Owns: which details were requested. Does not own: the rows.
- *  D1 A session is requested once, `DETAIL_REQUESTS_MAX` at a time; its events bring later changes.
- *  D2 A session that left the view before its request is not requested.
+ * Owns: the set of sessions whose details were requested. Does not own: the rows.
+ *  D1 A session is requested once, because its events bring later changes. At most `DETAIL_REQUESTS_MAX` requests are
+ *   in flight.
+ *  D2 A session is not requested if it left the view before its request began.
  */
 import { DETAIL_REQUESTS_MAX, DETAIL_REST_MS, DETAIL_ROWS_MAX, SESSIONS_MAX } from '../bounds.ts';
 import type { Api } from '../client/api.ts';
@@ -43,7 +44,7 @@ export class RowDetails {
       this.#running += 1;
       this.#api
         .session(id)
-        // A session whose request fails stays as the list has it; the list itself reports an unreachable server.
+        // A session whose request fails stays as the list shows it. The list reports an unreachable server.
         .then(this.#onDetail, () => undefined)
         .finally(() => {
           this.#running -= 1;

@@ -1,8 +1,8 @@
 /**
  * The calls that wait for a person, over all sessions.
  *
- * Owns: the first calls of the queue, the request for them. Does not own: the events that change the queue. The page
- * calls `changed`.
+ * Owns: the first calls of the queue, and the request for them. Does not own: the events that change the queue; on such
+ * an event the page calls `changed`.
  *  W1 At most one request is in flight. A change during a request leads to another request, at least `ASK_INTERVAL_MS`
  *     later.
  */
@@ -13,7 +13,7 @@ import type { WaitingPage } from '../wire.ts';
 
 /** See the head of the file. */
 export class WaitingQueue {
-  /** Undefined until it was read. */
+  /** The first calls of the queue; undefined until they were read. */
   readonly page: Signal<WaitingPage | undefined> = signal<WaitingPage | undefined>(undefined);
   readonly #api: Api;
   #isAsking = false;

@@ -1,6 +1,7 @@
 /**
- * Assembles a runtime from checked options and a `Place`: counters, links, event hub, handles. `open` uses this once it
- * holds a directory, and adds the vendor's list of models. A simulator uses this with its own ports and without a list.
+ * Assembles a runtime from checked options and a `Place`: counters, links, event hub, handles. `open` calls
+ * `assembleWithModels` once it holds a directory; this adds the vendor's list of models and the MCP servers. A
+ * simulator calls `assembleRuntime` with its own ports, and has neither.
  */
 import { join } from 'node:path';
 import { defined } from '../../base/defined.ts';
@@ -49,7 +50,7 @@ import type { Webhooks, WebhooksParts } from '../webhooks/webhooks.ts';
 import type { Announce } from './announced-servers.ts';
 import { createRuntime, type Runtime } from './runtime.ts';
 
-/** The name of a store that exists only as long as its runtime. */
+/** The directory name that `open` takes for a store in memory. Such a store exists only as long as its runtime. */
 export const MEMORY = ':memory:';
 
 /** The directories and threads that a runtime is given. */
@@ -61,21 +62,21 @@ export interface Place {
   readonly shards: number;
   /** Missing: the store is not encrypted. */
   readonly encryption?: StoreEncryption;
-  /** The thread of the first shard, which began while the directory was opened; the caller ends it after an error. */
+  /** The thread of the first shard, started before the directory was opened. After an error the caller ends it. */
   readonly thread?: ShardWorker;
-  /** The place of this runtime in its cluster; missing: the store is this machine's. */
+  /** The membership of this runtime in its cluster; missing: the runtime is in no cluster. */
   readonly cluster?: ClusterMembership;
-  /** Names a server in the lock of the directory; missing: the store is in memory. */
+  /** Writes a server's address into the lock of the directory, or removes it; missing: the store is in memory. */
   readonly announce?: Announce;
-  /** Reports a process that takes the directory over; missing: the store is in memory. */
+  /** Registers a function to call when another process takes over the directory. Missing in memory and in a cluster. */
   readonly onTakeover?: (found: (takeover: Takeover) => void) => void;
   /** Releases the directory. For a store in memory it deletes the store's temporary files. */
   readonly release: () => Promise<void>;
 }
 
-/** Ports of the links that replace those of the machine. */
+/** Ports that take the place of this machine's threads, webhooks and files. A simulator has its own. */
 export type LinkPorts = Partial<Pick<LinkParts, 'startShard' | 'startInPlace' | 'shardPorts'>> & {
-  /** Opens the webhooks; missing: those of the machine. */
+  /** Opens the webhooks; missing: they are sent over HTTP. */
   readonly webhooks?: OpenWebhooks;
   /** Writes backups; missing: into the file system of the machine. */
   readonly writeBackup?: WriteBackup;
@@ -105,8 +106,8 @@ function blockText({ tools, isKnown, ms }: ToolBlock): string {
 }
 
 /**
- * `assembleRuntime` with the vendor's list of models and the MCP servers. Both end before `place` is released. Rejects
- * as `assembleRuntime` does, and with `ConfigError` for MCP servers that cannot be used.
+ * Calls `assembleRuntime` with the vendor's list of models and the MCP servers. Both are closed before `place` is
+ * released. Rejects as `assembleRuntime` does, and with `ConfigError` for MCP servers that cannot be used.
  */
 export async function assembleWithModels(
   checked: CheckedOptions,
@@ -139,7 +140,7 @@ export async function assembleWithModels(
   }
 }
 
-/** The logger for lines of the host thread, redacted if there is the option `redact`. */
+/** The logger for lines of the host thread. It redacts them if the option `redact` is set. */
 async function hostLogger({ logger, redact }: CheckedOptions): Promise<GuardedLogger | undefined> {
   if (logger === undefined || redact === undefined) return logger;
   return (await import('../redaction/redacted-logger.ts')).redactedLogger(logger, redact);
@@ -387,7 +388,7 @@ function providerName(provider: ModelProvider | ProviderData): string {
   return isModelProvider(provider) ? provider.name : provider.kind;
 }
 
-/** The model of an agent, and its provider's own name, by the agent's name. */
+/** Returns a function that finds an agent's model, and the name of the model's provider, by the agent's name. */
 function modelNames({ agents, settings, providers }: CheckedOptions): DiagnosticsParts['modelOf'] {
   const byName = new Map(agents.map((each) => [each.name, each]));
   const keys = providers.map(({ key }) => key);
@@ -408,7 +409,7 @@ function providerValues({ providers }: CheckedOptions): ReadonlyMap<string, Mode
   );
 }
 
-/** True if an agent, or the enricher that remembers, may search. */
+/** True if an agent has a tool that searches messages, or the enricher Mneme is on. */
 function isSearched({ agents, enrichers }: CheckedOptions): boolean {
   return enrichers?.mneme !== undefined || agents.some((each) => each.tools?.some(isMemoryTool) === true);
 }
@@ -424,7 +425,7 @@ function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLi
   });
 }
 
-/** The webhooks, imported only if there are any. `links` is filled in later. */
+/** The webhooks, imported only if there are any. The caller fills `links` after this call. */
 async function openWebhooks(
   { webhooks, clock, random, logger }: CheckedOptions,
   place: Place,

@@ -7,9 +7,10 @@ export interface Closing {
 }
 
 /**
- * Settles as `work` does. If the close of the runtime rejects `work`, that rejection counts as handled. A program may
- * call `ask` without awaiting it, and then close: it must not end by an unhandled rejection. A caller that awaits the
- * promise still gets the error. Node reports any other unhandled rejection as usual.
+ * Settles as `work` does. If the close of the runtime rejects `work`, the rejection counts as handled. The reason: a
+ * program may call `ask` without awaiting the promise, and then close the runtime. An unhandled rejection must not end
+ * that program. A caller that awaits the promise still gets the error. Node reports any other unhandled rejection as
+ * usual.
  */
 export function forgivenAtClose<T>(link: Closing, work: Promise<T>): Promise<T> {
   const outer = new Promise<T>((resolve, reject) => {

@@ -17,7 +17,7 @@ export interface AuditOptions {
   readonly limit?: number;
   /** Only entries of this session and its descendants, which may be deleted. */
   readonly session?: string;
-  /** Only entries of this act. */
+  /** Only entries of this kind of action. */
   readonly action?: AuditAction;
 }
 
@@ -55,7 +55,8 @@ export async function auditPage(
       return isAsked ? ask({ after: reached, limit, ...filter }) : { entries: [], reached, hasMore: false };
     }),
   );
-  // A shard that stopped early may have more right behind `reached`. Entries above that number follow on the next page.
+  // A shard that stopped early may have more entries right behind `reached`. So this page ends at the lowest such
+  // `reached`.
   const end = Math.min(...parts.map(({ reached, hasMore }) => (hasMore ? reached : Number.POSITIVE_INFINITY)));
   const found = parts.flatMap(({ entries }, shard) => entries.map((entry): Found => ({ shard, entry })));
   found.sort((a, b) => a.entry.number - b.entry.number || a.shard - b.shard);

@@ -12,7 +12,7 @@ export interface BackupParts {
   readonly store: string | undefined;
   readonly now: () => number;
   readonly writeBackup: WriteBackup;
-  /** Undefined: the store is this machine's. */
+  /** The membership in a cluster; undefined: the runtime is in no cluster. */
   readonly cluster: object | undefined;
 }
 

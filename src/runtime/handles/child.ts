@@ -1,4 +1,4 @@
-/** The handle of a sub-agent, for the session that spawned it: a session, and how it ended. */
+/** `Child`: the handle of a sub-agent. It is a session handle with methods that wait for the end of the sub-agent. */
 import { CancelledError, errorFromShape, TurnFailedError } from '../../base/errors.ts';
 import { type OutputSchema, typedAnswer } from '../protocol/output-option.ts';
 import type { ChildEnd } from '../protocol/protocol.ts';
@@ -12,7 +12,7 @@ export interface ChildExit {
   readonly reason: 'completed' | 'failed' | 'cancelled';
 }
 
-/** The facts about a child that are kept in its handle. `output`: the schema of its structured reply. */
+/** The facts about a child that its handle keeps. `output`: the schema of the child's structured reply. */
 export interface ChildParts {
   readonly name: string;
   readonly parent: Session<unknown>;
@@ -22,7 +22,7 @@ export interface ChildParts {
 /** The reply of a child that has completed. Rejects with `TurnFailedError` if the schema's own checks refuse it. */
 export let replyOf: <Answer>(child: Child<Answer>, end: ChildEnd) => Answer | Promise<Answer>;
 
-/** See the head of the file. `Answer`: text, or what the schema of a structured reply describes. */
+/** See the head of the file. `Answer`: text, or the type that the schema of a structured reply describes. */
 export class Child<Answer = string> extends Session {
   static {
     replyOf = (child, end) => child.#replyOf(end);
@@ -50,10 +50,10 @@ export class Child<Answer = string> extends Session {
   }
 
   /**
-   * The first result, or the final text of the first turn; the structured reply if `spawn` had an `output`. A child that
-   * was cancelled or failed and works again replies when it has ended again. Rejects with `TurnFailedError` or
-   * `CancelledError`. If there is no valid structured reply, the error's code is `answer_invalid`, `answer_refused` or
-   * `answer_cut`.
+   * The child's reply: its first result, or else the final text of its first turn. If `spawn` had an `output`, the
+   * reply is the structured reply. If a child was cancelled or failed and then works again, this resolves when the
+   * child has ended again. Rejects with `TurnFailedError` or `CancelledError`. If there is no valid structured reply,
+   * the error's code is `answer_invalid`, `answer_refused` or `answer_cut`.
    */
   reply(): Promise<Answer> {
     return forgivenAtClose(this.#link, this.#reply());
@@ -70,8 +70,8 @@ export class Child<Answer = string> extends Session {
   }
 
   /**
-   * Resolves when the child has ended; it stays addressable. A child that was cancelled or failed and works again has not
-   * ended. The end of a child that has completed its task stands.
+   * Resolves when the child has ended; the handle can still be used. A child that was cancelled or failed and works
+   * again counts as not ended. A child that has completed its task stays ended, even if it works again.
    */
   exit(): Promise<ChildExit> {
     return forgivenAtClose(
@@ -92,7 +92,7 @@ export class Child<Answer = string> extends Session {
   }
 }
 
-/** The error that a child's end represents. */
+/** The error for the end of a child that did not complete. */
 export function childError(name: string, end: ChildEnd): Error {
   const { error } = end;
   const cause =

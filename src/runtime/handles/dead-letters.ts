@@ -1,6 +1,6 @@
 /**
- * Dead letters: entries of a mailbox that could not become messages, and were set aside. The letters of one session as
- * its embedder holds them, and the page of the letters of all sessions. Host thread.
+ * Dead letters: entries of a mailbox that could not become messages and were set aside. This file has `DeadLetters`,
+ * the embedder's handle of one session's letters, and the page of the letters of all sessions. Host thread.
  */
 import { z } from 'zod';
 import { PAGE_BYTES_MAX, SERVER_PAGE_DEFAULT, SERVER_PAGE_MAX } from '../../base/bounds.ts';
@@ -23,13 +23,13 @@ export interface ResendOptions {
    * if it can be promoted now.
    */
   readonly as?: 'user';
-  /** The person or program that sends it again, for the audit log. At most 256 characters. */
+  /** The person or program that sends the letter again, for the audit log. At most 256 characters. */
   readonly by?: string;
 }
 
 /** Options of `deadLetters.drop`. */
 export interface DropOptions {
-  /** The person or program that drops it, for the audit log. At most 256 characters. */
+  /** The person or program that drops the letter, for the audit log. At most 256 characters. */
   readonly by?: string;
 }
 
@@ -52,7 +52,9 @@ const pageSchema = z.strictObject({
   session: z.string().optional(),
 });
 
-/** The dead letters of a session. A session keeps at most 100, and at most 16 MiB; then the oldest is dropped. */
+/**
+ * The dead letters of a session. A session keeps at most 100 letters and 16 MiB; beyond that the oldest are dropped.
+ */
 export class DeadLetters {
   readonly #link: ShardCaller & Closing;
   readonly #session: string;
@@ -67,17 +69,20 @@ export class DeadLetters {
     return this.#link.call('letters.list', { session: this.#session }, true);
   }
 
-  /** One letter with its content; `undefined` if there is none: it was sent again, or dropped. */
+  /**
+   * One letter with its content; `undefined` if there is no such letter, for example because it was sent again or
+   * dropped.
+   */
   async get(id: number): Promise<DeadLetter | undefined> {
     const letter = parseOption(letterId, 'deadLetters.get', id);
     return this.#link.call('letters.get', { session: this.#session, letter }, true);
   }
 
   /**
-   * Sends a letter again: as a new message, with a new place in the mailbox. Resolves once that is durable, and the
-   * letter has left the list in the same transition. Repeating the call returns the same receipt. Rejects with
-   * `ContentError` (it still cannot be promoted in its own form), `InvalidArgumentError` (`letter_not_found`),
-   * `MailboxFullError`, `TroupeError` (`unknown_session`), `ConfigError`, `StoreFullError`.
+   * Sends a letter again as a new entry of the mailbox. The same transition removes the letter from the list. Resolves
+   * once the transition is durable. Repeating the call returns the same receipt. Rejects with `ContentError` (the
+   * letter still cannot be promoted in its own form), `InvalidArgumentError` (`letter_not_found`), `MailboxFullError`,
+   * `TroupeError` (`unknown_session`), `ConfigError`, `StoreFullError`.
    */
   async resend(id: number, options: ResendOptions = {}): Promise<Receipt> {
     const letter = parseOption(letterId, 'deadLetters.resend', id);
@@ -87,7 +92,9 @@ export class DeadLetters {
     return new Receipt(this.#link, { session, ...sent });
   }
 
-  /** Drops a letter; durable when it resolves. False if there is none: it was sent again, or dropped before. */
+  /**
+   * Drops a letter; durable when it resolves. False if there is no such letter, for example because it was sent again.
+   */
   async drop(id: number, options: DropOptions = {}): Promise<boolean> {
     const letter = parseOption(letterId, 'deadLetters.drop', id);
     const { by } = parseOption(dropSchema, 'deadLetters.drop', options);
@@ -109,8 +116,8 @@ export async function deadLetterPage(
   const within = session === undefined ? undefined : filterId(tenant, session);
   const request = { limit, bytesMax: PAGE_BYTES_MAX, ...defined({ after: place, session: within, tenant }) };
   const parts = await Promise.all(shardsOf(within).map((shard) => shard.call('letters.page', request, true)));
-  // A shard that stopped early may have more letters right behind `reached`. So the page ends at the first such
-  // position.
+  // A shard that stopped early may have more letters right behind `reached`. So the page ends at the first `reached` of
+  // all shards.
   const [end] = parts.flatMap(({ reached }) => reached ?? []).sort(byLetter);
   const found = parts.flatMap(({ items }) => items).sort(byLetter);
   const items: DeadLetterSummary[] = [];

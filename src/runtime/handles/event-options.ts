@@ -15,21 +15,21 @@ import { Receipt } from './receipt.ts';
 /** Options for reading a session's events. */
 export interface EventOptions {
   /**
-   * Durable events after this number are replayed first. Default: from the receipt on if `until` is one, else from the
-   * first event of the session.
+   * The durable events after this seq are replayed first. Default: the replay begins at the receipt if `until` is a
+   * receipt, otherwise at the first event of the session.
    */
   readonly after?: number;
   /**
-   * Ends the iteration: after the end of the turn that consumed a receipt's message, after a number, or where a
-   * predicate is true.
+   * Ends the iteration. A receipt: after the end of the turn that consumed its message. A number: after the event with
+   * this seq. A predicate: after the first event for which it returns true.
    */
   readonly until?: Receipt<unknown> | number | ((event: SessionEvent) => boolean);
-  /** False: no text and thinking deltas. */
+  /** False: the reader gets no text deltas and no thinking deltas. Default true. */
   readonly deltas?: boolean;
   /**
    * The view mode. `basic` and `verbose` carry ids, counts and reasons, and carry content only as `rendered`, if the
-   * mode shows it (see `ViewedEvent`). `basic` omits live reasoning and progress. `debug` carries everything, with
-   * `rendered` beside messages and mailbox entries. Default: every event, whole, without `rendered`.
+   * mode shows it (see `ViewedEvent`). `basic` omits live reasoning and progress. `debug` carries everything, and adds
+   * `rendered` to messages and mailbox entries. Default: every event, whole, without `rendered`.
    */
   readonly mode?: ViewMode;
   readonly signal?: AbortSignal;
@@ -38,9 +38,9 @@ export interface EventOptions {
 /** Options for reading the events of all sessions. */
 export interface AllEventOptions {
   /**
-   * Cursors by session: the durable events after each number are replayed first. Numbers are counted per session, and 0
-   * replays everything. For these sessions no event is missed and none comes twice, even if the reader is slow. For all
-   * other sessions the reader receives live events.
+   * A cursor for each session, by its id: the seq after which the session's durable events are replayed first. The
+   * cursor 0 replays all events of the session. The reader receives every event of these sessions exactly once, even if
+   * the reader is slow. From all other sessions it receives live events only.
    */
   readonly after?: Readonly<Record<string, number>>;
   readonly filter?: (event: SessionEvent) => boolean;
@@ -65,7 +65,7 @@ const eventsSchema = z.strictObject({
     ])
     .optional(),
   deltas: z.boolean().optional(),
-  // Checked separately by a rule that names the modes.
+  // The mode is checked later, by `checkViewMode`, whose error names the modes.
   mode: z.custom<ViewMode>().optional(),
   signal: signalSchema,
 });
@@ -77,8 +77,8 @@ const allEventsSchema = z.strictObject({
 });
 
 /**
- * The options of `session.events`, checked. Throws `ConfigError` for invalid options, an invalid mode, and a receipt of
- * another session, which would never match.
+ * The options of `session.events`, checked. Throws `ConfigError` for invalid options, for an invalid mode, and for a
+ * receipt of another session, because no event would ever match that receipt.
  */
 export function sessionReading(session: string, given: EventOptions): SessionReading {
   const options = parseOption(eventsSchema, 'events', given);
@@ -130,8 +130,8 @@ function checkPlaces(given: unknown, tenant: string | undefined): ReadonlyMap<st
 
 function viewOf(mode: ViewMode): View {
   const checked = checkViewMode(mode);
-  // The queues pass on the result of a view without inspecting it. The signatures of `events` declare the reader's
-  // type.
+  // The cast is safe: the queues do not inspect the viewed event, and the signatures of `events` declare the type that
+  // the reader gets.
   return (event) => viewEvent(event, checked) as SessionEvent | undefined;
 }
 

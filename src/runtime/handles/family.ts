@@ -1,4 +1,6 @@
-/** Many children at once; their spawner chooses how to join them. */
+/**
+ * `Family`: the children of one `spawnAll`. Its methods are the ways in which the spawner can wait for their results.
+ */
 import { ConfigError, describeValue, TurnFailedError } from '../../base/errors.ts';
 import { type Child, childError, replyOf } from './child.ts';
 
@@ -23,7 +25,7 @@ export interface FailedChild<Answer = string> {
 /** How one child of a family ended. */
 export type ChildResult<Answer = string> = CompletedChild<Answer> | FailedChild<Answer>;
 
-/** The children of one `spawnAll`, in spawn order. Iterating yields results in order of completion. */
+/** See the head of the file. Iterating yields the results in order of completion. */
 export class Family<Answer = string> implements AsyncIterable<ChildResult<Answer>> {
   readonly children: readonly Child<Answer>[];
   readonly #ended: () => Promise<readonly string[]>;
@@ -44,7 +46,7 @@ export class Family<Answer = string> implements AsyncIterable<ChildResult<Answer
     return Promise.all(this.#settling().map(async (result) => succeeded(await result)));
   }
 
-  /** The first child that completes. Rejects with an `AggregateError` when none does. */
+  /** The first child that completes. Rejects with an `AggregateError` when no child completes. */
   async any(): Promise<CompletedChild<Answer>> {
     const failures: Error[] = [];
     for await (const result of this) {
@@ -54,7 +56,10 @@ export class Family<Answer = string> implements AsyncIterable<ChildResult<Answer
     throw new AggregateError(failures, 'no child completed');
   }
 
-  /** The first `count` children that complete, in order of completion. Rejects when too few of them can complete. */
+  /**
+   * The first `count` children that complete, in order of completion. Rejects with an `AggregateError` when fewer
+   * complete.
+   */
   async first(count: number): Promise<readonly CompletedChild<Answer>[]> {
     if (!Number.isInteger(count) || count < 0 || count > this.children.length) {
       throw new ConfigError(`first() takes a number from 0 to ${this.children.length}, got ${describeValue(count)}`);
@@ -82,7 +87,8 @@ export class Family<Answer = string> implements AsyncIterable<ChildResult<Answer
     const settling = this.#settling();
     // The results are awaited only below. A result may reject while the order is being requested.
     for (const result of settling) result.catch(() => undefined);
-    // Requested after the waits have begun: a child that has not ended by now ends after all those that have.
+    // The order is requested after the waits have begun. A child that is missing here ends after all children that are
+    // listed.
     const before = new Set(await this.#ended());
     for (const id of before) {
       const index = this.children.findIndex((child) => child.id === id);

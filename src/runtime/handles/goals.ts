@@ -1,4 +1,4 @@
-/** The goals of a session as its embedder holds them: an address, like the session. Host thread. */
+/** `Goals`: the embedder's handle of the goals of a session. Like `Session`, it is only an address. Host thread. */
 import { z } from 'zod';
 import { defined } from '../../base/defined.ts';
 import type { Goal, GoalChange } from '../../base/goals.ts';
@@ -54,9 +54,9 @@ export class Goals {
   }
 
   /**
-   * Pins each of the messages (by seq) to each of the open goals. Pinned messages are shown again once they have left
-   * the window. If one of these links is invalid, none is made. Pinning a message to the same goal again changes
-   * nothing. Resolves with the number of requested links, including existing ones.
+   * Pins each of the messages (by seq) to each of the open goals. After a pinned message has left the window, it is
+   * shown to the model again. If one of these links is invalid, none is made. Pinning a message to the same goal again
+   * changes nothing. Resolves with the number of requested links, including existing ones.
    */
   async attach(pins: { readonly messages: readonly number[]; readonly goals: readonly number[] }): Promise<number> {
     const { messages, goals } = parseOption(attachSchema, 'goals.attach', pins);

@@ -1,4 +1,4 @@
-/** A history as lines of JSON, for a file or for another store: a head, then one line per message. */
+/** Writes a history as lines of JSON, and reads such lines. A head comes first, then one line per message. */
 import { HISTORY_MESSAGES_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
@@ -6,7 +6,7 @@ import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts
 import { isRecord } from '../../base/json.ts';
 import { checkMessage, wrong } from '../../session/history/message-check.ts';
 
-/** Identifies the format, so that no other file is mistaken for a history. */
+/** The name of the format in the head, so that no other file is mistaken for a history. */
 const FORMAT = 'troupe-history';
 /** Version of the format; a reader refuses any other version. */
 const VERSION = 1;

@@ -15,8 +15,8 @@ import { bySchema } from './session-options.ts';
 /** Options of an operation that changes something. */
 export interface EditOptions {
   /**
-   * Idempotency: an operation repeated with the same key is done once, and returns its first outcome again. An
-   * operation without effect is not remembered.
+   * Idempotency: an operation that is repeated with the same key is done once, and every call returns the first
+   * outcome. Operations that changed nothing are not remembered.
    */
   readonly key?: string;
   /** The person or program that changes the history, for the audit log. At most 256 characters. */
@@ -40,8 +40,8 @@ export interface TaskOptions {
 /** Options of `compress`. */
 export interface CompressOptions {
   /**
-   * True: compression begins below the usual bounds too, from `idleMinMessages` and `idleMinTokens` of the settings on.
-   * Default false.
+   * True: more than `idleMinMessages` messages and at least `idleMinTokens` tokens (see the settings) are enough for a
+   * compression, even below the usual bounds. Default false.
    */
   readonly force?: boolean;
 }
@@ -129,7 +129,10 @@ export function memberOf(target: unknown, name: string): unknown {
   return typeof target === 'object' && target !== null ? Reflect.get(target, name) : undefined;
 }
 
-/** A key to look up by; the empty text is a key. Throws `InvalidArgumentError`. */
+/**
+ * A text that names a message or a call; undefined if none is given. The empty text counts as given. Throws
+ * `InvalidArgumentError`.
+ */
 export function givenText(value: unknown, name: string): string | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'string') throw wrong(name, 'a string', value);
@@ -144,8 +147,8 @@ export function checkFunction(value: unknown, name: string): void {
 }
 
 /**
- * The fingerprint of an edit. It covers the request, not what a predicate found, because that differs from call to
- * call.
+ * The fingerprint of an edit. An edit with a predicate counts by its operation alone, because the predicate may find
+ * other messages when the call is repeated.
  */
 export function fingerprintOf(edit: EditRequest): string {
   const text = 'epoch' in edit ? edit.operation : JSON.stringify(edit);
@@ -153,8 +156,8 @@ export function fingerprintOf(edit: EditRequest): string {
 }
 
 /**
- * The incarnation of the session that a handle names. A bare id has no incarnation: it names a message of the session
- * in which it is looked up. `mine`: that session.
+ * The incarnation of the session that a handle names; undefined for a bare id, which names a message of the present
+ * session. `mine`: the session that is edited.
  */
 export function incarnationOf(handle: unknown, need: 'required' | 'optional', mine: string): number | undefined {
   const session = memberOf(handle, 'session');

@@ -7,7 +7,7 @@ import type { EditRequest } from '../../session/state/edit-request.ts';
 import { checkEditOptions, type EditOptions, fingerprintOf } from './history-options.ts';
 import type { HistoryAddress } from './history-tasks.ts';
 
-/** Asks for an edit. `incarnation`: that of the message handle which the caller gave. */
+/** Requests an edit. `incarnation`: the incarnation in the message handle that the caller gave. */
 export async function editHistory(
   { link, address }: HistoryAddress,
   edit: EditRequest,
@@ -22,21 +22,22 @@ export async function editHistory(
   return structuredClone(await link.call('history.edit', request, key !== undefined));
 }
 
-/** Asks a query. `T`: the answer to a query of this name. */
+/** Requests the answer to a query. `T`: the type of the answer to a query of this name. */
 export async function readHistory<T>({ link, address }: HistoryAddress, query: HistoryQuery): Promise<T> {
   return (await link.call('history.read', { ...address, query }, true)) as T;
 }
 
 /**
- * Makes an edit from a snapshot of the history. If a new epoch was opened in between, tries again, in at most
- * `HISTORY_ATTEMPTS_MAX` attempts. An appended message opens none. `make`: undefined if there is nothing to change.
+ * Makes an edit from a snapshot of the history. If a new epoch was opened in between, tries again, with at most
+ * `HISTORY_ATTEMPTS_MAX` attempts. An appended message opens no epoch. `make` returns undefined if there is nothing to
+ * change.
  */
 export async function editOnSnapshot(
   history: HistoryAddress,
   make: (snapshot: HistorySnapshot) => EditRequest | undefined,
   options: EditOptions,
 ): Promise<void> {
-  // Checked even if there turns out to be nothing to change.
+  // The options are checked even if there is nothing to change.
   checkEditOptions('history', options);
   for (let attempt = 1; ; attempt += 1) {
     const edit = make(await readHistory<HistorySnapshot>(history, { name: 'snapshot' }));

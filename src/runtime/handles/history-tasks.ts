@@ -1,5 +1,6 @@
 /**
- * The operations of an embedder on the tasks of a conversation: one function per operation, over a session's address.
+ * The operations of `History` on the tasks of a conversation: one function per operation. Each gets the session's
+ * address.
  */
 import { z } from 'zod';
 import { TASK_HISTORY_MAX } from '../../base/bounds.ts';
@@ -40,7 +41,8 @@ export async function startTask(
 
 /**
  * Makes the parent of the active task active. The model no longer sees the messages of the undone task, but nothing is
- * deleted. During a turn, the undo takes effect when the turn has ended. At the root it fails and writes nothing.
+ * deleted. During a turn, the undo takes effect when the turn has ended. If the root is active, the undo fails and
+ * writes nothing.
  */
 export async function undo({ link, address }: HistoryAddress, options: TaskOptions): Promise<TaskMove> {
   return link.call('tasks.undo', { ...address, ...checkTaskOptions('undo', options) }, false);

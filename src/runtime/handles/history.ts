@@ -1,16 +1,16 @@
 /**
- * The history of a session as its embedder holds it: reading, changing, repairing. The handle is only an address, like
- * the session; every method but `onMessage` asks the session's shard.
+ * `History`: the embedder's handle for reading, changing and repairing the history of a session. The handle is only an
+ * address, like `Session`. Every method except `onMessage` sends a request to the session's shard.
  *
- * - An edit is one durable, atomic event: after a crash either all of it is there or nothing. Only transient messages
- *   are never stored.
+ * - An edit is one durable, atomic event: after a crash the log has the whole edit or nothing of it. Transient messages
+ *   are the exception: they are never stored.
  * - While a model call is in flight, an edit waits for the answer and runs before the next request. While tools run, an
  *   edit runs at once, and cancels the calls whose messages it removes.
  * - A change of task during a turn takes effect when the turn has ended. `compress` does not wait for the end of a turn:
  *   in a busy session it does nothing and resolves with `busy`.
  * - Arguments are copied and cleaned (lone surrogates become U+FFFD). Messages that are returned are copies.
- * - Operations see the window of the active branch. Messages that an eviction, a compression, an undo or a restart took
- *   out of it are not in it.
+ * - Operations see the window of the active branch. They do not see messages that an eviction, a compression, an undo
+ *   or a restart took out of this window.
  */
 import { z } from 'zod';
 import { defined } from '../../base/defined.ts';
@@ -84,16 +84,16 @@ export class History {
   }
 
   /**
-   * Adds a message at the end, whatever precedes it, and resolves to the added message. Callbacks receive it unless it
-   * is silent.
+   * Adds a message at the end, whatever precedes it, and resolves to the added message. Callbacks receive the message
+   * unless `silent` is true.
    */
   async add(message: HistoryDraft | object, options: AddOptions = {}): Promise<HistoryMessage> {
     return (await this.#add('add', message, options)) as HistoryMessage;
   }
 
   /**
-   * Adds a message at the end and resolves to its handle. If the last message has calls, and none of them is open or has
-   * a result that waits in the mailbox, an appended user message replaces that message.
+   * Adds a message at the end and resolves to its handle. A user message replaces the last message if that message has
+   * calls, none of these calls is open, and none has a result that waits in the mailbox.
    */
   async append(message: HistoryDraft | object, options: AddOptions = {}): Promise<MessageHandle> {
     return (await this.#add('append', message, options)) as MessageHandle;
@@ -109,7 +109,7 @@ export class History {
   // ---- the window ----------------------------------------------------------------------------------------------------
 
   /**
-   * Replaces the messages of the window by the given ones; transient ones among these are left out. Pairs of call and
+   * Replaces the messages of the window by the given messages, without the transient ones among them. Pairs of call and
    * result are not checked, and no callback is called.
    */
   async set(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
@@ -124,9 +124,9 @@ export class History {
   }
 
   /**
-   * Does the same as `set`, but leaves out incomplete rounds: an answer with a call that has no result, together with
-   * its results, and results without a call. A last answer that only results follow stays, because its run can
-   * continue. With `settings.repair.onSeed: false` all messages stay.
+   * Does the same as `set`, but leaves out incomplete rounds. These are answers with a call that has no result,
+   * together with their results, and results without a call. The last answer stays if only results follow it, because
+   * its run can continue. With `settings.repair.onSeed: false` all messages stay.
    */
   async seed(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
     await editHistory(this.#parts, { operation: 'seed', messages: checkMessages(messages) }, options);
@@ -142,8 +142,8 @@ export class History {
   // ---- single messages ----------------------------------------------------------------------------------------------
 
   /**
-   * Removes a message. If it is an assistant message, the results of its calls leave too. Resolves to the removed
-   * message, or to null if it does not exist. Rejects with `tool_message_not_removable` for a result.
+   * Removes a message; for an assistant message, also the results of its calls. Resolves to the removed message, or to
+   * null if it does not exist. Rejects with `tool_message_not_removable` for a result.
    */
   async remove(
     target: { readonly id: string } | MessageHandle,
@@ -155,9 +155,9 @@ export class History {
   }
 
   /**
-   * Changes fields of the message with an id, or of the result of a call, and resolves to the changed message. A field
-   * that is not given stays as it is; null sets null. If the message loses calls, their results leave too. Rejects with
-   * `lookup_key_required`, `lookup_key_ambiguous`, `message_not_found`.
+   * Changes fields of one message, and resolves to the changed message. `id` names a message, `toolCallId` the result
+   * of that call. Fields without a new value stay as they are; null sets null. If the message loses calls, the results
+   * of these calls are removed too. Rejects with `lookup_key_required`, `lookup_key_ambiguous`, `message_not_found`.
    */
   async update(
     target: { readonly id?: string | null; readonly toolCallId?: string | null } | MessageHandle,
@@ -176,9 +176,9 @@ export class History {
   }
 
   /**
-   * Replaces the first system message by a text with the fields of `extra`; other fields of the old message are gone.
-   * Its id stays, and `createdAt` becomes the current time. A `content` in `extra` replaces the text. Without a system
-   * message, inserts the text as the first message.
+   * Replaces the first system message by `text` and the fields of `extra`. The old message keeps its id and loses all
+   * its other fields; `createdAt` becomes the current time. A `content` in `extra` takes the place of `text`. Without a
+   * system message, inserts one as the first message.
    */
   async replaceSystemPrompt(text: string, extra: object = {}, options: EditOptions = {}): Promise<this> {
     if (typeof text !== 'string') throw wrong('text', 'a string', text);
@@ -198,8 +198,8 @@ export class History {
 
   /**
    * Removes every message that matches the predicate. The predicate runs on this thread. It runs again if a new epoch
-   * was opened meanwhile, as by an eviction or an edit before the end. After `HISTORY_ATTEMPTS_MAX` attempts the
-   * operation rejects with `SessionBusyError`.
+   * was opened meanwhile, for example by an eviction or by an edit before the end. After `HISTORY_ATTEMPTS_MAX`
+   * attempts the operation rejects with `SessionBusyError`.
    */
   async deleteWhere(predicate: (message: HistoryMessage) => unknown, options: EditOptions = {}): Promise<this> {
     checkFunction(predicate, 'predicate');
@@ -243,7 +243,7 @@ export class History {
 
   // ---- truncating ---------------------------------------------------------------------------------------------------
 
-  /** Keeps the messages before an index. Rejects with `invalid_index`. */
+  /** Removes all messages from an index on. Rejects with `invalid_index`. */
   async truncateFrom(index: number, options: EditOptions = {}): Promise<this> {
     if (!Number.isSafeInteger(index) || index < 0) {
       throw new InvalidArgumentError(
@@ -255,7 +255,10 @@ export class History {
     return this;
   }
 
-  /** Keeps the messages before the first user message with this time. Without such a message nothing happens. */
+  /**
+   * Removes the first user message with this `createdAt`, and all messages after it. Without such a message nothing
+   * happens.
+   */
   async truncateFromCreatedAt(createdAt: string | number, options: EditOptions = {}): Promise<this> {
     const time = parseOption(timeSchema, 'truncateFromCreatedAt.createdAt', createdAt);
     await editHistory(this.#parts, { operation: 'truncateFromCreatedAt', createdAt: String(time) }, options);
@@ -280,16 +283,16 @@ export class History {
   // ---- calls and their results --------------------------------------------------------------------------------------
 
   /**
-   * Gives each call without a result a result that says that it was interrupted; resolves to the calls' ids. Running
-   * calls are left alone. The open calls of a suspended run do not count as running.
+   * Adds a result to each call that has none; the result says that the call was interrupted. Resolves to the ids of
+   * these calls. Running calls are left alone. The open calls of a suspended run do not count as running.
    */
   async discardPendingToolCalls(options: EditOptions = {}): Promise<readonly string[]> {
     return (await editHistory(this.#parts, { operation: 'discardPendingToolCalls' }, options)) as readonly string[];
   }
 
   /**
-   * Sets a field of the newest result of a call. The field is kept and never sent to a model. If the call has no result,
-   * nothing happens.
+   * Sets a field of the newest result of a call. The field is stored, but never sent to a model. If the call has no
+   * result, nothing happens.
    */
   async attachToToolResult(callId: string, key: string, value: unknown, options: EditOptions = {}): Promise<this> {
     const field = parseOption(textSchema, 'attachToToolResult.key', key);
@@ -300,8 +303,8 @@ export class History {
   }
 
   /**
-   * If the last message has calls and none of them runs, adds a result for each. The result says that the call was
-   * interrupted, and has the call's entry of `trails` as its field `trail`.
+   * Adds a result for each call of the last message, unless one of these calls runs. Each result says that its call was
+   * interrupted. The field `trail` of a result is the entry of `trails` for its call.
    */
   async settleInterrupted(trails: Readonly<Record<string, unknown>> = {}, options: EditOptions = {}): Promise<this> {
     const checked = checkMembers(plain(trails, 'trails'), 'trails');
@@ -310,8 +313,8 @@ export class History {
   }
 
   /**
-   * Adds an event of an extension to the newest message. The event is kept and never sent to a model. Resolves to false
-   * if the event was dropped: it was too large, or there is no message.
+   * Adds an event of an extension to the newest message. The event is stored, but never sent to a model. Resolves to
+   * false if the event was dropped: it was too large, or there is no message.
    */
   async addExtensionEvent(event: unknown, options: EditOptions = {}): Promise<boolean> {
     const request: EditRequest = { operation: 'addExtensionEvent', event: plain(event, 'event') };
@@ -345,7 +348,7 @@ export class History {
     return readHistory(this.#parts, { name: 'orphanedToolCallIds' });
   }
 
-  /** The last assistant message, and those of its calls that have no result after it. */
+  /** The last assistant message, and those of its calls that have no result after the message. */
   pendingToolCalls(): Promise<readonly [AssistantMessage | null, readonly HistoryCall[]]> {
     return readHistory(this.#parts, { name: 'pendingToolCalls' });
   }
@@ -355,7 +358,7 @@ export class History {
     return readHistory(this.#parts, { name: 'steps' });
   }
 
-  /** The last assistant message; null without one. */
+  /** The last assistant message; null if there is none. */
   finalAssistantMessage(): Promise<AssistantMessage | null> {
     return readHistory(this.#parts, { name: 'finalAssistantMessage' });
   }
@@ -365,7 +368,7 @@ export class History {
     return readHistory(this.#parts, { name: 'hasSystemPrompt' });
   }
 
-  /** True if the last message is an assistant message with calls; false as soon as one of them has a result. */
+  /** True if the last message is an assistant message with calls; false as soon as one of these calls has a result. */
   hasPendingToolCalls(): Promise<boolean> {
     return readHistory(this.#parts, { name: 'hasPendingToolCalls' });
   }
@@ -380,7 +383,7 @@ export class History {
     return readHistory(this.#parts, { name: 'lastInjectedChunkCount' });
   }
 
-  /** The user's own messages: not injected, and without results of calls. */
+  /** The user's own messages: without injected messages and results of calls. */
   realUserMessages(): Promise<readonly HistoryMessage[]> {
     return readHistory(this.#parts, { name: 'realUserMessages' });
   }
@@ -401,10 +404,10 @@ export class History {
   }
 
   /**
-   * The messages in a general form, for a model that the caller calls. They include transient messages and system
-   * messages; `activeMessages` has what this runtime itself would send. Messages outside `taskChain` and fields that are
-   * not sent are left out. Each call has one result. Answers get an empty `reasoningContent` if other answers have one
-   * or `options` ask for it.
+   * The messages in a general form, for a caller who calls a model without this runtime. They include transient
+   * messages and system messages. `activeMessages` returns what this runtime itself would send. Messages outside
+   * `taskChain` and fields that are not sent are left out. Each call has one result. An answer without
+   * `reasoningContent` gets an empty one if another answer has one, or if `options` ask for it.
    */
   async toApi(options: ToApiOptions = {}): Promise<readonly ApiMessage[]> {
     return readHistory(this.#parts, { name: 'toApi', options: checkToApiOptions(options) });
@@ -453,7 +456,7 @@ export class History {
 
   /**
    * The messages of the active branch as a request would have them now. Transient messages and entries that wait in the
-   * mailbox are not among them; `session.request()` has the transient ones too.
+   * mailbox are left out; `session.request()` also has the transient messages.
    */
   activeMessages(): Promise<readonly RequestMessage[]> {
     return tasks.activeMessages(this.#parts);
@@ -470,10 +473,10 @@ export class History {
   }
 
   /**
-   * Compresses the conversation now, if that is worth it. Resolves when the compression has ended and is durable. If
-   * the conversation was not compressed, it is unchanged. `reason` then is `disabled`, `busy` (the session is not
-   * idle, or may not begin work now), `not_needed`, or the reason why the summary failed. Rejects with `ConfigError`
-   * (bad option), `LimitError` (the budget is used up), `StoreFullError`, `CancelledError` (closed, deleted).
+   * Compresses the conversation now, if it is long enough. Resolves when the compression has ended and is durable. If
+   * the conversation was not compressed, it is unchanged, and `reason` says why: `disabled`, `busy` (the session is not
+   * idle, or may not begin work now), `not_needed`, or the failure of the summary. Rejects with `ConfigError` (bad
+   * option), `LimitError` (the budget is used up), `StoreFullError`, `CancelledError` (closed, deleted).
    */
   async compress(options: CompressOptions = {}): Promise<CompressionResult> {
     const { link, address } = this.#parts;

@@ -1,4 +1,7 @@
-/** `open` with the option `cluster`: enters the cluster, and prepares the directory for the copies of its shards. */
+/**
+ * Does the part of `open` for the option `cluster`: enters the cluster, and prepares the directory for the copies of
+ * its shards.
+ */
 import { join } from 'node:path';
 import { defined } from '../../base/defined.ts';
 import { joinCluster } from '../../cluster/membership.ts';
@@ -9,10 +12,10 @@ import type { CheckedOptions } from '../protocol/options.ts';
 import type { Place } from './assemble.ts';
 
 /**
- * Waits until this node has the shards of the cluster, then returns its place. The caller holds the lock of `directory`,
- * which it releases after the place, or after a rejection. Rejects with `ConfigError` for a cluster or a directory that
- * does not fit, with `StoreKeyError`, with `StoreLockedError` while another node has the shards, and with
- * `StoreFullError` if the database cannot be reached.
+ * Waits until this node has the shards of the cluster, then returns the `Place` of the runtime. The caller holds the
+ * lock of `directory`. The caller releases that lock after `release` of the place, or after a rejection. Rejects with
+ * `ConfigError` for a cluster or a directory that does not fit, with `StoreKeyError`, with `StoreLockedError` while
+ * another node has the shards, and with `StoreFullError` if the database cannot be reached.
  */
 export async function openClusterPlace(directory: string, plan: ClusterPlan, checked: CheckedOptions): Promise<Place> {
   const { encryption, logger, shards } = checked;
@@ -27,7 +30,7 @@ export async function openClusterPlace(directory: string, plan: ClusterPlan, che
   });
   try {
     const { id, shards: count } = membership.facts;
-    // The log of a shard has its data keys, so they are bound to the cluster, and to no directory.
+    // The data keys of a shard are in its log, so they are bound to the cluster and not to a directory.
     const record = encryption && encryptionRecord({ ...encryption, storeId: id });
     const manifest = await openCopyManifest(directory, count, { id }, record);
     const keys = fittingKeys(directory, manifest.encryption, encryption);

@@ -1,4 +1,7 @@
-/** Opens a runtime with definition files: skills and workflows for its sessions, specialists as agents. Host thread. */
+/**
+ * Opens a runtime with definition files: skills and workflows become available to its sessions, specialists become
+ * agents. Host thread.
+ */
 import { stat } from 'node:fs/promises';
 import { defined } from '../../base/defined.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
@@ -27,7 +30,7 @@ import type { CheckedOptions, DefinitionDirectories, McpSource } from '../protoc
 import { assembleWithModels, type Place } from './assemble.ts';
 import type { Runtime } from './runtime.ts';
 
-/** Tools that a specialist's file may name besides those of the embedder's agents. */
+/** Built-in tools that a specialist's file may name, in addition to the tools of the embedder's agents. */
 const BUILT_IN: readonly AnyTool[] = [
   bash,
   read_file,
@@ -86,7 +89,7 @@ async function checkDirectories(directories: DefinitionDirectories): Promise<voi
   }
 }
 
-/** Specialists as agents. A specialist with a taken name or an unknown tool is left out with a warning. */
+/** Makes an agent of each specialist. A specialist with a taken name or an unknown tool is left out with a warning. */
 function specialists(
   { agents, mcp }: Pick<CheckedOptions, 'agents' | 'mcp'>,
   definitions: readonly SpecialistDefinition[],
@@ -123,12 +126,12 @@ function specialists(
   return found;
 }
 
-/** Used in place of a tool's name, to grant all tools of the server. */
+/** Stands in place of a tool's name, and grants all tools of the server. */
 const ALL = '*';
 
 /**
- * The MCP server that may have this tool. The servers of an `mcp.json` are not known here, so the prefix of any tool's
- * name counts as a server.
+ * The name of the MCP server that may have this tool; undefined if there can be none. With an `mcp.json` the servers
+ * are not known here, so any prefix of a tool's name counts as a server.
  */
 function serverOf(tool: string, mcp: McpSource | undefined): string | undefined {
   const end = tool.indexOf(MCP_NAME_SEPARATOR);
@@ -142,7 +145,7 @@ function grantOf([server, only]: readonly [server: string, only: readonly string
   return mcpTools(server, only.includes(ALL) ? {} : { only });
 }
 
-/** Tools by name in lower case; an embedder's own tool takes precedence over the built-in one. */
+/** Tools by name in lower case. An embedder's own tool takes precedence over a built-in tool of the same name. */
 function toolsByName(agents: readonly Agent<unknown>[]): ReadonlyMap<string, AnyTool> {
   const tools = new Map<string, AnyTool>(BUILT_IN.map((each) => [each.name.toLowerCase(), each]));
   for (const each of agents) {

@@ -20,11 +20,12 @@ import { assembleWithModels, checkShares, MEMORY, type Place } from './assemble.
 import { handOver, moveAway, type Runtime } from './runtime.ts';
 
 /**
- * Opens a data directory, created if necessary, or `':memory:'`, and resumes everything that was interrupted. Rejects
- * with `ConfigError` (an option, an agent, a tool), `StoreLockedError` (another process has the directory open),
- * `StoreNotWritableError` (no rights, a read-only file system), `StoreCorruptError`, `StoreVersionError`,
- * `StoreKeyError` (the option `encryption` does not fit the store), `StoreFullError`. With the option `cluster`,
- * `StoreLockedError` says that another node has the sessions, and `StoreFullError` that the database cannot be used.
+ * Opens a data directory, or a store in memory (`':memory:'`), and resumes everything that was interrupted. A missing
+ * directory is created. Rejects with `ConfigError` (an option, an agent, a tool), `StoreLockedError` (another process
+ * has the directory open), `StoreNotWritableError` (no rights, a read-only file system), `StoreCorruptError`,
+ * `StoreVersionError`, `StoreKeyError` (the option `encryption` does not fit the store), `StoreFullError`. With the
+ * option `cluster`, `StoreLockedError` says that another node has the sessions, and `StoreFullError` that the database
+ * cannot be used.
  */
 export async function open(directory: string, options: OpenOptions = {}): Promise<Runtime> {
   if (typeof directory !== 'string' || directory.trim() === '') {
@@ -46,8 +47,7 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
   const opened = await openPlace(directory, checked);
   const place = { ...opened, ...defined({ thread }) };
   try {
-    // Runs before the shards create any file: it reports the rights of a store that existed before, whichever process
-    // made that store.
+    // This check runs before the shards create any file. So it checks the rights of a store that existed before.
     if (place.directory !== undefined) await warnOfWideRights(place.directory, checked);
     const runtime = await assembled(checked, place);
     try {
@@ -60,7 +60,7 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
     place.cluster?.onLost((error) => {
       checked.logger?.error({ err: error }, `${error.message}; this runtime ends`);
       moveAway(runtime, error).catch((ending: unknown) => {
-        // The last commits are refused, as they must be.
+        // A `ShardMovedError` is expected here: the log refuses the last commits of this node.
         if (!(ending instanceof ShardMovedError)) {
           checked.logger?.error({ err: ending }, `the runtime did not end as it should: ${asError(ending).message}`);
         }
@@ -79,7 +79,10 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
   }
 }
 
-/** Names the new key of a store in its manifest, once every shard has wrapped its data keys with it. */
+/**
+ * Writes the id of the new key of a store into its manifest. Every shard has wrapped its data keys with the new key by
+ * now.
+ */
 async function endRotation({ directory, encryption }: Place): Promise<void> {
   if (directory === undefined || encryption?.isRotating !== true) return;
   await replaceManifest(directory, { encryption: encryptionRecord(encryption) });
@@ -93,7 +96,8 @@ async function assembled(checked: CheckedOptions, place: Place): Promise<Runtime
 }
 
 /**
- * A store holds what users said, so rights of other users are logged. They may be intended, so they are not changed.
+ * Logs a warning if other users of the machine have rights to the store, because the store holds what users said. The
+ * rights may be intended, so they are not changed.
  */
 async function warnOfWideRights(directory: string, { logger }: CheckedOptions): Promise<void> {
   const found = await findWideRights(directory);
@@ -184,7 +188,7 @@ async function withoutUnfinished(directory: string, { logger }: CheckedOptions):
   }
 }
 
-/** Changes the number of shards of the store, if the options ask for another one. */
+/** Changes the number of shards of the store, if the options ask for another number. */
 async function withShards(directory: string, manifest: StoreManifest, checked: CheckedOptions): Promise<StoreManifest> {
   const { shards, logger } = checked;
   if (shards === undefined || shards === manifest.shards) return manifest;
@@ -223,9 +227,9 @@ function megabytes(bytes: number): string {
 
 /**
  * Begins to load the code of a shard with a store on this thread, while the manifest and the rights are read. The
- * directory must be locked first: Node never repeats a failed import, and a process that has run out of file
- * descriptors fails at the lock first. Errors are ignored here, because the shard is about to load the same code and
- * reports them.
+ * caller must lock the directory first. The reason: Node never repeats a failed import, and a process without free file
+ * descriptors then fails at the lock and not at this import. Errors are ignored here, because the shard is about to
+ * load the same code and reports them.
  */
 function loadShard(): void {
   import('../../journal/open-journal.ts').then(({ loadDatabase }) => loadDatabase()).catch(() => undefined);

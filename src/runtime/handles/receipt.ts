@@ -1,4 +1,6 @@
-/** The receipt of an accepted message: its outcome, awaitable at each stage, also after a restart. */
+/**
+ * `Receipt`: reports the outcome of an accepted message. A caller can wait for each stage of it, also after a restart.
+ */
 import { z } from 'zod';
 import { KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
@@ -30,16 +32,19 @@ export interface ReceiptStatus {
   readonly status: 'accepted' | 'promoted' | 'answered' | 'failed' | 'interrupted' | 'suspended' | 'dropped';
   /** Why the message was dropped, or why its turn ended without an answer. */
   readonly reason?: string;
-  /** The structured answer with which the turn ended. It fits the JSON Schema that was asked for. */
+  /** The structured answer with which the turn ended. It fits the JSON Schema that the message asked for. */
   readonly output?: Json;
 }
 
-/** An object that all receipts of one session share; the receipts of another runtime have another one. */
+/**
+ * An object that is the same for all receipts of one session in one runtime. The receipts of another runtime have
+ * another object.
+ */
 export let runtimeOf: (receipt: Receipt<unknown>) => object;
 
 /**
- * See the head of the file. A value: it may be kept, passed on, or looked up again by its `id`. `Answer`: text, or what
- * the schema of a structured answer describes.
+ * See the head of the file. A receipt holds no resources: it may be kept, passed on, or looked up again by its `id`.
+ * `Answer`: text, or the type that the schema of a structured answer describes.
  */
 export class Receipt<Answer = string> {
   static {
@@ -47,12 +52,12 @@ export class Receipt<Answer = string> {
   }
 
   /**
-   * Names the message: `<session>/<incarnation>.<pending id>`. An incarnation number is given only once: a new session
-   * with the id of a deleted one has another number.
+   * Names the message: `<session>/<incarnation>.<pending id>`. An incarnation number is used only once: a new session
+   * with the id of a deleted session has another incarnation.
    */
   readonly id: string;
   readonly session: string;
-  /** The number of the event that reported the acceptance. */
+  /** The seq of the event that reported the acceptance. */
   readonly seq: number;
   /** True if the key was known, so that nothing new was accepted. */
   readonly duplicate: boolean;
@@ -116,13 +121,14 @@ export class Receipt<Answer = string> {
 
   /**
    * The last assistant text of the turn that consumed the message; `''` if the turn ended without text. Rejects with
-   * `TurnFailedError` if that turn failed or bounced the message. At the agent's step limit the error's code is `limit`
-   * and its `data.reason` is `max_steps`. If a guardrail blocked the turn, `data.reason` is `guardrail`. Rejects with
-   * `CancelledError` if the turn was interrupted (`data.reason` is the reason given to `interrupt`), or the message was
-   * withdrawn or replaced.
+   * `TurnFailedError` if that turn failed or bounced the message. If the turn reached the agent's step limit, the code
+   * of this error is `limit` and its `data.reason` is `max_steps`. If a guardrail blocked the turn, `data.reason` is
+   * `guardrail`. Rejects with `CancelledError` if the turn was interrupted (`data.reason` is the reason given to
+   * `interrupt`), or if the message was withdrawn or replaced.
    *
-   * If a structured answer was asked for, resolves to its value. If the turn ended without one, the code of the
-   * `TurnFailedError` is `answer_invalid` (`data.issues` says what did not fit), `answer_refused` or `answer_cut`.
+   * If the message asked for a structured answer, resolves to the value of that answer. If the turn ended without one,
+   * the code of the `TurnFailedError` is `answer_invalid` (`data.issues` says what did not fit), `answer_refused` or
+   * `answer_cut`.
    */
   answer(): Promise<Answer> {
     return forgivenAtClose(this.#link, this.#answer());
@@ -174,7 +180,8 @@ function parseReceiptId(id: unknown): {
   readonly pendingId: number;
   readonly incarnation?: number;
 } {
-  // Plain decimal only: `Number` accepts more forms (`1e3`, `0x10`), which would be further names of the same receipt.
+  // Only plain decimal is accepted. `Number` accepts more forms (`1e3`, `0x10`), and each would be another name of the
+  // same receipt.
   const found = typeof id === 'string' ? RECEIPT_ID.exec(id) : null;
   if (found === null) {
     throw new InvalidNameError(`a receipt id has the form <session>/<incarnation>.<number>, got ${describeValue(id)}`);

@@ -1,5 +1,5 @@
 /**
- * A runtime: the sessions of one data directory, as the embedder holds them. It only routes; sessions live in the
+ * `Runtime`: the embedder's handle of one data directory. A runtime only routes requests; the sessions live in the
  * shards.
  */
 import { z } from 'zod';
@@ -34,32 +34,39 @@ export interface RuntimeInfo {
 }
 
 /**
- * Why a runtime ended: `close()` was called, the process `pid` took its directory over (`open` with `takeover`), or the
- * sessions moved to another node of the cluster, whose name is `owner` if it is known.
+ * Why a runtime ended. `closed`: `close()` was called. `taken_over`: the process `pid` took over its directory (`open`
+ * with `takeover`). `moved`: its sessions moved to another node of the cluster. `owner` is the name of that node, if
+ * known.
  */
 export type RuntimeEnd =
   | { readonly reason: 'closed' }
   | { readonly reason: 'taken_over'; readonly pid: number }
   | { readonly reason: 'moved'; readonly owner?: string };
 
-/** The place of a runtime in its cluster. */
+/** The membership of a runtime in its cluster. */
 export interface RuntimeCluster {
-  /** Facts about the place, as this node knows them now. Synchronous, and never throws. */
+  /** The state of the membership, as this node knows it now. Synchronous; never throws. */
   status(): ClusterStatus;
 }
 
-/** Counters since `open`, summed over session threads unless they say otherwise. */
+/** Counters since `open`. Each is the sum over all session threads, unless its comment says otherwise. */
 export interface RuntimeMetrics extends CounterValues {
-  /** Compactions of files of the store that have ended. */
+  /** Compactions of the store's files that succeeded. */
   readonly compactions: number;
   /** Compactions that run now: 0 or 1. */
   readonly compactionsRunning: number;
-  /** Compactions that were not made, or discarded: for lack of space, or because too much was committed meanwhile. */
+  /**
+   * Compactions that failed or were discarded, for example because space was missing or too much was committed
+   * meanwhile.
+   */
   readonly compactionsFailed: number;
-  /** Bytes of each shard's file before its last compaction, and after it. 0 for a shard without one. */
+  /**
+   * Bytes of each shard's file before its last compaction. A shard that was never compacted counts as 0.
+   * `compactionBytes` is the same figure after the compaction.
+   */
   readonly compactionBytesBefore: number;
   readonly compactionBytes: number;
-  /** Milliseconds of the longest piece of work that a compaction did on a session thread. */
+  /** Milliseconds of the longest piece of work that a compaction did on any session thread. Not a sum. */
   readonly compactionSliceMs: number;
   /** Session threads that died and were replaced. */
   readonly restarts: number;
@@ -71,19 +78,22 @@ export interface RuntimeMetrics extends CounterValues {
   readonly webhooksFailed: number;
   /** Sessions with notices that a webhook has not delivered yet, counted for each webhook. */
   readonly webhooksWaiting: number;
-  /** Figures of each provider, by its name in the option `providers`. The name of the option `provider` is empty. */
+  /**
+   * Figures of each provider, by its name in the option `providers`. The provider of the option `provider` has the
+   * empty name.
+   */
   readonly providers: Readonly<Record<string, ProviderMetrics>>;
-  /** The message of the error with which the store refuses writes. */
+  /** The message of the error with which the store refuses writes; missing while the store takes writes. */
   readonly degraded?: string;
 }
 
 /** The parts of a runtime. */
 export interface RuntimeParts extends ViewParts, Pick<BackupParts, 'store' | 'now' | 'writeBackup'> {
-  /** The place of this runtime in its cluster; undefined: the store is this machine's. */
+  /** The membership of this runtime in its cluster; undefined: the runtime is in no cluster. */
   readonly cluster: Pick<ClusterMembership, 'status'> | undefined;
   readonly info: RuntimeInfo;
   readonly counters: readonly SharedArrayBuffer[];
-  /** The keys of the providers, the first one first. */
+  /** The keys of the providers, in the order of the options. */
   readonly providers: readonly string[];
   readonly degraded: () => TroupeError | undefined;
   readonly toolBlocks: () => number;
@@ -95,9 +105,9 @@ export interface RuntimeParts extends ViewParts, Pick<BackupParts, 'store' | 'no
 
 const drainSchema = z.strictObject({ signal: z.instanceof(AbortSignal).optional() });
 const closeSchema = z.strictObject({ deadlineMs: z.number().min(0).optional() });
-/** Ends a runtime for a process that takes its directory over. Rejects as `close` does. */
+/** Ends a runtime because another process takes over its directory. Rejects as `close` does. */
 export let handOver: (runtime: Runtime, takeover: Takeover) => Promise<void>;
-/** Ends a runtime whose sessions another node of the cluster may have. Rejects as `close` does. */
+/** Ends a runtime because another node of the cluster may have its sessions now. Rejects as `close` does. */
 export let moveAway: (runtime: Runtime, error: ShardMovedError) => Promise<void>;
 
 /** See the head of the file. */
@@ -108,8 +118,8 @@ export class Runtime extends SessionsView {
   }
 
   /**
-   * Resolves when the runtime has ended and released its directory, with the reason. Never rejects: `close()` reports
-   * errors of the end. A service waits for this promise to learn that another process has taken its directory over.
+   * Resolves with the reason when the runtime has ended and released its directory. Never rejects: `close()` reports
+   * the errors of the end. A service waits for this promise to learn that another process has taken over its directory.
    */
   readonly closed: Promise<RuntimeEnd>;
   readonly #parts: RuntimeParts;
@@ -129,14 +139,14 @@ export class Runtime extends SessionsView {
   }
 
   /**
-   * The sessions of one tenant, with the methods that the runtime has for all sessions. They show nothing of another
-   * tenant, and treat a session of another tenant like one that does not exist. Throws `InvalidNameError`.
+   * The sessions of one tenant, with the methods that the runtime has for all sessions. These methods show nothing of
+   * another tenant. For them, a session of another tenant does not exist. Throws `InvalidNameError`.
    */
   tenant(name: string): Tenant {
     return new Tenant(this.#parts, checkTenantName(name));
   }
 
-  /** Counters, synchronously: the shards write them into shared memory. */
+  /** The counters of this runtime. Synchronous, because the shards write their counters into shared memory. */
   metrics(): RuntimeMetrics {
     const degraded = this.#parts.degraded();
     const counters = readCounters(this.#parts.counters);
@@ -171,8 +181,8 @@ export class Runtime extends SessionsView {
   }
 
   /**
-   * Resolves when interrupted sessions have been read, because a list is answered only then. A failed list is requested
-   * again at the next call.
+   * Resolves when all session threads have read their interrupted sessions: a thread answers `sessions.list` only after
+   * that. Resolves to false after a failure; the next call of `isReady` then sends the requests again.
    */
   async #whenResumed(): Promise<boolean> {
     try {
@@ -189,15 +199,15 @@ export class Runtime extends SessionsView {
     return this.#parts.info;
   }
 
-  /** The place of this runtime in its cluster; undefined without the option `cluster`. */
+  /** The membership of this runtime in its cluster; undefined without the option `cluster`. */
   get cluster(): RuntimeCluster | undefined {
     const { cluster } = this.#parts;
     return cluster && { status: () => cluster.status() };
   }
 
   /**
-   * Lifts the block after a failed authentication, or after a model that was not found, from every session. One call
-   * tries before the others follow.
+   * Lifts the block that a failed authentication or an unknown model put on sessions, from every session. Then each
+   * session thread tries one model call before the others follow.
    */
   async resume(): Promise<void> {
     await Promise.all(this.#parts.links.map((link) => link.call('runtime.resume', {}, true)));
@@ -211,20 +221,20 @@ export class Runtime extends SessionsView {
   }
 
   /**
-   * Makes `directory` a backup of the store, or brings the backup in it up to date: only shards with commits since, and
-   * new results, are copied. Each session tree is as of one moment after this call began, with everything that was
-   * acknowledged before. Sessions continue meanwhile. `restore` makes a store of the backup. After a rejection
-   * `directory` still has a whole backup if it had one. Rejects with `ConfigError` for a store in memory, and for a
-   * directory with other files; with `StoreLockedError` while another backup is written there, and with
-   * `StoreFullError` when there is no room.
+   * Writes a backup of the store into `directory`, or updates the backup that `directory` already has. An update copies
+   * only new results, and the shards that have new commits. The backup shows each session tree at one moment after this
+   * call began, so it has everything that was acknowledged before the call. Sessions continue meanwhile. `restore`
+   * makes a store from the backup. After a rejection, an earlier backup in `directory` is still complete. Rejects with
+   * `ConfigError` for a store in memory, and for a directory with other files; with `StoreLockedError` while another
+   * backup is written there, and with `StoreFullError` when there is no room.
    */
   async backup(directory: string): Promise<BackupReport> {
     return backupStore(this.#parts, directory);
   }
 
   /**
-   * Stops intake, waits up to `deadlineMs` for running half-steps, leaves the rest to resume at the next open, flushes
-   * and releases the directory. Safe to call again.
+   * Ends the runtime: accepts no more messages, waits up to `deadlineMs` for running half-steps, flushes, and releases
+   * the directory. Half-steps that still run at the deadline resume at the next `open`. Safe to call again.
    */
   async close(options: { readonly deadlineMs?: number } = {}): Promise<void> {
     const { deadlineMs = CLOSE_DEADLINE_MS } = parseOption(closeSchema, 'close', options);
@@ -245,9 +255,9 @@ export class Runtime extends SessionsView {
   }
 
   /**
-   * Ends the runtime for a process that takes its directory over. Until the running half-steps have ended, or
-   * `deadlineMs` have passed, the runtime accepts messages and begins nothing. Only then does it close. So the time in
-   * which neither process accepts messages does not include a model call.
+   * Ends the runtime because another process takes over its directory. The runtime first waits until the running
+   * half-steps have ended or `deadlineMs` have passed. During this wait it accepts messages, but begins no half-step.
+   * Then it closes. So the time in which neither process accepts messages does not include a model call.
    */
   async #handOver({ pid, deadlineMs }: Takeover): Promise<void> {
     const stood = this.#parts.links.map((link) => link.call('runtime.standStill', { deadlineMs, pid }, true));
@@ -258,8 +268,8 @@ export class Runtime extends SessionsView {
   }
 
   /**
-   * Ends the runtime after another node may have taken its sessions over. Requests in flight and later ones reject with
-   * `error`; nothing is written, since the log refuses it.
+   * Ends the runtime because another node may have taken over its sessions. Requests in flight and later requests
+   * reject with `error`. Nothing is written, because the log refuses writes of this node.
    */
   async #moveAway(error: ShardMovedError): Promise<void> {
     for (const link of this.#parts.links) link.fail(error);
@@ -281,7 +291,7 @@ export const killSessionThread: (runtime: Runtime, index: number) => Promise<voi
 };
 
 /**
- * The search of a runtime. The benchmark of the search reads the statistics of the index, which no user needs.
+ * The search of a runtime. Only the benchmark of the search needs it, to read the statistics of the index.
  *
  * @measured
  */
@@ -292,8 +302,8 @@ const searches = new WeakMap<Runtime, MessageSearch>();
 const linksOf = new WeakMap<Runtime, readonly ShardLink[]>();
 
 /**
- * Starts to publish diagnostics of this runtime if there are subscribers. Call this if a subscriber is added after
- * `open`.
+ * Starts to publish diagnostics of this runtime if there are subscribers. Call this function if a subscriber is added
+ * after `open`.
  */
 export const publishDiagnosticsOf: (runtime: Runtime) => void = (runtime) => diagnosticsOf.get(runtime)?.look();
 

@@ -31,8 +31,8 @@ export interface ListOptions {
   readonly changedAfter?: number | Date;
   readonly changedBefore?: number | Date;
   /**
-   * Only sessions after this one: the last session of the previous page. In the order `id` an id is enough. May also be
-   * a text: the `next` of a page over HTTP.
+   * The last session of the previous page: the list begins after it. In the order `id`, its id is enough. May also be
+   * the `next` of a page over HTTP, which is a text.
    */
   readonly after?: string | ListPlace;
   /** Maximum number of sessions; default 1,000. With `children`: default 10, and a number above 50 counts as 50. */
@@ -41,7 +41,10 @@ export interface ListOptions {
   readonly children?: boolean;
 }
 
-/** A session in a list. `children`: its children, oldest first, if they were asked for and there are any. */
+/**
+ * A session in a list. `children`: the session's children, oldest first; missing if the options did not ask for them,
+ * or if there are none.
+ */
 export interface ListedSession extends SessionSummary {
   readonly children?: readonly SessionSummary[];
 }
@@ -69,8 +72,8 @@ const schema = z.strictObject({
 });
 
 /**
- * The sessions of these shards. `shardOf`: the shard of a session. `tenant`: only sessions of this tenant. Throws
- * `ConfigError` for bad options, and the error of a shard.
+ * Lists the sessions of these shards. `shardOf`: returns the shard of a session. `tenant`: only sessions of this
+ * tenant. Throws `ConfigError` for bad options, and the error of a shard.
  */
 export async function listSessions(
   shards: readonly ShardCaller[],

@@ -27,16 +27,19 @@ export interface SendOptions {
   readonly deliver?: Deliver;
   /** If the turn fails, the message leaves the log again and returns in a `bounce_back` event. Default false. */
   readonly bounceBack?: boolean;
-  /** Stops waiting for the acceptance. The message may still be accepted: send it again with a key to find out. */
+  /**
+   * Stops waiting for the acceptance when it aborts. The message may still be accepted. If it had a key, send it again
+   * with that key to find out.
+   */
   readonly signal?: AbortSignal;
   /** The sender, for the record. */
   readonly from?: string;
   /**
-   * The message that this one replaces, because it was edited or needs another answer. It is named by the key with
-   * which it was sent, or by its id in `history`. That message and everything after it leave the history in the
-   * transition that accepts this one, so a crash leaves both changes or neither. A running turn is interrupted. If the
-   * replaced message still waits, it is withdrawn and nothing is interrupted. The receipts of removed messages stay as
-   * they are.
+   * The earlier message that this message replaces, because the earlier message was edited or needs another answer.
+   * Name the earlier message by the key with which it was sent, or by its id in `history`. The transition that accepts
+   * the new message also removes the earlier one and everything after it from the history. So after a crash both
+   * changes are there, or neither. A running turn is interrupted. If the earlier message still waits in the mailbox, it
+   * is withdrawn and nothing is interrupted. The receipts of removed messages stay as they are.
    */
   readonly replaces?: { readonly key: string } | { readonly id: string };
 }
@@ -46,26 +49,29 @@ export interface StructuredSendOptions<Output extends OutputSchema = OutputSchem
   extends Omit<SendOptions, 'deliver'> {
   /** The form of the answer. The message has a separate turn, whose answer has this form. */
   readonly output: Output;
-  /** Default `turn`. A message that joins another turn cannot ask for a form. */
+  /**
+   * Default `turn`. The other deliveries are not possible: such a message may join another turn, and then cannot ask
+   * for a form.
+   */
   readonly deliver?: 'turn' | 'interrupt' | 'reject';
 }
 
 /** Options of `usage`. */
 export interface UsageOptions {
-  /** Default false. True: with all descendants of the session. */
+  /** True: the tokens of all descendants of the session are included. Default false. */
   readonly tree?: boolean;
 }
 
 /** Options of `fork`. */
 export interface ForkOptions {
   /**
-   * Seq of the fork's last message. If that message is inside a round, the fork includes the whole round. Default: all
-   * messages.
+   * The seq of the last message that the fork takes over. If that message is inside a round, the fork includes the
+   * whole round. Default: all messages.
    */
   readonly at?: number;
   /**
-   * The fork's id; default `<parent>:fork-<n>`. A fork on another thread gets a copy of the messages. A fork belongs to
-   * the same tenant as its parent.
+   * The fork's id; default `<parent>:fork-<n>`. The id decides the session thread. On another thread than its parent's,
+   * the fork copies the messages instead of sharing the log. A fork belongs to the same tenant as its parent.
    */
   readonly id?: string;
   /** The person or program that makes the fork, for the audit log. At most 256 characters. */
@@ -78,7 +84,7 @@ export interface PageOptions {
   readonly after?: string;
   /** Maximum number of items: 1 to 1,000, 100 by default. */
   readonly limit?: number;
-  /** Approximate bytes in addition to the first item; default 1 MB. */
+  /** Approximate maximum of bytes, not counting the first item; default 1 MB. */
   readonly bytesMax?: number;
 }
 
@@ -87,7 +93,9 @@ export interface ApprovalDecision {
   readonly allow: boolean;
   /** The reason of a denial, for the model. */
   readonly reason?: string;
-  /** Another input for an allowed call. It is checked against the tool's schema like any input. */
+  /**
+   * The input with which an allowed call runs, in place of the model's input. It is checked against the tool's schema.
+   */
   readonly input?: Readonly<Record<string, unknown>>;
   /** The person or program that decides, for the record: `approval.decided` names it. At most 256 characters. */
   readonly by?: string;
@@ -115,7 +123,7 @@ const pageSchema = z.strictObject({
   bytesMax: z.number().int().min(1).optional(),
 });
 const PLACE = /^\d{1,15}$/;
-/** Kind of delivery and number of an entry. */
+/** The form of a position in the mailbox: the kind of delivery and the number of an entry. */
 const PENDING_PLACE = /^[0-4]-\d{1,15}$/;
 
 const reasonSchema = z.string().max(APPROVAL_REASON_CHARACTERS_MAX).transform(wellFormed).optional();
@@ -168,7 +176,7 @@ export function checkPageOptions<Kind extends PageKind>(
   return { of: kind, limit, bytesMax, ...defined({ after }) };
 }
 
-/** The options of `session.usage`: whether the whole tree counts. Throws `ConfigError`. */
+/** Checks the options of `session.usage`. Returns true if the whole tree counts. Throws `ConfigError`. */
 export function checkUsageOptions(options: unknown): boolean {
   return parseOption(usageSchema, 'usage', options).tree === true;
 }
@@ -237,12 +245,15 @@ export function checkForkOptions(options: unknown, session: string): ForkOptions
   return { ...defined({ at, by }), ...(id === undefined ? {} : { id: forkId(session, id) }) };
 }
 
-/** The id of a child that the caller of its parent means: the tenant may be left out. Throws `InvalidNameError`. */
+/**
+ * The full id of a child. In `given`, the tenant may be left out; then it is the tenant of `parent`. Throws
+ * `InvalidNameError`.
+ */
 export function childId(parent: string, given: string): string {
   return filterId(tenantOf(parent), given);
 }
 
-/** The id of a fork. The fork belongs to the tenant of its session, which an id without a tenant is completed with. */
+/** The full id of a fork. A fork belongs to the tenant of its session, so an id without a tenant gets that tenant. */
 function forkId(session: string, given: string): string {
   const tenant = tenantOf(session);
   const id = idWithin(tenant, checkSessionId(given));
@@ -275,7 +286,9 @@ export function checkReceiptOptions(options: unknown): OutputSchema | undefined 
   return parseOption(receiptSchema, 'receipt', options).output;
 }
 
-/** Whether a listener's verdict is awaited. Throws `ConfigError`. */
+/**
+ * Checks the options of `onMessage`. Returns true if the session's runs wait for the listener. Throws `ConfigError`.
+ */
 export function checkListenerOptions(options: unknown): boolean {
   return parseOption(listenerSchema, 'onMessage', options)?.wait === true;
 }

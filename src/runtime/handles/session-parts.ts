@@ -12,22 +12,22 @@ import type { DeleteOptions } from './session-options.ts';
 /** The parts of a handle. */
 export interface SessionParts {
   readonly id: string;
-  /** The agent, as each request names it. */
+  /** The members with which each request names the agent. */
   readonly named: Omit<OfSession, 'session'>;
   readonly link: ShardLink;
   readonly hub: EventHub;
   readonly callbacks: MessageCallbacks;
   readonly remove: (id: string, options?: DeleteOptions) => Promise<boolean>;
-  /** The parts for the handle of another session, which must exist when the handle is used. */
+  /** The parts for the handle of another session. That session must exist when the handle is used. */
   readonly sibling: (id: string) => SessionParts;
-  /** Skills and workflows; missing: no directories of them were given. */
+  /** Skills and workflows; missing: the options of `open` name no directories of definitions. */
   readonly definitions?: DefinitionSource | undefined;
   /** The schema of the answers of the session's agent, if the handle was made with that agent. */
   readonly output?: OutputSchema | undefined;
-  /** Makes the handles that extend a session. Injected, because those classes import this file. */
+  /** Makes the handles that extend or join sessions. They are injected, because their classes import `session.ts`. */
   readonly kin: {
     readonly child: <Answer>(parts: SessionParts, of: ChildParts) => Child<Answer>;
-    /** `ended`: the ids of the children that have ended, in that order. */
+    /** `ended`: requests the ids of the children that have ended, in order of completion. */
     readonly family: <Answer>(
       children: readonly Child<Answer>[],
       ended: () => Promise<readonly string[]>,

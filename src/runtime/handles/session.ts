@@ -1,6 +1,6 @@
 /**
- * A session as its embedder holds it: only an address. Making one costs nothing and touches no disk; many handles of
- * one id are the same session.
+ * `Session`: the embedder's handle of a session. A handle is only an address: making one costs nothing and touches no
+ * disk, and all handles of one id mean the same session.
  */
 
 import { z } from 'zod';
@@ -166,7 +166,7 @@ export class Session<Answer = string> {
   }
 
   /**
-   * Replays durable events, then follows live ones without a gap or a duplicate. `break` unsubscribes. In `basic` or
+   * Replays durable events, then follows live events without a gap or a duplicate. `break` unsubscribes. In `basic` or
    * `verbose` the events carry no raw content.
    */
   events(options?: EventOptions & { readonly mode?: 'debug' }): AsyncIterableIterator<SessionEvent>;
@@ -180,18 +180,19 @@ export class Session<Answer = string> {
   }
 
   /**
-   * The tokens that the session has used. With `tree` also those of all its descendants, each of which is read for
-   * that.
+   * The tokens that the session has used. With `tree`, the result includes the tokens of all its descendants, and the
+   * shard reads each descendant.
    */
   async usage(options: UsageOptions = {}): Promise<Usage> {
     return this.#parts.link.call('session.usage', { ...this.address, tree: checkUsageOptions(options) }, true);
   }
 
   /**
-   * Sets the total of tokens (at least 1; `null`: no limit) that the session and all its descendants may use. Input,
-   * output and the tokens used before count. Durable when it resolves. A model call after the total is used up fails
-   * its turn with `LimitError` (`data.limit` is `budget`); calls in flight still complete. `state().budget` has the
-   * use. Rejects with `ConfigError`, and with `LimitError` for a first budget of a session with over 1,000 descendants.
+   * Sets the total of tokens (at least 1; `null`: no limit) that the session and all its descendants may use. Input and
+   * output count, and so do the tokens used before this call. Durable when it resolves. Once the total is used up, the
+   * next model call fails its turn with `LimitError` (`data.limit` is `budget`); calls in flight still complete.
+   * `state().budget` shows how much is used. Rejects with `ConfigError`, and with `LimitError` for a first budget of a
+   * session with over 1,000 descendants.
    */
   async setBudget(tokens: number | null): Promise<void> {
     await this.#parts.link.call('session.budget', { ...this.address, ...checkBudget(tokens) }, true);
@@ -202,16 +203,16 @@ export class Session<Answer = string> {
     return this.#parts.link.call('session.explain', this.address, true);
   }
 
-  /** The log's messages after a sequence number, oldest first; all of them by default. */
+  /** The log's messages after the seq `after`, oldest first; all messages by default. */
   async messages(options: { readonly after?: number; readonly limit?: number } = {}): Promise<readonly Message[]> {
     return this.#parts.link.call('session.messages', { ...this.address, ...checkMessagesOptions(options) }, true);
   }
 
   /**
-   * A page of a session's contents: `messages` of the log, the mailbox in drain order (`pending`), the messages a model
-   * is shown (`viewport`), or the messages of the request (`request`; the first page has its other members in `head`).
-   * Bounded in bytes while it is read, with at least one item if any exist. `next` is the `after` of the next page.
-   * Rejects with `ConfigError`.
+   * A page of the session's contents. `messages`: the messages of the log. `pending`: the mailbox in drain order.
+   * `viewport`: the messages that a model is shown. `request`: the messages of the request; the first page has the
+   * other members of the request in `head`. A page is bounded in bytes, and has at least one item if any is left.
+   * `next` is the `after` of the next page. Rejects with `ConfigError`.
    */
   async page<Kind extends PageKind>(of: Kind, options: PageOptions = {}): Promise<PageOf[Kind]> {
     const page = await this.#parts.link.call(
@@ -228,16 +229,16 @@ export class Session<Answer = string> {
     return this.#parts.link.call('session.pending', this.address, true);
   }
 
-  /** Withdraws a user's entry that was not yet promoted; true if that succeeded. Any other entry is left alone. */
+  /** Withdraws a user's entry from the mailbox unless it was promoted; true if it was withdrawn. Other entries stay. */
   async recall(pendingId: number): Promise<boolean> {
     const entry = checkPendingId(pendingId);
     return this.#parts.link.call('session.recall', { ...this.address, pendingId: entry }, false);
   }
 
   /**
-   * Cancels the model call, the running tools, the working children and those that wait to begin; true if this session
-   * or a child of it was at work. `reason`: for the event, the receipts and the log. The model sees only that its calls
-   * were interrupted, and which of them may have taken effect.
+   * Cancels the model call, the running tools, the working children, and the children that wait to begin. True if this
+   * session or one of its children was at work. `reason` goes into the event, the receipts and the log. The model sees
+   * only that its calls were interrupted, and which of them may have taken effect.
    */
   async interrupt(reason?: string): Promise<boolean> {
     return this.#parts.link.call('session.interrupt', { ...this.address, ...checkInterrupt(reason) }, false);
@@ -246,18 +247,20 @@ export class Session<Answer = string> {
   /**
    * Decides a call that waits for a person (`approval.required`). The decision is durable when this resolves. True if
    * the decision holds, even if the same decision was made before. False if the call does not wait, or was decided
-   * otherwise. `input` runs an allowed call with another input; the model sees the `reason` of a denial. Rejects with
-   * `ContentError` (an input that cannot be stored), `ConfigError`, `InvalidArgumentError` (a question: use `answer`).
+   * differently. With `input`, an allowed call runs with that input, in place of the model's. The model sees the
+   * `reason` of a denial. Rejects with `ContentError` (an input that cannot be stored), `ConfigError`,
+   * `InvalidArgumentError` (a question: use `answer`).
    */
   async approve(callId: string, decision: ApprovalDecision): Promise<boolean> {
     return this.#parts.link.call('session.approve', { ...this.address, ...checkDecision(callId, decision) }, true);
   }
 
   /**
-   * Answers a question (`question.asked`) of the model, or of an MCP server in a call: with a text, or with a value of
-   * its schema. Durable when this resolves. True if the answer holds, even if the same was given before; false if the
-   * call asks nothing, or was answered otherwise. Rejects with `ContentError` for an answer that does not fit
-   * (`data.issues`; the question still waits), `LimitError` (too large), `InvalidArgumentError` (use `approve`).
+   * Answers a question (`question.asked`) that the model asks, or an MCP server during a call. `value`: a text, or a
+   * value that fits the question's schema. Durable when this resolves. True if the answer holds, even if the same
+   * answer was given before. False if the call asks nothing, or was answered differently. Rejects with `ContentError`
+   * for an answer that does not fit (`data.issues`; the question still waits), `LimitError` (too large),
+   * `InvalidArgumentError` (use `approve`).
    */
   async answer(callId: string, value: unknown, options: ReplyOptions = {}): Promise<boolean> {
     return this.#parts.link.call('session.answer', { ...this.address, ...checkAnswer(callId, value, options) }, true);
@@ -269,9 +272,10 @@ export class Session<Answer = string> {
   }
 
   /**
-   * Starts a child; resolves once child, first message and link are durable. With a repeated key, resolves to the
-   * existing child, which takes up its task again if `continue` is true and it was cancelled or failed. Rejects with
-   * `ConfigError` (blank task, unknown tool or agent), `InvalidNameError` (nickname), `LimitError` (depth, children).
+   * Starts a child; resolves once the child, its first message and its link to this session are durable. With a
+   * repeated key, resolves to the existing child. If that child was cancelled or failed and `continue` is true, it
+   * takes up its task again. Rejects with `ConfigError` (blank task, unknown tool or agent), `InvalidNameError`
+   * (nickname), `LimitError` (depth, children).
    */
   spawn<Output extends OutputSchema>(
     options: StructuredSpawnOptions<Output>,
@@ -286,10 +290,11 @@ export class Session<Answer = string> {
   }
 
   /**
-   * Starts many children; those beyond `subagents.maxActive` wait in line, and those beyond `limits.liveSessions` for
-   * admission. Known keys find their children again, with their latest outcome; `continue` lets those that were cancelled
-   * or failed take up their tasks. A wrong option, a blank task or a bad name is refused before any child exists. Every
-   * other refusal is the error of one item (`data.index`): it rejects the call, and the other children exist.
+   * Starts many children. Children beyond `subagents.maxActive` wait in line, and children beyond `limits.liveSessions`
+   * wait for admission. An item with a known key finds its child again, with the child's latest outcome. With
+   * `continue`, such a child takes up its task again if it was cancelled or failed. A wrong option, a blank task or a
+   * bad name is refused before any child exists. Any other refusal concerns one item (`data.index`): the call rejects,
+   * but the other children exist.
    */
   spawnAll<Output extends OutputSchema>(
     list: readonly StructuredSpawnOptions<Output>[],
@@ -335,15 +340,16 @@ export class Session<Answer = string> {
   }
 
   /**
-   * Calls `callback` with each new message from now on, in order, once it is durable: answers, results of tools, and
-   * additions to the history that are not silent. Throws `InvalidArgumentError` (`callback_required`), `LimitError`.
+   * Calls `callback` with each new message from now on, in order, once the message is durable. New messages are
+   * answers, results of tools, and additions to the history that are not silent. Throws `InvalidArgumentError`
+   * (`callback_required`), `LimitError`.
    */
   onMessage(callback: MessageCallback): this;
   /**
-   * Registers a listener that the session's runs wait for, and returns the session. It receives each message that a run
-   * stores, in order, once the message is durable, and may stop the run there. The listener is not stored: register it
-   * again after each `open`. `signal` removes it. Throws `InvalidArgumentError` (`callback_required`) unless given a
-   * function, `LimitError` for too many listeners.
+   * Registers a listener that the session's runs wait for, and returns the session. The listener receives each message
+   * that a run stores, in order, once the message is durable. It may stop the run at that message. The listener is not
+   * stored: register it again after each `open`. `signal` removes it. Throws `InvalidArgumentError`
+   * (`callback_required`) for anything but a function, and `LimitError` for too many listeners.
    */
   onMessage(listener: WaitingListener, options: { readonly wait: true; readonly signal?: AbortSignal }): this;
   onMessage(
@@ -381,7 +387,7 @@ export class Session<Answer = string> {
     return this.#activate('skill', name);
   }
 
-  /** Does the same for a workflow. The newest workflow is the active one. Main sessions only. */
+  /** Shows a workflow as `activateSkill` shows a skill. Only the newest workflow is active. Main sessions only. */
   activateWorkflow(name: string): Promise<Definition> {
     return this.#activate('workflow', name);
   }
@@ -430,8 +436,9 @@ export class Session<Answer = string> {
   }
 
   /**
-   * The receipt of the running turn: that of the first message it consumed, or else of the message that waits for the
-   * next half-step. `undefined` if the session is idle, and for a turn that no message began. Also after a restart.
+   * The receipt of the running turn. It is the receipt of the first message that the turn consumed, or else of the
+   * message that waits for the next half-step. `undefined` if the session is idle, or if no message began the turn.
+   * Works also after a restart.
    */
   current(): Promise<Receipt<Answer> | undefined> {
     return this.#receipt({ atWork: true }) as Promise<Receipt<Answer> | undefined>;
@@ -444,12 +451,12 @@ export class Session<Answer = string> {
   }
 
   /**
-   * Makes a new session that continues from this one as it is now, or as it was after message `at`. The log so far is
-   * shared, not copied. Afterwards the two sessions are independent. Messages, tasks and the system text of the epoch
-   * are included; the mailbox, receipts, children and running calls are not. The fork's events begin at the fork,
-   * whereas `messages()` also has the earlier messages. Resolves once the fork is durable. Rejects with `TroupeError`
-   * (`unknown_session`), `InvalidArgumentError` (`message_not_found`: the current conversation has no such message),
-   * `InvalidNameError` (an id that is taken, or too long), `ConfigError`.
+   * Makes a new session that continues from the present state of this session, or from its state after message `at`.
+   * The log so far is shared, not copied. Afterwards the two sessions are independent. The fork gets the messages, the
+   * tasks and the system text of the epoch. It does not get the mailbox, receipts, children and running calls. The
+   * fork's events begin at the fork, but its `messages()` also has the earlier messages. Resolves once the fork is
+   * durable. Rejects with `TroupeError` (`unknown_session`), `InvalidArgumentError` (`message_not_found`: the current
+   * conversation has no such message), `InvalidNameError` (an id that is taken, or too long), `ConfigError`.
    */
   async fork(options: ForkOptions = {}): Promise<Session<Answer>> {
     const { id, by, ...cut } = checkForkOptions(options, this.id);
@@ -468,16 +475,16 @@ export class Session<Answer = string> {
     return new Session(fork);
   }
 
-  /** Starts no half-step until `resume`; durable. Running work continues. */
+  /** Pauses the session, durably: it starts no half-step until `resume`. Running work continues. */
   async pause(): Promise<void> {
     await this.#parts.link.call('session.pause', this.address, true);
   }
 
   /**
-   * Lifts `pause`, and the block after a failed authentication or a model that was not found. Other sessions that use
-   * the same provider key may call again. Sessions on the same session thread that the key blocked resume too
-   * (`runtime.resume()` resumes those of all threads). Continues a suspended run: its pending calls first, then the
-   * model. Rejects (`limit`, retryable) if the run cannot start now.
+   * Lifts `pause`, and the block after a failed authentication or an unknown model. Then other sessions with the same
+   * provider key may call the model again. Sessions that the key blocked on the same session thread resume too;
+   * `runtime.resume()` resumes the sessions of all threads. Continues a suspended run: its pending calls first, then
+   * the model. Rejects (`limit`, retryable) if the run cannot start now.
    */
   async resume(): Promise<void> {
     await this.#parts.link.call('session.resume', this.address, true);

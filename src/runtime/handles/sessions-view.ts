@@ -1,5 +1,6 @@
 /**
- * A view of the sessions of a data directory, for an embedder: of all sessions, or of those of one tenant. Host thread.
+ * `SessionsView`: the embedder's view of the sessions of a data directory. It shows all sessions, or the sessions of
+ * one tenant. Host thread.
  *
  *  V1 A view of a tenant shows nothing of another tenant, and nothing of a session without a tenant. The tenant of a
  *     session is a part of its id, so each method decides from the id alone.
@@ -47,7 +48,7 @@ export interface ViewParts {
   readonly callbacks: MessageCallbacks;
   readonly diagnostics: Diagnostics;
   readonly agentNames: ReadonlySet<string>;
-  /** The agent of sessions that name none; empty: several are defined. */
+  /** The agent of sessions for which a caller names no agent; empty: several agents are defined. */
   readonly onlyAgent: string;
   /** Skills and workflows, if directories of them were given. */
   readonly definitions?: DefinitionSource | undefined;
@@ -62,7 +63,7 @@ export interface MessageSearchOptions {
 }
 
 /**
- * The outcome of a search. `isComplete`: false if the index lacks something that was written before the search began.
+ * The outcome of a search. `isComplete`: false if the index lacks a message that was written before the search began.
  */
 export interface MessageSearchResult {
   readonly found: readonly FoundMessage[];
@@ -81,7 +82,7 @@ const KIN: SessionParts['kin'] = {
 };
 
 /**
- * The id that a caller of this view means in a filter: an id without a tenant is completed with the view's tenant.
+ * The full id of a session that a caller of this view names in a filter: an id without a tenant gets the view's tenant.
  * Throws `InvalidNameError`.
  */
 export let sessionIdIn: (view: SessionsView, id: string) => string;
@@ -102,13 +103,13 @@ export abstract class SessionsView {
   }
 
   /**
-   * A session by its id: the existing one, or one that the first request creates. No await, no lock. Throws
-   * `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an undefined agent. Without an agent, an existing
-   * session keeps its own, and a new session gets the only agent. If several are defined, the request that would create
-   * the session rejects with `ConfigError`. A request to a session that was made with another agent than the one named
-   * rejects with `ConfigError` (`agent_mismatch`). If the agent itself is given, answers are typed by its `output`; if
-   * its name is given, they are text. In a view of a tenant, an id without a tenant is completed with that tenant, and
-   * an id of another tenant throws `TroupeError` (`unknown_session`).
+   * The handle of a session, by its id. If the session does not exist, the first request creates it. Synchronous,
+   * without a lock. Throws `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an undefined agent. Without an
+   * agent, an existing session keeps its own, and a new session gets the only agent. If several agents are defined, the
+   * request that would create the session rejects with `ConfigError`. If the session exists and has another agent than
+   * the named one, requests reject with `ConfigError` (`agent_mismatch`). If the agent itself is given, answers are
+   * typed by its `output`; if its name is given, they are text. In a view of a tenant, an id without a tenant gets that
+   * tenant, and an id of another tenant throws `TroupeError` (`unknown_session`).
    */
   session<Answer>(id: string, agent: Agent<Answer>): Session<Answer>;
   session(id: string, agent?: string): Session;
@@ -130,7 +131,10 @@ export abstract class SessionsView {
     return new Session({ ...this.#partsOf(id, { agent: this.#parts.onlyAgent }), output });
   }
 
-  /** The id that the caller means; undefined: the session belongs to another tenant (V2). Throws `InvalidNameError`. */
+  /**
+   * The full id of a session that a caller names; undefined: the session belongs to another tenant (V2). Throws
+   * `InvalidNameError`.
+   */
   #reached(id: string): string | undefined {
     return idWithin(this.#tenant, checkSessionId(id));
   }
@@ -151,7 +155,7 @@ export abstract class SessionsView {
 
   /** The sessions of the directory; in a view of a tenant, only its sessions. */
   readonly sessions: {
-    /** Sessions, by default the last changed one first. Rejects with `ConfigError` for bad options. */
+    /** Sessions, by default the last changed session first. Rejects with `ConfigError` for bad options. */
     readonly list: (options?: ListOptions) => Promise<readonly ListedSession[]>;
     /** One session by its id; `undefined` when there is none. */
     readonly get: (id: string) => Promise<SessionSummary | undefined>;
@@ -182,7 +186,7 @@ export abstract class SessionsView {
 
   /**
    * The messages that fit a query best, best first; none for a query without terms. `limit`: 1 to 100, default 20.
-   * `session`: only in the tree of this session. The first search reads the logs. Rejects with `ConfigError`,
+   * `session`: searches only the tree of this session. The first search reads the logs. Rejects with `ConfigError`,
    * `InvalidNameError`, `CancelledError` (closed), and a retryable error if the search thread died.
    */
   async search(query: string, options: MessageSearchOptions = {}): Promise<MessageSearchResult> {
@@ -195,8 +199,8 @@ export abstract class SessionsView {
   }
 
   /**
-   * Live events of all sessions; sessions in `after` are replayed from the log first. In `basic` or `verbose` the
-   * events carry no raw content.
+   * Live events of all sessions. Events of the sessions in `after` are first replayed from the log. In `basic` or
+   * `verbose` the events carry no raw content.
    */
   events(options?: AllEventOptions & { readonly mode?: 'debug' }): AsyncIterableIterator<SessionEvent>;
   events(options: AllEventOptions): AsyncIterableIterator<ViewedEvent>;
@@ -215,19 +219,21 @@ export abstract class SessionsView {
 
   /**
    * A page of the dead letters of all sessions, without their contents, by session and age. A page may be empty and
-   * have a `next`: it looks at a bounded number of sessions. `session.deadLetters` reads, sends and drops one. Rejects
-   * with `ConfigError` for bad options, `InvalidNameError` for a `session` that is not an id.
+   * still have a `next`, because each page looks at a bounded number of sessions. `session.deadLetters` reads, sends
+   * and drops a letter. Rejects with `ConfigError` for bad options, `InvalidNameError` for a `session` that is not an
+   * id.
    */
   deadLetters(options: DeadLetterOptions = {}): Promise<Page<DeadLetterSummary>> {
     return deadLetterPage((session) => this.#linksOf(session), options, this.#tenant);
   }
 
   /**
-   * A page of the audit log, oldest first: decisions about calls, answers to questions, deletions of sessions, edits of
-   * histories, what was done with dead letters, replaced keys, and what `retention` removed. An entry stays when its
-   * session is deleted. A page may be empty and have a `next`: it looks at a bounded number of entries. In a view of a
-   * tenant, only entries of its sessions. Rejects with `ConfigError` for bad options, `InvalidNameError` for a `session`
-   * that is not an id, `StoreCorruptError` for an entry that cannot be read.
+   * A page of the audit log, oldest first. The log has decisions about calls, answers to questions, deletions of
+   * sessions, edits of histories, actions on dead letters, replaced keys, and removals by `retention`. An entry stays
+   * when its session is deleted. A page may be empty and still have a `next`, because each page looks at a bounded
+   * number of entries. A view of a tenant shows only entries of its sessions. Rejects with `ConfigError` for bad
+   * options, `InvalidNameError` for a `session` that is not an id, `StoreCorruptError` for an entry that cannot be
+   * read.
    */
   audit(options: AuditOptions = {}): Promise<Page<AuditEntry>> {
     const shards = this.#parts.links.map((link) => (request: AuditRequest) => link.call('audit.page', request, true));
@@ -245,7 +251,7 @@ export abstract class SessionsView {
   }
 }
 
-/** The sessions of one tenant, as `runtime.tenant` returns them. The methods are those that `Runtime` also has. */
+/** The view of one tenant's sessions that `runtime.tenant` returns. `Runtime` has the same methods for all sessions. */
 export class Tenant extends SessionsView {
   /** The tenant's name. The ids of its sessions begin with this name and a `~`. */
   readonly name: string;

@@ -26,7 +26,10 @@ export interface SpawnOptions {
   readonly task: string;
   /** A nickname, unique among the siblings; default `agent-N`. */
   readonly name?: string;
-  /** Names the agent's tools that the child may use; cannot add others. */
+  /**
+   * The names of the tools that the child may use. The list only narrows: the child gets no tool that this session may
+   * not use. Default: no narrowing.
+   */
   readonly tools?: readonly string[];
   /** `mailbox` (default): replies enter the parent's mailbox; `handle`: they go to the child's handle only. */
   readonly replies?: 'mailbox' | 'handle';
@@ -43,9 +46,9 @@ export interface SpawnOptions {
 /** Options of `spawnAll`. */
 export interface SpawnAllOptions {
   /**
-   * True: children of these keys that were cancelled or failed continue their tasks, with the message "Please
-   * continue.". At most `maxActive` of them work at once. Durable when `spawnAll` resolves. Nothing happens to children
-   * that work or have completed. Every item needs a `key`.
+   * True: an existing child with the key of an item continues its task if it was cancelled or failed. It gets the
+   * message "Please continue.". At most `maxActive` of these children work at once. This is durable when `spawnAll`
+   * resolves. Nothing happens to children that work or have completed. Every item needs a `key`.
    */
   readonly continue?: boolean;
 }
@@ -78,8 +81,8 @@ export function keyedSpawn(options: SpawnOptions, extra: SpawnExtra): readonly [
 }
 
 /**
- * Checks the items of `session.spawnAll` as far as that needs no session's state. Throws `ConfigError` or
- * `InvalidNameError`, which names the item by its index; then no item is spawned.
+ * Makes the checks of the items of `session.spawnAll` that need no session's state. Throws `ConfigError` or
+ * `InvalidNameError`; the error names the item by its index, and no item is spawned.
  */
 export function checkSpawnItems(list: unknown, options: SpawnAllOptions): readonly SpawnItem[] {
   const continues = parseOption(spawnAllSchema, 'spawnAll', options).continue === true;
@@ -95,7 +98,7 @@ export function checkSpawnItems(list: unknown, options: SpawnAllOptions): readon
   });
 }
 
-/** `names`: the nicknames of the items before. */
+/** `names`: the nicknames of the earlier items; the nickname of this item is added. */
 function checkSpawnItem({ task, name, key }: SpawnItem, index: number, names: Set<string>): void {
   const option = `spawn.${index}`;
   if (task.trim() === '') {

@@ -48,7 +48,7 @@ export async function waitingPage(
   return last + 1 < waits.length && end !== undefined ? { items, next: placeText(end) } : { items };
 }
 
-/** The index of the last call of the page, which is bounded in calls and in bytes. */
+/** The index of the last call of the page. The page is bounded in calls and in bytes. */
 function lastOf(waits: readonly NumberedWait[], limit: number): number {
   let bytes = 0;
   for (const [index, { call }] of waits.entries()) {

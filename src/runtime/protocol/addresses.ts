@@ -1,4 +1,4 @@
-/** How a request names a session, and a message that was accepted. Plain data. */
+/** The names that requests use for a session and for an accepted message. Plain data. */
 import type { SessionKey } from '../../journal/position.ts';
 
 /** The session that a request is for. */
@@ -9,7 +9,7 @@ export interface OfSession {
    * although several are defined, so no session is created.
    */
   readonly agent?: string;
-  /** True if the embedder named that agent: an existing session must have it. */
+  /** True if the embedder named the agent. Then an existing session must have this agent. */
   readonly isNamed?: true;
 }
 

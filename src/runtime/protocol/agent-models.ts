@@ -69,7 +69,7 @@ function checkAgentModel(
 
 /**
  * Throws `ConfigError` for an option of an agent, or a model of an enricher, that its provider does not support. A
- * provider in a module is loaded only on the model threads, where it refuses the call itself.
+ * provider given as a module is not checked here: it is loaded only on the model threads, and refuses the call there.
  */
 export function checkProviderOptions(checked: CheckedOptions): void {
   const { agents, settings, enrichers } = checked;
@@ -96,7 +96,7 @@ function bareShape(model: string): RequestShape {
 function shapeOf(definition: Agent<unknown>, model: string, settings: Settings): RequestShape {
   const { maxTokens, serverTools = [] } = optionsOf(definition, settings);
   const { toolChoice } = definition;
-  // The tools are not known yet, so options about tools are checked as if the agent had some.
+  // The agent's tools are not known yet, so options about tools are checked as if the agent had tools.
   const names = [typeof toolChoice === 'object' ? toolChoice.tool : 'any'];
   const fields = requestFields(definition, modelTraits(model), names, { threads: settings.llm.threads });
   const tools = serverTools.map((entry) => entry as ServerToolSchema);
@@ -155,7 +155,7 @@ export class ModelWarnings {
     this.#checked = checked;
   }
 
-  /** `listed`: rows of the vendor's list, as far as they are known. */
+  /** Logs the warnings that were not logged before. `listed`: the known rows of the vendor's list. */
   log(listed: readonly ListedModel[]): void {
     this.#logEndings(listed);
     this.#logUnlisted(listed);
@@ -165,7 +165,7 @@ export class ModelWarnings {
     }
   }
 
-  /** Logs each model in use that is deprecated or retired, or past the day until which the vendor keeps it. */
+  /** Logs each model in use that is deprecated, retired, or past the last day on which the vendor offers it. */
   #logEndings(listed: readonly ListedModel[]): void {
     const today = new Date(this.#checked.clock.now()).toISOString().slice(0, 'YYYY-MM-DD'.length);
     for (const model of modelsInUse(this.#checked)) {
@@ -181,8 +181,8 @@ export class ModelWarnings {
   }
 
   /**
-   * Logs each model whose name is close to one of the vendor's list. Without a list nothing is logged: the model may be
-   * newer than the known ones.
+   * Logs each model that the vendor's list lacks, if the list has a model with a similar name. Without a list nothing
+   * is logged, because the model may be newer than the built-in table.
    */
   #logUnlisted(listed: readonly ListedModel[]): void {
     if (listed.length === 0) return;
@@ -194,8 +194,8 @@ export class ModelWarnings {
   }
 
   /**
-   * Logs each model whose prefix is close to the name of a provider. Such a prefix is taken as part of the model's
-   * name.
+   * Logs each model whose prefix is close to the name of a provider but is not that name. Such a prefix counts as part
+   * of the model's name.
    */
   #logPrefixes(): void {
     const names = this.#checked.providers.flatMap(({ key }) => (key === '' ? [] : [key]));

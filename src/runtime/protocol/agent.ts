@@ -1,4 +1,4 @@
-/** `agent()` and its checks: the definition from which sessions are made. */
+/** `agent()` and its checks. An agent is the definition from which sessions are made. */
 import { z } from 'zod';
 import type { SpawnGrant } from '../../../actors/runtime-tools.ts';
 import { AGENT_MODELS_MAX, GUARDRAILS_MAX, PARALLEL_CALLS_MAX, TOOL_TIMEOUT_MS_MAX } from '../../base/bounds.ts';
@@ -27,7 +27,10 @@ import type { UpgradeFunction } from './upgrade.ts';
 export interface SubagentOptions {
   /** Gives the model `spawn_subagent`, and `spawn_specialist` if other agents are defined. Default false. */
   readonly spawn?: boolean;
-  /** Children of one session that work at once; later ones wait in order. Default `settings.subagents.maxActive`. */
+  /**
+   * Maximum children of one session that work at once; further children wait in order. Default
+   * `settings.subagents.maxActive`.
+   */
   readonly maxActive?: number;
 }
 
@@ -35,27 +38,29 @@ export interface SubagentOptions {
 export interface AgentOptions extends ModelOptions {
   readonly name: string;
   /**
-   * The version of this definition: letters, digits, dots, hyphens, underscores and `+`, at most 64. With versions an
+   * The version of this definition: letters, digits, dots, hyphens, underscores and `+`, at most 64. With a version, an
    * agent can be changed while its sessions work. A turn keeps the version with which it began, and a session moves to
-   * the current version between two turns. The last definition of a name in `agents` is the current one; earlier ones
-   * finish the turns that began with them. Missing: sessions use the present definition at once, even within a turn.
+   * the current version between two turns. If `agents` has several definitions of one name, the last is the current
+   * one; the others only finish the turns that began with them. Missing: sessions use the present definition at once,
+   * even within a turn.
    */
   readonly version?: string;
   /**
-   * Moves a session of another version to this one: returns edits of its history. Runs on the host thread, before the
-   * session's next turn. Without it, a new epoch opens if the requests differ.
+   * Moves a session from another version to this one: returns edits of the session's history. Runs on the host thread,
+   * before the session's next turn. Without this function the history stays as it is, and a new epoch opens if the
+   * requests of the two versions differ.
    */
   readonly upgrade?: UpgradeFunction;
   /**
-   * The name of the model, or of several in the order in which they are asked; default `settings.llm.model`. If a model
-   * refuses, is unavailable or fails after all retries, the half-step continues with the next one (event
-   * `model.changed`). The options of the agent apply to the first model. Options that another model refuses are left
-   * out or made to fit for that model.
+   * The name of the model, or the names of several models in the order in which they are asked; default
+   * `settings.llm.model`. If a model refuses, is unavailable or fails after all retries, the half-step continues with
+   * the next model (event `model.changed`). The options of the agent must suit the first model. For another model, the
+   * options that it refuses are left out or changed to fit.
    */
   readonly model?: string | readonly string[];
   /**
-   * With several models: the longest wait, in milliseconds, that a provider may ask for (`retry-after`, a pause after
-   * failures) before the next model is asked. Default 10,000.
+   * With several models: the longest wait in milliseconds that is accepted from a provider (`retry-after`, a pause
+   * after failures). If the wait would be longer, the next model is asked instead. Default 10,000.
    */
   readonly fallbackAfterMs?: number;
   /**
@@ -82,7 +87,7 @@ export interface AgentOptions extends ModelOptions {
    * `settings.tools.maxToolResponseChars`.
    */
   readonly toolResultChars?: number;
-  /** Maximum tool calls of one session at a time; default and most 32. With 1 they run one after another. */
+  /** Maximum tool calls of one session at a time, from 1 to 32; default 32. With 1, calls run one after another. */
   readonly toolConcurrency?: number;
   /**
    * Maximum model answers after a user's message. At this limit the run stops with its calls pending. The next message,
@@ -96,7 +101,7 @@ export interface AgentOptions extends ModelOptions {
   readonly approve?: readonly string[] | ApprovalPredicate;
   /**
    * How long calls of the agent's sessions wait for a person (`expiresMs`, null: forever), and the effect of a user's
-   * message meanwhile (`onInput`). Each overrides `settings.approvals`.
+   * message meanwhile (`onInput`). A given member overrides the one in `settings.approvals`.
    */
   readonly approvals?: Partial<Settings['approvals']>;
   /** Functions that run before each model call and after each answer, on the host thread. */
@@ -108,18 +113,18 @@ export interface AgentOptions extends ModelOptions {
   /** The agent's purpose, shown to agents that may spawn it as a specialist. */
   readonly description?: string;
   /**
-   * Whether old messages are replaced by a summary: `true`, `false`, or bounds for this agent; default
-   * `settings.compression`.
+   * Turns compression on (`true`) or off (`false`), or sets its bounds for this agent. With compression, a summary
+   * replaces old messages. Default `settings.compression`.
    */
   readonly compression?: boolean | Partial<CompressionSettings>;
 }
 
 /**
- * An agent whose main sessions give structured answers. The reply of a sub-agent is structured if `spawn` asks for
- * that.
+ * An agent whose main sessions give structured answers. A sub-agent gives a structured reply only if its `spawn` has an
+ * `output`.
  */
 export interface StructuredAgentOptions<Output extends OutputSchema = OutputSchema> extends AgentOptions {
-  /** The form of every answer, unless a message asks for another one. */
+  /** The form of every answer, unless a message asks for another form. */
   readonly output: Output;
 }
 
@@ -135,12 +140,12 @@ export interface SupervisionOptions {
   readonly onChildFailure?: 'report' | 'restart' | 'escalate' | 'ignore';
 }
 
-/** A checked agent. `Answer`: the answers of its main sessions. */
+/** A checked agent. `Answer`: the type of the answers of its main sessions. */
 export interface Agent<Answer = string, Name extends string = string> extends AgentOptions {
   readonly name: Name;
   readonly [CHECKED]: true;
   readonly output?: OutputSchema;
-  /** Only a type: no agent has this member. */
+  /** Exists only as a type: no agent has this member at run time. */
   readonly [ANSWER]?: Answer;
 }
 
@@ -329,7 +334,7 @@ export function agentSource(definition: Agent<unknown>): AgentSource {
   };
 }
 
-/** The spawn tools that the model has: those of the option `subagents`, or those listed in `tools`. */
+/** The spawn tools that the model gets: through the option `subagents`, or because `tools` lists them. */
 function spawnGrant(definition: Agent<unknown>): SpawnGrant {
   const named = new Set((definition.tools ?? []).filter(isRuntimeTool).map((tool) => tool.name));
   const both = definition.subagents?.spawn === true;

@@ -1,9 +1,9 @@
 /**
- * The audit log between the host and the shards: its method, and a position in it. Pure; for shards, the host, and
- * commands that read a directory.
+ * The protocol for the audit log between the host and the shards: the method, and a position in the log. Pure. Shards,
+ * the host, and commands that read a directory share this file.
  *
- * Each shard numbers its entries by itself. A position names a number for each shard. So a page never leaves out an
- * entry that another shard wrote meanwhile under a lower number.
+ * Each shard numbers its own entries, so a position has a number for each shard. With one number for all shards, a page
+ * could miss an entry that another shard wrote meanwhile under a lower number.
  */
 import type { AuditAction, AuditEntry } from '../../base/audit/audit-entry.ts';
 
@@ -26,7 +26,7 @@ export interface AuditRequest extends AuditFilter {
 export interface AuditPart {
   readonly entries: readonly AuditEntry[];
   readonly reached: number;
-  /** True if there may be more behind `reached`. */
+  /** True if there may be more entries behind `reached`. */
   readonly hasMore: boolean;
 }
 
@@ -45,8 +45,9 @@ export function auditPositionText(reached: readonly number[]): string {
 }
 
 /**
- * Reads a position from a text: a number for each of `shards` shards. If the store had another number of shards then,
- * all of them begin at the lowest number, and entries may be repeated. Undefined: the text is no position.
+ * Reads a position from a text: a number for each of `shards` shards. If the position was made for another number of
+ * shards, every shard begins at the lowest number of the position, and entries may be repeated. Undefined: the text is
+ * no position.
  */
 export function readAuditPosition(text: string, shards: number): readonly number[] | undefined {
   if (!POSITION.test(text)) return undefined;

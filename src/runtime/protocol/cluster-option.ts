@@ -18,7 +18,10 @@ interface ExcludedOptions {
   readonly encryption?: { readonly previousKeys?: readonly unknown[] | undefined } | undefined;
 }
 
-/** The cluster of the options; undefined without one. Throws `ConfigError` for an option that it excludes. */
+/**
+ * The cluster of the options; undefined without the option `cluster`. Throws `ConfigError` for an option that a cluster
+ * excludes.
+ */
 export function checkCluster({ cluster, takeover, webhooks, encryption }: ExcludedOptions): ClusterPlan | undefined {
   if (cluster === undefined) return undefined;
   const refuse = (key: string, reason: string): never => {

@@ -11,18 +11,20 @@ export type EncryptionKey = Uint8Array | string;
 
 /** Encrypts what a store keeps of its sessions. */
 export interface EncryptionOptions {
-  /** Random bytes that are kept apart from the store, such as those of `randomBytes(32)`. Without them nothing can be read. */
+  /**
+   * Random bytes, such as `randomBytes(32)`, that are kept apart from the store. Without this key nothing can be read.
+   */
   readonly key: EncryptionKey;
   /**
-   * Earlier keys of the store, at most 16. If one of them is the present key of the store, `key` takes its place; once
-   * `open` has resolved, the earlier keys are not needed for this store any more.
+   * Earlier keys of the store, at most 16. If one of them is the present key of the store, `open` replaces it by `key`.
+   * Once `open` has resolved, the store no longer needs its earlier keys.
    */
   readonly previousKeys?: readonly EncryptionKey[];
 }
 
 const FORM = `must be a key of ${KEY_BYTES} bytes: a Uint8Array, or a text of ${2 * KEY_BYTES} hexadecimal digits or of base64`;
 
-/** The bytes of a key; undefined for a value that is none. */
+/** The bytes of a key; undefined for a value that is not a key. */
 export function keyBytes(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array) return value.length === KEY_BYTES ? new Uint8Array(value) : undefined;
   if (typeof value !== 'string') return undefined;
@@ -47,8 +49,8 @@ interface GivenEncryption {
 }
 
 /**
- * Throws `ConfigError` if the option has another form, without showing it: the text in the wrong place may be the key.
- * The general check of all options, which shows refused values, comes after this one.
+ * Throws `ConfigError` if the option has the wrong form. The error does not show the option, because a misplaced text
+ * may be the key. Call this function before the general check of all options, whose errors show refused values.
  */
 export function checkEncryptionForm(options: unknown): void {
   const given = isRecord(options) ? options['encryption'] : undefined;
@@ -63,7 +65,7 @@ function problem(option: string, text: string): ConfigError {
   return new ConfigError(`option ${JSON.stringify(option)} ${text}`, { data: { key: option } });
 }
 
-/** The keys of the option. Throws `ConfigError` for a value that is no key, without showing it. */
+/** The keys of the option. Throws `ConfigError` for a value that is not a key; the error does not show the value. */
 export function checkEncryption(given: GivenEncryption | undefined): GivenKeys | undefined {
   if (given === undefined) return undefined;
   const { key, previousKeys = [] } = given;

@@ -85,12 +85,15 @@ export function checkMessages(value: unknown): readonly HistoryMessage[] {
     if (!isRecord(message)) throw wrong(name, 'an object', message);
     if (message['role'] === 'tool') return checked as unknown as HistoryMessage;
     if (message['role'] === 'assistant') checkCalls(message, name);
-    // The message itself, so that it equals the stored one if the guardrail did not change it.
+    // The message itself is returned, so that it equals the stored message if the guardrail did not change it.
     return message as unknown as HistoryMessage;
   });
 }
 
-/** Requires texts: the model receives the text of a call's `arguments` as the input of that call. */
+/**
+ * Throws unless `content` and the `arguments` of each call are texts. The text of `arguments` becomes the input of the
+ * call.
+ */
 function checkCalls({ content, toolCalls }: Readonly<Record<string, unknown>>, name: string): void {
   if (typeof content !== 'string') throw wrong(`${name}.content`, 'a string', content);
   if (!Array.isArray(toolCalls)) return;

@@ -1,6 +1,7 @@
 /**
- * The host thread's decisions for its sessions: verdicts of listeners at a message boundary, calls that need a person,
- * and guardrails of a request and of an answer. Each question has one verdict. Questions and verdicts are plain data.
+ * The host thread's answers to questions of its sessions. It asks the listeners at a message boundary, the predicate
+ * that says which calls need a person, and the guardrails of a request or an answer. Each question has one verdict.
+ * Questions and verdicts are plain data.
  */
 import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
@@ -77,8 +78,8 @@ async function named<T>(what: string, run: () => T | Promise<T>): Promise<T> {
 }
 
 /**
- * The verdict of an agent's guardrails. Values leave the host as the plain JSON that is stored: a structured clone
- * would keep values that the log cannot hold.
+ * The verdict of an agent's guardrails, with a changed value as the plain JSON that is stored. A structured clone would
+ * keep values that the log cannot hold.
  */
 async function guarded<T>(agent: string, run: () => Promise<GuardVerdict<T>>): Promise<GuardVerdict<T>> {
   const verdict = await named(`a guardrail of agent ${JSON.stringify(agent)}`, run);

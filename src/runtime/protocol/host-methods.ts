@@ -8,7 +8,10 @@ import type { UpgradeQuestion } from './upgrade.ts';
 
 /** The requests of a shard to its host. Most of them call functions that the embedder gave. */
 export interface HostMethods {
-  /** Calls a provider given as a value. Its deltas come before its response, as notes (`model.delta`). */
+  /**
+   * Calls a provider that was given as a value. The deltas of the call come before its response, as notes
+   * (`model.delta`).
+   */
   'host.generate': { request: HostModelCall; answer: unknown };
   /** The text of an agent's system function. */
   'host.evaluateSystem': { request: { readonly agent: string; readonly session: string }; answer: string };
@@ -20,12 +23,15 @@ export interface HostMethods {
   'host.lookUp': { request: EnricherQuestion; answer: EnricherReply };
   /** Answers when no file of the search index has messages of these deleted sessions. */
   'host.eraseIndex': { request: { readonly sessions: readonly string[] }; answer: null };
-  /** Answers when no other shard is compacted. The turn ends with `host.endCompaction`, or with the shard's thread. */
+  /**
+   * Answers when no other shard runs a compaction. From then on the other shards wait, until `host.endCompaction` or
+   * the end of this shard's thread.
+   */
   'host.beginCompaction': { request: null; answer: null };
   'host.endCompaction': { request: null; answer: null };
 }
 
-/** Asks the host over the endpoint, or by a plain call if the shard runs on the host thread. */
+/** Sends requests to the host: over the endpoint, or by a plain call if the shard runs on the host thread. */
 export interface HostCaller {
   ask<M extends keyof HostMethods>(method: M, request: HostMethods[M]['request']): Promise<HostMethods[M]['answer']>;
 }

@@ -1,6 +1,6 @@
 /**
- * A session's question in the form in which its host receives it. The effect names the kind of question. The session's
- * state supplies the content.
+ * Builds the questions that a session thread asks its host. The effect of the session names the kind of question, and
+ * the session's state supplies the content.
  */
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
@@ -17,7 +17,7 @@ export interface HeldCall {
 
 /**
  * A question from a session thread to its host. `on` says what the host judges, as in `Question`. `agent`: the key of
- * the definition that the session has.
+ * the session's definition.
  */
 export type HostQuestion = { readonly agent: string; readonly session: string } & (
   | {
@@ -32,8 +32,8 @@ export type HostQuestion = { readonly agent: string; readonly session: string } 
 );
 
 /**
- * The question for the session's present state; undefined when the session no longer awaits its verdict. `agent`: the
- * key of its agent's definition.
+ * The question for the session's present state; undefined when the session no longer awaits the verdict. `agent`: the
+ * key of the agent's definition.
  */
 export function hostQuestion(state: SessionState, question: Question, agent: string): HostQuestion | undefined {
   if (!awaitsVerdict(state, question)) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Dead letters between the host and the shards: the methods, the order of the list over all sessions, and a position in
- * it. Pure; for shards, the host, and commands that read a directory.
+ * The protocol for dead letters between the host and the shards: the methods, the order of the list, and a position in
+ * the list. The list is over all sessions. Pure. Shards, the host, and commands that read a directory share this file.
  */
 import { SESSION_ID_FORM } from '../../base/ids.ts';
 import type { DeadLetter, DeadLetterSummary } from '../../session/state/letters.ts';
@@ -18,11 +18,11 @@ export interface LetterPart {
   readonly reached?: LetterPlace;
 }
 
-/** The methods `letters.…` of a shard. */
+/** The methods of a shard whose names begin with `letters.`. */
 export interface LetterMethods {
   /**
-   * A part of the shard's dead letters. `session`: only those of this session and its descendants. `tenant`: only those
-   * of this tenant's sessions.
+   * A part of the shard's dead letters. `session`: only letters of this session and its descendants. `tenant`: only
+   * letters of this tenant's sessions.
    */
   'letters.page': {
     request: {
@@ -47,7 +47,10 @@ export interface LetterMethods {
 /** A position as text: the `next` of a page. */
 const PLACE = new RegExp(`^(\\d{1,16})-(${SESSION_ID_FORM})`);
 
-/** Compares two positions: by session, and within a session in the order in which its entries were accepted. */
+/**
+ * Compares two positions: by session, and within a session in the order in which its letters were accepted into the
+ * mailbox.
+ */
 export function byLetter(a: LetterPlace, b: LetterPlace): number {
   if (a.session !== b.session) return a.session < b.session ? -1 : 1;
   return a.id - b.id;
@@ -64,7 +67,10 @@ export function readLetterPlace(text: string): LetterPlace | undefined {
   return id === undefined || session === undefined ? undefined : { id: Number(id), session };
 }
 
-/** UTF-16 units of a letter in a list: nearly all of them are in its error, which may quote the entry's source. */
+/**
+ * The size of a letter in a list, in UTF-16 units. Most of it is the letter's error, which may quote the entry's
+ * source.
+ */
 export function letterSize(letter: DeadLetterSummary): number {
   return JSON.stringify(letter).length;
 }

@@ -8,7 +8,7 @@ import type { LastOutcome, SessionStateName, SessionStatus } from '../../events/
 /** The order of a list: the last changed session first, or by id, ascending. */
 export type ListOrder = 'newest' | 'id';
 
-/** A position in a list: that of the last session of the previous page. The order `id` needs only the session's id. */
+/** A position in a list: the last session of the previous page. In the order `id`, the session's id is enough. */
 export interface ListPlace {
   readonly id: string;
   readonly updatedAt?: number;
@@ -49,7 +49,8 @@ export interface ListedFacts {
 const PLACE = new RegExp(`^(\\d{1,16})-(${SESSION_ID_FORM})`);
 
 /**
- * Compares two positions. `newest`: the last changed session first, sessions of the same time by id. `id`: all by id.
+ * Returns the function that compares two positions. `newest`: the last changed session first, and sessions of the same
+ * time by id. `id`: all by id.
  */
 export function byOrder(order: ListOrder): (a: ListPlace, b: ListPlace) => number {
   const byId = (a: ListPlace, b: ListPlace): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
@@ -69,13 +70,13 @@ export function readListPlace(order: ListOrder, text: string): ListPlace | undef
   return updatedAt === undefined || id === undefined ? undefined : { id, updatedAt: Number(updatedAt) };
 }
 
-/** True if a list with this filter has the session. */
+/** True if the filter lets the session pass. */
 export function passes(session: ListedFacts & { readonly parent?: string }, filter: ListFilter): boolean {
   const { parent } = filter;
   return (parent === undefined || (session.parent ?? null) === parent) && passesFacts(session, filter);
 }
 
-/** True if a list with this filter has a session with these facts, whatever its parent. */
+/** True if all filters but `parent` let a session with these facts pass. */
 export function passesFacts(given: ListedFacts, filter: ListFilter): boolean {
   const { state, status, outcome, agent, changedAfter, changedBefore } = filter;
   return (

@@ -3,13 +3,13 @@
 /** The methods of a logger that a runtime calls; a pino logger has them. */
 export interface Logger
   extends Readonly<Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>> {
-  /** A logger that adds these fields to every line: one is made for each session that logs. */
+  /** Returns a logger that adds these fields to every line. It is called once for each session that logs. */
   readonly child?: (fields: object) => Logger;
 }
 
 /** A logger that never throws. */
 export interface GuardedLogger extends Omit<Logger, 'child'> {
-  /** A logger that adds these fields to every line; undefined when the logger cannot create children. */
+  /** Returns a logger that adds these fields to every line; undefined when the logger cannot create children. */
   readonly child: (fields: object) => GuardedLogger | undefined;
 }
 
@@ -19,7 +19,8 @@ export function loggerOf(given: Logger | false): GuardedLogger | undefined {
 }
 
 /**
- * A logger that never throws. A failing logger must not end a transition or the host, so its error is dropped (F65).
+ * Wraps a logger so that it never throws. A failing logger must not end a transition or the host, so its error is
+ * dropped (F65).
  */
 function guarded(logger: Logger): GuardedLogger {
   const guardedLine =

@@ -1,12 +1,12 @@
 /**
  * Counters of a shard, in memory shared with the host thread, so that `metrics()` sends no request. The shard is the
- * only writer. The files that count, in `src/runtime`:
+ * only writer. These files in `src/runtime` count:
  *
- *  - `shard/transitions.ts`: transitions (`turns`) and those with records (`journalTurns`), accepted messages, sessions
- *    in a turn and queued, calls in flight, completions for sessions that no longer exist;
+ *  - `shard/transitions.ts`: transitions (`turns`), transitions with records (`journalTurns`), accepted messages,
+ *    sessions in a turn, queued sessions, calls in flight, completions for sessions that no longer exist;
  *  - `shard/session-work.ts`: half-steps, model calls and tool calls that begin, completions that `decide` finds stale,
- *    attempts of tool calls that failed and are repeated, bytes of the answered requests whose provider reports them,
- *    requests that continued a message thread or were replayed because they could not;
+ *    failed attempts of tool calls that are repeated, bytes of answered requests if the provider reports them, requests
+ *    that continued a message thread, requests that were sent whole because the thread was lost;
  *  - `shard/residency.ts`: sessions in memory, calls that wait for a person; `shard/shard.ts`: flushes;
  *  - `shard/eraser.ts`: deleted sessions that are not erased yet; `shard/compaction/compactor.ts`: compactions;
  *  - `door/build-shard.ts`: tool calls that wait for a thread; `door/shard-models.ts`: model calls that the governor
@@ -52,7 +52,7 @@ export type Counter = (typeof COUNTERS)[number];
 /** Values of all counters. */
 export type CounterValues = Readonly<Record<Counter, number>>;
 
-/** Names of the counters of each provider, in the order of the shared array, after the other counters. */
+/** The names of each provider's counters, in their order in the shared array. They follow the other counters there. */
 const PROVIDER_COUNTERS = [
   'modelCalls',
   'modelCallsRunning',
@@ -69,7 +69,7 @@ export interface ProviderMetrics extends Readonly<Record<ProviderCounter, number
   readonly modelCalls: number;
   /** Model calls that turns wait for. */
   readonly modelCallsRunning: number;
-  /** Model calls held back by rates, a common pause, the circuit or refused credentials. */
+  /** Model calls that wait because of rates, a pause of all calls, the open circuit or refused credentials. */
   readonly modelCallsWaiting: number;
   /** Session threads whose circuit is open, because the provider does not answer. */
   readonly circuitsOpen: number;
@@ -77,7 +77,7 @@ export interface ProviderMetrics extends Readonly<Record<ProviderCounter, number
   readonly credentialsRefused: number;
 }
 
-/** Counters of which the largest of all shards is shown, not the sum. */
+/** Counters whose value for the runtime is the largest of all shards, not the sum. */
 const LARGEST: ReadonlySet<Counter> = new Set(['compactionSliceMs']);
 
 /** The index of each counter in the shared array. */
@@ -93,7 +93,7 @@ function placeOf(provider: number, counter: ProviderCounter): number {
   return COUNTERS.length + provider * PROVIDER_COUNTERS.length + PROVIDER_COUNTERS.indexOf(counter);
 }
 
-/** The shard's side. */
+/** The shard's side of the counters: writes them. */
 export class Counters {
   readonly #values: Float64Array;
 
@@ -110,18 +110,18 @@ export class Counters {
     this.#values[PLACES[counter]] = value;
   }
 
-  /** Sets a counter to a value that is higher than its own. */
+  /** Sets a counter to a value if that value is higher than the present one. */
   raise(counter: Counter, value: number): void {
     this.set(counter, Math.max(value, this.#values[PLACES[counter]] ?? 0));
   }
 
-  /** `add` for a provider, by its index. */
+  /** Adds 1 to a counter of a provider. `provider`: its index. */
   addOf(provider: number, counter: ProviderCounter): void {
     const place = placeOf(provider, counter);
     this.#values[place] = (this.#values[place] ?? 0) + 1;
   }
 
-  /** `set` for a provider, by its index. */
+  /** Sets a counter of a provider. `provider`: its index. */
   setOf(provider: number, counter: ProviderCounter, value: number): void {
     this.#values[placeOf(provider, counter)] = value;
   }
@@ -137,7 +137,7 @@ export class Counters {
   }
 }
 
-/** The host's side: the sum over shards, or the largest (`LARGEST`). */
+/** Reads the counters on the host: the sum over all shards, or the largest value for those in `LARGEST`. */
 export function readCounters(memories: readonly SharedArrayBuffer[]): CounterValues {
   const sums = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<Counter, number>;
   for (const memory of memories) {
@@ -151,8 +151,9 @@ export function readCounters(memories: readonly SharedArrayBuffer[]): CounterVal
 }
 
 /**
- * The host's side: the sum over shards for each provider. `keys`: the providers in the order of their plans. The calls
- * of a single provider are counted only in the runtime's counters, because they pass no pool for several providers.
+ * Reads each provider's counters on the host, as sums over all shards. `keys`: the keys of the providers, in the order
+ * of their plans. With a single provider, its calls are counted only in the runtime's counters, because only the pool
+ * for several providers counts calls by provider.
  */
 export function readProviders(
   memories: readonly SharedArrayBuffer[],

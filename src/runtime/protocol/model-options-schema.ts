@@ -33,7 +33,7 @@ const stopSequence = z
   .max(STOP_SEQUENCE_CHARACTERS_MAX)
   .refine((text) => text.trim() !== '', 'must contain more than blanks');
 
-/** A plain copy, so that a later change of the given value changes no request. */
+/** The schema of `request`. It makes a plain copy, so that a later change of the given value changes no request. */
 const request = z.unknown().transform((value, context): Readonly<Record<string, Json>> => {
   const refuse = (message: string, ...path: readonly string[]): never => {
     context.addIssue({ code: 'custom', message, path: [...path] });
@@ -77,8 +77,8 @@ export const modelOptionsShape: Readonly<Record<keyof ModelOptions, z.ZodType>> 
 };
 
 /**
- * Refuses `parallelToolCalls: false` with the choice `none`: the option says how tools are called, but then none is
- * called.
+ * Refuses `parallelToolCalls: false` together with `toolChoice: 'none'`, because without tool calls the option has no
+ * meaning.
  */
 export function checkParallelCalls(agentKey: string, { toolChoice, parallelToolCalls }: ModelOptions): void {
   if (toolChoice !== 'none' || parallelToolCalls !== false) return;

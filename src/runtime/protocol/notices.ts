@@ -1,4 +1,4 @@
-/** Notices as they travel from a shard to its host, and the requests that read them from the log. */
+/** The form of notices between a shard and its host, and the requests that read notices from the log. */
 import type { Position, SessionKey } from '../../journal/position.ts';
 import type { Notice, NoticeWish } from '../../session/rules/notices.ts';
 
@@ -23,7 +23,10 @@ export interface NoticeNote {
  */
 export interface NoticeScanRequest {
   readonly after?: Position;
-  /** Positions in earlier layouts of the store; the follower has all notices up to them. See `WebhookCursor.former`. */
+  /**
+   * Positions in earlier layouts of the store, that is, with another number of shards. The webhook has all notices up
+   * to these positions. See `WebhookCursor.former`.
+   */
   readonly former?: readonly (readonly Position[])[];
   readonly wish: NoticeWish;
 }
@@ -41,7 +44,7 @@ export interface NoticeScan {
   }[];
   /** The position at which the part ends. */
   readonly end: Position;
-  /** True if the log ended there when it was read. */
+  /** True if the log ended at `end` when it was read. */
   readonly isLast: boolean;
   /** The end of the log when the shard began. */
   readonly opened: Position;

@@ -1,4 +1,4 @@
-/** The options of `open` and their checks: errors name unknown keys and bad values (A9). */
+/** The options of `open` and their checks. Errors name unknown keys and bad values (A9). */
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -44,22 +44,22 @@ export type { GuardedLogger, Logger } from './logger-option.ts';
 /** Threads of a runtime. */
 export interface ThreadOptions {
   /**
-   * Number of session threads. A store with another number is changed to this number when it is opened. 0: sessions run
-   * on the host thread, and the store stays as it is. An encrypted store is refused
-   * with another number. Default: the number of the store, or 1 for a new store.
+   * Number of session threads. If the store was made with another number, `open` changes the store to this number; an
+   * encrypted store is refused instead. 0: sessions run on the host thread, and the store keeps its number. Default:
+   * the number of the store, or 1 for a new store.
    */
   readonly sessions?: number;
-  /** Model threads of each session thread; 0: model calls run on the session thread. Default 1. */
+  /** Number of model threads of each session thread; 0: model calls run on the session thread. Default 1. */
   readonly models?: number;
-  /** Tool threads of each session thread. Default: the machine's cores. */
+  /** Number of tool threads of each session thread. Default: the number of the machine's cores. */
   readonly tools?: number;
 }
 
 /**
  * The limits of a provider's API key, for all sessions of this runtime together; default: no limit. With several
- * providers each has these limits, or those under its name: `{ claude: { requestsPerMinute: 50 } }`. Session threads
- * share the limits in equal parts. Calls beyond a limit wait, and session trees take turns. The pause of all calls
- * after a 429 or 529 and the circuit breaker work even without limits.
+ * providers, either each provider has the same limits, or the limits stand under the providers' names: `{ claude: {
+ * requestsPerMinute: 50 } }`. Each session thread gets an equal share of the limits. Calls beyond a limit wait, and
+ * session trees take turns. The pause of all calls after a 429 or 529 and the circuit breaker work even without limits.
  */
 export type GovernorOptions = GovernorLimits | Readonly<Record<string, GovernorLimits>>;
 
@@ -70,46 +70,45 @@ export type GovernorOptions = GovernorLimits | Readonly<Record<string, GovernorL
  */
 export interface EnricherOptions {
   readonly melete?: { readonly model: string };
-  /**
-   * The enricher that remembers. It is not allowed with an agent that has compression, because a session cannot use
-   * both.
-   */
+  /** Mneme, the enricher that remembers. Not allowed if an agent has compression, because a session cannot use both. */
   readonly mneme?: { readonly model: string };
 }
 
 /** The options of `open`. */
 export interface OpenOptions {
-  /** A provider, provider data (`anthropic()`, `scripted()`), or the URL of a module that exports one by default. */
+  /**
+   * A provider, provider data (`anthropic()`, `scripted()`), or the URL of a module whose default export is a provider.
+   */
   readonly provider?: ModelProvider | ProviderData | URL;
   /**
    * Providers by name: with `{ gpt: … }` the model `gpt/gpt-5.5` is the model `gpt-5.5` of that provider. A model
-   * without such a prefix belongs to `provider`, or to the first of these if `provider` is not given. A name has 1 to
-   * 64 letters, digits, `_` and `-`. There are at most 32 providers.
+   * without such a prefix belongs to `provider`, or to the first provider of this option if `provider` is not given. A
+   * name has 1 to 64 letters, digits, `_` and `-`. There are at most 32 providers.
    */
   readonly providers?: Readonly<Record<string, ModelProvider | ProviderData | URL>>;
   readonly agents?: readonly Agent<unknown>[];
   readonly threads?: ThreadOptions;
   readonly durability?: Durability;
   /**
-   * Takes the directory over from the process that has it open, instead of rejecting with `StoreLockedError`. That
-   * process begins no further half-step, finishes those that run within `deadlineMs` (default 10,000), and releases the
-   * directory; its `runtime.closed` resolves. Half-steps that take longer continue here. `open` rejects with
-   * `StoreLockedError` if the directory is not released in time, or if another process is already taking it over.
-   * If no process has the directory open, this option changes nothing. Both processes must run on the same machine.
+   * Takes over the directory from the process that has it open, instead of rejecting with `StoreLockedError`. The other
+   * process begins no further half-step, waits up to `deadlineMs` (default 10,000) for those that run, and releases the
+   * directory. Its `runtime.closed` resolves. Half-steps that take longer continue in this process. `open` rejects with
+   * `StoreLockedError` if the directory is not released in time, or if another process is already taking it over. If no
+   * process has the directory open, this option changes nothing. Both processes must run on the same machine.
    */
   readonly takeover?: boolean | { readonly deadlineMs?: number };
   readonly settings?: SettingsInput;
   readonly limits?: Partial<Limits>;
   readonly governor?: GovernorOptions;
   /**
-   * Directories of Markdown files with front matter. If two define the same name, the later directory wins. The files
-   * are read again when they change.
+   * Directories of skills: Markdown files with front matter. If two directories define the same name, the later
+   * directory wins. The files are read again when they change. `workflows` works in the same way.
    */
   readonly skills?: string | readonly string[];
   readonly workflows?: string | readonly string[];
   /** Directories of agent definitions, which are added to `agents`. Only `open` reads them. */
   readonly specialists?: string | readonly string[];
-  /** Enrichers of main sessions; each is off until it is given a model. */
+  /** Enrichers of main sessions. An enricher without a model is off. */
   readonly enrichers?: EnricherOptions;
   /** The sessions that `search_messages`, `view_messages` and Mneme's recall can reach. */
   readonly search?: SearchOptions;
@@ -119,40 +118,45 @@ export interface OpenOptions {
    */
   readonly mcp?: McpServerMap | string | URL;
   /**
-   * Encrypts a new store with AES-256-GCM, and opens a store that is encrypted. A store is encrypted from the start or
-   * not at all, and keeps its number of session threads. Not allowed for `':memory:'`.
+   * Encrypts a new store with AES-256-GCM, and opens an encrypted store. A store is encrypted from the start or not at
+   * all. An encrypted store keeps its number of session threads. Not allowed for `':memory:'`.
    */
   readonly encryption?: EncryptionOptions;
   /**
-   * Redacts each text before it is stored, published, or sent in a later request: the URL of a module whose default
-   * export is a `RedactFunction`. The function itself is accepted with `threads.sessions: 0`.
+   * Redacts each text before it is stored, published, or sent in a later request. The option is the URL of a module
+   * whose default export is a `RedactFunction`. With `threads.sessions: 0` it may also be the function itself.
    */
   readonly redact?: RedactOption;
   /** How long data that sessions no longer need is kept. Default: everything is kept as long as its session exists. */
   readonly retention?: Retention;
   /** How the files of the store are kept while it is open. */
   readonly store?: StoreOptions;
-  /** Receivers, over HTTP, of two notices: a tool call waits for a person, a turn ended. At most 16. */
+  /**
+   * Receivers of notices over HTTP. There are two notices: a tool call waits for a person, and a turn ended. At most 16
+   * receivers.
+   */
   readonly webhooks?: readonly WebhookOptions[];
   /**
-   * A cluster, such as `postgres()` of `troupe/postgres` makes it: its database has the log, and the directory a copy.
-   * `open` waits until no other node has the sessions. Not allowed with `takeover` and `webhooks`.
+   * The cluster that this runtime joins, for example made by `postgres()` of `troupe/postgres`. The database of the
+   * cluster has the log, and the directory has a copy. `open` waits until no other node has the sessions. Not allowed
+   * with `takeover` and `webhooks`.
    */
   readonly cluster?: ClusterPlan;
   /**
-   * A pino logger, or an object with its methods. Default: warnings and errors to stderr, as pino writes them; the
-   * environment variable `LOG_LEVEL` sets another level, `silent` turns it off. `false`: no log.
+   * A pino logger, or an object with its methods. Default: warnings and errors are written to stderr, as pino writes
+   * them. The environment variable `LOG_LEVEL` sets another level; the level `silent` turns the log off. `false`: no
+   * log.
    */
   readonly logger?: Logger | false;
   /**
-   * A clock for tests. With your own clock or random numbers, sessions and models run on the host thread unless
-   * `threads` says otherwise.
+   * A clock for tests. With your own clock or random numbers, sessions and models run on the host thread, unless
+   * `threads` sets other numbers.
    */
   readonly clock?: Clock;
   readonly random?: Random;
 }
 
-/** The source of the definitions of MCP servers. `path`: absolute. */
+/** The source of the definitions of MCP servers. `path` is absolute. */
 export type McpSource =
   | { readonly kind: 'servers'; readonly servers: McpServerMap }
   | { readonly kind: 'file'; readonly path: string };
@@ -177,22 +181,25 @@ export interface CheckedProvider {
 
 /** Options with every default filled in. */
 export interface CheckedOptions {
-  /** At least one. The first makes the calls of models whose name has no provider's prefix. */
+  /** At least one provider. The first provider makes the calls of models whose name has no provider's prefix. */
   readonly providers: readonly CheckedProvider[];
   readonly agents: readonly Agent<unknown>[];
-  /** The agent of sessions that name none: the only agent of the option `agents`; empty if there are several. */
+  /**
+   * The agent of sessions for which a caller names no agent: the only agent of the option `agents`; empty if there are
+   * several.
+   */
   readonly onlyAgent: string;
   readonly threads: Required<ThreadOptions>;
   /** The number of shards that the store must have; undefined: an existing store keeps its number. */
   readonly shards: number | undefined;
   readonly durability: Durability;
-  /** Milliseconds in which another owner of the directory may finish its half-steps; missing: nothing is taken over. */
+  /** Milliseconds that the process that has the directory open gets to finish its half-steps; missing: no takeover. */
   readonly takeoverMs?: number;
   readonly settings: Settings;
   readonly limits: Limits;
   /** Directories of definitions; undefined when none is given. */
   readonly definitions: DefinitionDirectories | undefined;
-  /** The enrichers that are on; undefined when none is. */
+  /** The enrichers that are on; undefined when all are off. */
   readonly enrichers: EnricherOptions | undefined;
   readonly searchScope: SearchScope;
   /** The source of the MCP servers; undefined when there are none. */
@@ -200,9 +207,9 @@ export interface CheckedOptions {
   readonly encryption: GivenKeys | undefined;
   readonly redact: RedactOption | undefined;
   readonly webhooks: readonly CheckedWebhook[];
-  /** Undefined when the store is this machine's. */
+  /** The cluster of the option; undefined: the runtime is in no cluster. */
   readonly cluster: ClusterPlan | undefined;
-  /** Undefined when everything is kept. */
+  /** How long data is kept; undefined: as long as its session exists. */
   readonly retention: Retention | undefined;
   readonly store: Required<StoreOptions>;
   /** The logger; undefined when nothing is logged. */
@@ -437,7 +444,9 @@ function providersOf({ provider: unnamed, providers = {}, governor }: GivenOptio
   }));
 }
 
-/** The limits of each provider: those under its name, or the same for all. */
+/**
+ * Returns the function that finds a provider's limits: the limits under its name, or the same limits for all providers.
+ */
 function governorOf(
   given: GivenOptions['governor'],
   names: readonly string[],

@@ -43,8 +43,8 @@ export function answerForm(output: unknown, key: string): AnswerForm {
 }
 
 /**
- * The typed answer: the stored value as the schema transforms it. Rejects with `TurnFailedError` (`answer_invalid`) if
- * there is no value, or if the schema's own checks refuse it. Runs on the host thread.
+ * The typed answer: the result of the schema for the stored value. Rejects with `TurnFailedError` (`answer_invalid`) if
+ * there is no value, or if the schema's own checks refuse the value. Runs on the host thread.
  */
 export async function typedAnswer<Answer>(schema: unknown, value: Json | undefined): Promise<Answer> {
   if (value === undefined) {

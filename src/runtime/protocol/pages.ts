@@ -7,8 +7,8 @@ import type { ModelRequest, RequestMessage } from '../../models/provider.ts';
 export type PageKind = 'messages' | 'pending' | 'viewport' | 'request';
 
 /**
- * The size and start of a page. `after`: the `next` of the page before. `bytesMax`: approximate, not counting the first
- * item.
+ * The start and the bounds of a page. `after`: the `next` of the previous page. `limit`: maximum number of items.
+ * `bytesMax`: approximate maximum of bytes, not counting the first item.
  */
 export interface PageBounds {
   readonly after?: string;
@@ -16,7 +16,7 @@ export interface PageBounds {
   readonly bytesMax: number;
 }
 
-/** One page. `next`: missing on the last one. */
+/** One page. `next`: missing on the last page. */
 export interface Page<Item> {
   readonly items: readonly Item[];
   readonly next?: string;

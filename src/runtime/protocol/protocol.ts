@@ -1,5 +1,6 @@
 /**
- * The messages between the host thread and a shard. Plain data both ways; each method has one request and one answer.
+ * The messages between the host thread and a shard. Requests and answers are plain data; each request of a method has
+ * one answer.
  */
 
 import type { AgentPlan } from '../../../actors/agent-plan.ts';
@@ -86,7 +87,7 @@ export interface ShardProvider {
   readonly rates: SharedArrayBuffer;
 }
 
-/** The data of a shard, the same for each thread that runs it. */
+/** The data of a shard. If its thread dies, the next thread gets the same data. */
 export interface ShardPlan {
   readonly index: number;
   readonly count: number;
@@ -97,12 +98,12 @@ export interface ShardPlan {
   readonly durability: Durability;
   /** Missing: the store is not encrypted. */
   readonly encryption?: StoreEncryption;
-  /** The place of this shard in a cluster; missing: the store is this machine's. */
+  /** The shard in its cluster; missing: the runtime is in no cluster. */
   readonly cluster?: ShardPlace;
   readonly agents: readonly AgentSource[];
   /** Enrichers of main sessions; missing: there are none. */
   readonly enrichers?: EnricherFacts;
-  /** At least one. The first makes the calls of models whose name has no provider's prefix. */
+  /** At least one provider. The first provider makes the calls of models whose name has no provider's prefix. */
   readonly providers: readonly ShardProvider[];
   readonly settings: Settings;
   readonly limits: Limits;
@@ -113,13 +114,13 @@ export interface ShardPlan {
   /** The URL of the module that redacts; missing: nothing is redacted, or the function is a value on the host thread. */
   readonly redactModule?: string;
   readonly threads: { readonly models: number; readonly tools: number };
-  /** True if the host follows the notices of the sessions. */
+  /** True if the shard sends the notices of its sessions to the host, because there are webhooks. */
   readonly publishesNotices?: boolean;
   /** Counters shared with the host. */
   readonly counters: SharedArrayBuffer;
 }
 
-/** The request that starts a shard on its thread. The thread may have begun before there was a plan. */
+/** The request that starts a shard on its thread. The thread may have been started before its plan was known. */
 export interface ShardStart {
   readonly plan: ShardPlan;
   /** Sessions whose runs wait for listeners on the host. */
@@ -130,8 +131,8 @@ export interface ShardStart {
 }
 
 /**
- * The parts of a session's beginning that are stored separately from its log. `base`: the address of a fork's
- * beginning. `start`: the address of the base that replaces the removed older part of the log.
+ * The addresses of those parts of a session's beginning that are stored outside its log. `base`: the beginning of a
+ * fork. `start`: the stored state that replaces the removed older part of the log.
  */
 export interface StoredBeginning {
   readonly key: SessionKey;
@@ -159,8 +160,8 @@ export interface SessionSnapshot {
   /** The error of the last turn, if it failed. */
   readonly lastError?: LastError;
   /**
-   * The text of the running model call, which may lack about the last second, or the text of a lost answer. It is
-   * missing once the model answers or the next half-step begins.
+   * The text that the running model call has streamed so far, or the text of a lost answer. The last second of it may
+   * be missing. The member is left out once the model has answered or the next half-step begins.
    */
   readonly draft?: AnswerDraft;
   /** The part of the history that was removed because of its age; missing: none. See the option `retention`. */
@@ -168,7 +169,7 @@ export interface SessionSnapshot {
   readonly mailbox: number;
   readonly seq: number;
   readonly children: readonly { readonly id: string; readonly name: string; readonly exited?: string }[];
-  /** Active skills and workflow; left out when there are none. */
+  /** The active skills; left out when there are none. `workflow`: the active workflow, if there is one. */
   readonly skills?: readonly string[];
   readonly workflow?: string;
   readonly usage: Usage;
@@ -180,7 +181,10 @@ export interface SessionSnapshot {
 export interface SessionSummary {
   readonly id: string;
   readonly agent: string;
-  /** The version of the agent; missing: it has none. A session moves to the current version before its next turn. */
+  /**
+   * The version of the agent that the session has; missing: that agent has no version. A session moves to the current
+   * version before its next turn.
+   */
   readonly version?: string;
   readonly parent?: string;
   readonly name?: string;
@@ -211,7 +215,7 @@ export interface ChunkInfo {
   readonly session: string;
   /** The number of the archive: from 1, without gaps. */
   readonly number: number;
-  /** Number of compressions up to and including the one that made this archive. */
+  /** The number of compressions so far, including the one that made this archive. */
   readonly level: number;
   /** Epoch ms at which the archive was made. */
   readonly archivedAt: number;
@@ -231,7 +235,7 @@ export type SpawnAnswer =
 export interface ChildEnd {
   readonly reason: 'completed' | 'failed' | 'cancelled';
   readonly reply: string;
-  /** The structured reply, if one was asked for. `reply` is its text. */
+  /** The structured reply, if the spawn asked for one. `reply` is the text of the structured reply. */
   readonly output?: Json;
   readonly error?: ErrorShape;
   /** The child's name; missing when the child was deleted. */
@@ -241,7 +245,10 @@ export interface ChildEnd {
 /** The first record of a fork. */
 export type ForkedRecord = Extract<SessionRecord, { type: 'forked' }>;
 
-/** Names a receipt: by the number of its entry, by the key of its message, or as the receipt of the running turn. */
+/**
+ * Names the wanted receipt: by the number of its entry, by the key of its message, or as the receipt of the running
+ * turn.
+ */
 export type WantedReceipt =
   | { readonly pendingId: number; readonly incarnation?: number }
   | { readonly key: string }
@@ -258,9 +265,12 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
       readonly bounceBack?: boolean;
       readonly from?: string;
       readonly replaces?: ReplacedMessage;
-      /** The form of the answer that is asked for. */
+      /** The form of the answer that the message asks for. */
       readonly output?: AnswerForm;
-      /** Set if the sender waits for the receipt's final state, which is published once, under this number. */
+      /**
+       * A number, set if the sender waits for the receipt's final state. The shard sends that state once, under this
+       * number.
+       */
       readonly follow?: number;
     };
     answer: ReceiptName & { readonly seq: number; readonly duplicate: boolean };
@@ -271,7 +281,7 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
     answer: ShardMethods['session.send']['answer'];
   };
   'session.state': { request: OfSession; answer: SessionSnapshot };
-  /** The tokens of the session; with `tree` also those of every session below it. */
+  /** The tokens of the session; with `tree`, those of all its descendants are added. */
   'session.usage': { request: OfSession & { readonly tree: boolean }; answer: Usage };
   'session.budget': { request: OfSession & { readonly tokens?: number }; answer: undefined };
   'session.explain': { request: OfSession; answer: Explanation };
@@ -297,7 +307,7 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
     };
     answer: boolean;
   };
-  /** Answers a question, or declines to. `fingerprint`: that of the value. */
+  /** Answers or declines a question. `fingerprint`: the fingerprint of the value. */
   'session.answer': {
     request: OfSession & {
       readonly callId: string;
@@ -308,7 +318,7 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
     };
     answer: boolean;
   };
-  /** Turns on or off whether the session's runs wait for listeners on the host at their message boundaries. */
+  /** With `on`, the session's runs wait for listeners on the host at their message boundaries; otherwise not. */
   'history.gate': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
   'session.spawn': { request: OfSession & { readonly items: readonly SpawnItem[] }; answer: readonly SpawnAnswer[] };
   'session.viewport': { request: OfSession; answer: readonly Message[] };
@@ -350,9 +360,12 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
     request: OfSession & { readonly after: number; readonly limit: number; readonly bytesMax: number };
     answer: { readonly events: readonly SessionEvent[]; readonly isComplete: boolean };
   };
-  /** Starts or stops the publication of events. Without a session: of all sessions. */
+  /** Starts or stops the publication of a session's events. Without a session: of the events of all sessions. */
   'session.watch': { request: { readonly session?: string; readonly on: boolean }; answer: undefined };
-  /** For watched sessions: turns on or off the introduction of each session with its first events (`EventsNote`). */
+  /**
+   * Turns on or off the introduction of watched sessions: the first note with events of a session then has its facts
+   * (`EventsNote`).
+   */
   'sessions.introduce': { request: { readonly on: boolean }; answer: undefined };
   'history.edit': {
     request: OfSession & {
@@ -360,8 +373,8 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
       readonly key?: string;
       readonly fingerprint?: string;
       /**
-       * The incarnation of the session that the handle edits. If a later session of this id exists, the edit is
-       * refused.
+       * The incarnation of the session in the message handle that names the edited message. The edit is refused if the
+       * id belongs to a later session now.
        */
       readonly incarnation?: number;
       readonly by?: string;
@@ -373,7 +386,7 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
   /** Starts or stops publishing the messages of a session (`history.said`). */
   'history.watch': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
   'receipt.status': { request: OfSession & ReceiptName; answer: ReceiptState | undefined };
-  /** Finds a receipt. Without an incarnation, the present session of this id is meant. */
+  /** Finds a receipt. Without an incarnation, the shard looks in the present session of this id. */
   'receipt.find': {
     request: OfSession & { readonly wanted: WantedReceipt };
     answer: (ReceiptName & { readonly seq: number }) | undefined;
@@ -389,7 +402,7 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
     answer: readonly string[];
   };
   'child.link': { request: OfSession; answer: { readonly parent?: string; readonly name?: string } };
-  /** The rows written from a position on, in log order, in bounded pieces. They are for the index of all messages. */
+  /** The rows from a position on, in log order, in bounded pieces. The index of all messages reads them. */
   'search.log': { request: { readonly from: number; readonly offset: number }; answer: RowPiece };
   /** The rows that contain transitions of one session, newest first, with their contents. */
   'search.chain': {
@@ -409,11 +422,11 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
     answer: readonly SessionSummary[];
   };
   'sessions.get': { request: OfSession; answer: SessionSummary | undefined };
-  /** Ids of the deleted sessions. */
+  /** Deletes a session and its descendants. Answers with the ids of the deleted sessions. */
   'sessions.delete': { request: OfSession & { readonly by?: string }; answer: readonly string[] };
-  /** The sessions that have wanted notices in a part of the log after a position. */
+  /** The sessions with wanted notices in the part of the log that begins at a position. */
   'notices.scan': { request: NoticeScanRequest; answer: NoticeScan };
-  /** Wanted notices of one session, oldest first; none if the session is gone. */
+  /** Wanted notices of one session, oldest first; none if the session was deleted. */
   'notices.page': { request: NoticePageRequest; answer: readonly Notice[] };
   'runtime.drain': { request: { readonly id: number }; answer: undefined };
   'runtime.resume': { request: Record<never, never>; answer: undefined };
@@ -429,13 +442,16 @@ export type Handler<M extends keyof ShardMethods> = (
   request: ShardMethods[M]['request'],
 ) => ShardMethods[M]['answer'] | Promise<ShardMethods[M]['answer']>;
 
-/** One handler for each method: a table that lacks one does not compile. */
+/** The table of handlers: one for each method. A table that lacks a handler does not compile. */
 export type ShardHandlers = { readonly [M in keyof ShardMethods]: Handler<M> };
 
 /** The handlers of all methods named `<Topic>.…`. */
 export type HandlersOf<Topic extends string> = Pick<ShardHandlers, Extract<keyof ShardMethods, `${Topic}.${string}`>>;
 
-/** Asks a shard on any thread. `repeatable`: the request may be sent again to the thread that replaces a dead one. */
+/**
+ * Sends requests to a shard on any thread. `repeatable`: the request may be sent again to the thread that replaces a
+ * dead one.
+ */
 export interface ShardCaller {
   call<M extends keyof ShardMethods>(
     method: M,
@@ -445,7 +461,8 @@ export interface ShardCaller {
 }
 
 /**
- * The facts of a session that never change. The id alone does not identify it: a deleted session's id can be reused.
+ * The facts of a session that never change. They are sent because the id alone does not identify a session: the id of a
+ * deleted session can be reused.
  */
 export interface SessionIntroduction {
   readonly session: string;
@@ -460,7 +477,7 @@ export interface EventsNote<Events> {
   readonly introduced?: readonly SessionIntroduction[] | undefined;
 }
 
-/** Messages of a session that are durable. */
+/** New messages of a session, sent once they are durable. */
 export interface SaidNote {
   readonly session: string;
   readonly messages: readonly HistoryMessage[];

@@ -1,13 +1,17 @@
-/** The option `redact` of `open`: its function, the source of a text that the function sees, and its check. */
+/**
+ * The option `redact` of `open`: the type of its function, the description of each text that the function gets, and the
+ * check of the option.
+ */
 import { z } from 'zod';
 import { ConfigError } from '../../base/errors.ts';
 
 /**
- * The kinds of texts that `redact` sees. `message`: of a message that is sent. `answer` and `thinking`: of a model's
- * answer. `tool_input`: of a call that a model asks for. `tool_result` and `progress`: of a tool or an MCP server.
- * `history`: of an edit of the history, an import, or a guardrail's change. `decision`: of an approval, an answer to a
- * question, or an interrupt. `task`: of a sub-agent, a goal or a task. `system`: of a system function. `memory`: of a
- * skill, a workflow or an earlier message that an enricher reads. `error`: of an error. `log`: of a line for the logger.
+ * The kinds of texts that `redact` gets, by their source. `message`: a message that is sent. `answer` and `thinking`: a
+ * model's answer. `tool_input`: a call that a model asks for. `tool_result` and `progress`: a tool or an MCP server.
+ * `history`: an edit of the history, an import, or a guardrail's change. `decision`: an approval, an answer to a
+ * question, or an interrupt. `task`: the task of a sub-agent, a goal, or a task of the conversation. `system`: a system
+ * function. `memory`: a skill, a workflow or an earlier message that an enricher reads. `error`: an error. `log`: a
+ * line for the logger.
  */
 export type RedactionKind =
   | 'message'
@@ -27,23 +31,24 @@ export type RedactionKind =
 /** The source of a text. */
 export interface RedactionSource {
   readonly kind: RedactionKind;
-  /** The id of the session; missing: the text belongs to none. */
+  /** The id of the session; missing: the text belongs to no session. */
   readonly session?: string;
   /** The agent of the session; missing: the session is not in memory. */
   readonly agent?: string;
-  /** The tenant of the session; missing: it has none. */
+  /** The tenant of the session; missing: the session has no tenant. */
   readonly tenant?: string;
 }
 
 /**
- * Returns a text without what must not be stored; the text itself if there is nothing to remove. It is called for each
- * text of a value, on the thread of the session, and must be synchronous and quick. The same text must give the same
- * result: a message that is sent again with its key is compared with the first.
+ * Returns the text without the parts that must not be stored; the same text if there is nothing to remove. The function
+ * is called for each text of a value, on the thread of the session. It must be synchronous and quick. The same text
+ * must give the same result, because a message that is sent again with its key is compared with the first one.
  *
- * It sees one string at a time, so a secret that is split over two blocks is seen in two halves. It does not see numbers,
- * names of members, of tools and of agents, ids, keys, authors, base64, the state of an MCP server's question, or what
- * the embedder defines: a system prompt that is given as a string, tools, the output of an agent. An answer of one block
- * is no longer streamed in pieces: its text is one delta, published when the answer is there.
+ * The function gets one string at a time, so it gets a secret that is split over two blocks in two halves. It does not
+ * get numbers, ids, keys, authors, base64, the names of members, tools and agents, or the state of an MCP server's
+ * question. It also does not get what the embedder defines: tools, the output of an agent, and a system prompt that is
+ * given as a string. With this option, an answer of one block is not streamed in pieces: its text is one delta,
+ * published when the answer is complete.
  */
 export type RedactFunction = (text: string, source: RedactionSource) => string;
 

@@ -7,18 +7,18 @@ import { defined } from '../../base/defined.ts';
 /** How long each kind of data is kept, in milliseconds. A kind without a time is kept as long as its session exists. */
 export interface Retention {
   /**
-   * Messages that left the model's window, by a compression or because the window was full. They are kept for this time
-   * after they left. Then they are removed, together with the part of the log that contains them.
+   * For messages that a compression or a full window took out of the model's window. They are kept for this time after
+   * they left the window. Then they are removed, together with the part of the log that contains them.
    */
   readonly archivedHistoryMs?: number;
-  /** Dead letters, from the moment at which they were set aside. */
+  /** For dead letters: the time counts from the moment at which they were set aside. */
   readonly deadLettersMs?: number;
   /**
-   * Children that have ended and whose messages their parent has taken. They are deleted after this time without a
-   * change.
+   * For children that have ended and whose messages the parent has taken. They are deleted when they have not changed
+   * for this time.
    */
   readonly finishedChildrenMs?: number;
-  /** Entries of the audit log, from the act on. */
+  /** For entries of the audit log: the time counts from the logged action. */
   readonly auditMs?: number;
 }
 
@@ -28,7 +28,7 @@ const kept = z.number().int().min(RETENTION_MS_MIN).optional();
 export const retentionSchema: z.ZodType<{ readonly [Key in keyof Retention]?: Retention[Key] | undefined }> =
   z.strictObject({ archivedHistoryMs: kept, deadLettersMs: kept, finishedChildrenMs: kept, auditMs: kept });
 
-/** The given times; undefined when there are none, so that everything is kept. */
+/** The given times; undefined when none is given, which means that everything is kept. */
 export function retentionOf(
   given: { readonly [Key in keyof Retention]?: Retention[Key] | undefined } | undefined,
 ): Retention | undefined {

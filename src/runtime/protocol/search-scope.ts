@@ -8,12 +8,12 @@ import { ConfigError, describeValue } from '../../base/errors.ts';
 import { rootOf, tenantOf } from '../../base/ids.ts';
 
 /**
- * `tree`: the session's own tree. `all`: every session of its tenant. A list: the session's own tree, and the trees of
- * these sessions, if they belong to its tenant.
+ * The sessions that one search reaches. `tree`: the session's own tree. `all`: every session of its tenant. A list of
+ * ids: the session's own tree, and the trees of the listed sessions that belong to its tenant.
  */
 export type SearchReach = 'tree' | 'all' | readonly string[];
 
-/** The session on whose behalf a scope is asked for. */
+/** The argument of a scope function. */
 export interface SearchScopeQuestion {
   /** The session that searches, or whose enricher recalls. */
   readonly session: string;
@@ -36,7 +36,7 @@ export interface SearchOptions {
 
 /** The part of the store that a session may search. */
 export interface Reach {
-  /** The tenant of the session; empty: it has none, and reaches only sessions without one. */
+  /** The tenant of the session; empty: the session has no tenant, and reaches only sessions without a tenant. */
   readonly tenant: string;
   /** The roots of the trees; missing: all trees of the tenant. */
   readonly trees?: ReadonlySet<string>;

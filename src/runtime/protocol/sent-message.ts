@@ -1,6 +1,7 @@
 /**
- * Checks of a message from outside. A value is checked on the host, bytes of JSON on the session thread. A large body
- * is never a string on the host: parsing it would block the event loop, and its strings would fill the host's heap.
+ * Checks of a message from outside. The host checks a message that is given as a value, the session thread a message
+ * that is given as bytes of JSON. A large body never becomes a string on the host: parsing it there would block the
+ * event loop, and its strings would fill the host's heap.
  */
 import { z } from 'zod';
 import { KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
@@ -56,8 +57,8 @@ const postedSchema = z.strictObject({
 });
 
 /**
- * Puts the options of a message into the request that has its content. Sets members one by one, because nearly every
- * message has none of them and this function runs for a thousand messages at once.
+ * Puts the options of a message into the request that has its content. Sets members one by one, because that is faster:
+ * most messages have no options, and this function runs for a thousand messages at once.
  */
 export function putOptions(message: Draft<SentMessage>, sent: SentOptions): void {
   const { key, deliver, bounceBack, from, replaces } = sent;
@@ -118,8 +119,8 @@ function posted(json: Uint8Array): z.infer<typeof postedSchema> {
 }
 
 /**
- * The error for bytes without the form of a message. A message of the right form that cannot be accepted gets another
- * error.
+ * The error for bytes that do not have the form of a message. A message of the right form that cannot be accepted has
+ * another error.
  */
 function notMessage(cause: ConfigError): InvalidArgumentError {
   return new InvalidArgumentError('invalid_argument', cause.message, { cause });
@@ -151,18 +152,21 @@ export function checkContent(content: unknown): string | readonly ContentBlock[]
   return plain;
 }
 
-/** The fingerprint of a message: of its content, and of the form of the answer that it asks for. */
+/** The fingerprint of a message. It covers the content, and the form of the answer that the message asks for. */
 export function messageFingerprint(content: string | readonly ContentBlock[], output: AnswerForm | undefined): string {
   return fingerprintOf(output === undefined ? content : JSON.stringify([content, output.key]));
 }
 
-/** UTF-8 bytes of a message for the bounds of its mailbox: of its content, and of the form of its answer. */
+/**
+ * The UTF-8 bytes with which a message counts against the bounds of its mailbox: those of its content and of the form
+ * of its answer.
+ */
 export function messageBytes(content: string | readonly ContentBlock[], output: AnswerForm | undefined): number {
   const bytes = typeof content === 'string' ? Buffer.byteLength(content) : estimateContent(content) * 4;
   return output === undefined ? bytes : bytes + formBytes(output);
 }
 
-/** A short fingerprint of a content. A key that comes again with another fingerprint was reused for other content. */
+/** A short fingerprint of a content. If a key comes again with another fingerprint, it was reused for other content. */
 export function fingerprintOf(content: string | readonly ContentBlock[]): string {
   const text = typeof content === 'string' ? content : JSON.stringify(content);
   return fingerprint(text);

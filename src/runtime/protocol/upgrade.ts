@@ -14,16 +14,16 @@ import type { EditRequest } from '../../session/state/edit-request.ts';
 /** A session that is about to move to another version of its agent. */
 export interface UpgradeState {
   readonly session: string;
-  /** The session that spawned it; missing: it is a main session. */
+  /** The parent of the session; missing: the session is a main session. */
   readonly parent?: string;
-  /** Its history, as `session.history` shows it. */
+  /** The history of the session, as `session.history` shows it. */
   readonly messages: readonly HistoryMessage[];
 }
 
 /**
- * One edit of the history. Each does the same as the method of `session.history` with the same name. All edits refer to
- * the history that the function was given, so each message has at most one. `set` replaces all messages, so it must be
- * the only edit.
+ * One edit of the history. Each edit does the same as the method of `session.history` with the same name. All edits
+ * refer to the history that the function was given, so there may be at most one edit for each message. `set` replaces
+ * all messages, so it must be the only edit.
  */
 export type HistoryEdit =
   | { readonly operation: 'set'; readonly messages: readonly (HistoryDraft | object)[] }
@@ -36,16 +36,20 @@ export type HistoryEdit =
 export type HistoryEdits = readonly HistoryEdit[] | undefined;
 
 /**
- * Moves a session to the version of the agent that has this function. `from`: the version that the session has;
- * undefined: none. The returned edits and the move are one durable event. The function may be called again, after a
- * crash or if the history changed meanwhile, so it should only read. If it throws, the session is blocked.
+ * Moves a session to the version of the agent that has this function. `from`: the version that the session has now;
+ * undefined if that definition has no version. The returned edits and the move become durable together. The function
+ * may be called again, after a crash or if the history changed meanwhile, so it should only read. If it throws, the
+ * session is blocked.
  */
 export type UpgradeFunction = (
   state: UpgradeState,
   from: string | undefined,
 ) => HistoryEdits | Promise<HistoryEdits> | Promise<void>;
 
-/** A session thread's question. `agent`: the key of the definition to which the session moves. */
+/**
+ * The request of a session thread to call an `upgrade` function. `agent`: the key of the definition to which the
+ * session moves.
+ */
 export interface UpgradeQuestion extends UpgradeState {
   readonly agent: string;
   readonly from?: string;
@@ -65,8 +69,9 @@ const schema = z
   .max(UPGRADE_EDITS_MAX);
 
 /**
- * Calls the `upgrade` function of an agent. Rejects with a `ConfigError` if the agent has none, if the function
- * threw, or if its result is no list of edits; with `InvalidArgumentError` for a message of the wrong form.
+ * Calls the `upgrade` function of an agent. Rejects with a `ConfigError` if the agent has no such function, if the
+ * function threw, or if its result is not a list of edits. Rejects with `InvalidArgumentError` for a message of the
+ * wrong form.
  */
 export async function callUpgrade(
   upgrades: ReadonlyMap<string, UpgradeFunction>,

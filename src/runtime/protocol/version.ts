@@ -1,4 +1,6 @@
-/** The package's version, read from its own package.json. */
+/**
+ * The package's version. This code runs only from the sources: `scripts/build.mjs` replaces this file by a constant.
+ */
 import { readFileSync } from 'node:fs';
 import { isRecord } from '../../base/json.ts';
 
@@ -6,13 +8,11 @@ import { isRecord } from '../../base/json.ts';
 export const VERSION: string = readVersion();
 
 function readVersion(): string {
-  // The package.json is a different number of folders up from the source than from `dist`. So the nearest package.json
-  // with this package's name is used.
+  // The nearest package.json with this package's name is used.
   for (const up of ['../../../package.json', '../../../../package.json']) {
     try {
       const text = readFileSync(new URL(up, import.meta.url), 'utf8');
-      // Checked by hand: the validation library loads slowly, and `troupe --version` needs nothing else of that
-      // library.
+      // Checked by hand, because the validation library loads slowly and nothing else here needs it.
       const found: unknown = JSON.parse(text);
       if (isRecord(found) && found['name'] === 'troupe' && typeof found['version'] === 'string') {
         return found['version'];

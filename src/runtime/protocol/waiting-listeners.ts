@@ -1,14 +1,15 @@
 /**
- * Listeners that a session's runs wait for, on the host thread. They are notified of each message at its boundary, and
- * may stop the run there.
+ * The listeners that the runs of sessions wait for, on the host thread. A listener is notified of each message at its
+ * message boundary, and may stop the run there.
  *
  * Owns: the registrations. Does not own: the decision when a boundary begins (made on the session's thread), callbacks
  * that no run waits for.
  *  W1 listeners are notified one after the other, in the order of their registration; each is notified of every message
  *     of a boundary;
- *  W2 the list is fixed when a boundary begins: a listener registered during it is first notified at the next one;
- *  W3 the first request to interrupt counts. Later messages of the boundary still reach the listeners, because they are
- *     stored.
+ *  W2 the list is fixed when a boundary begins: a listener that is registered during a boundary is first notified at
+ *   the next boundary;
+ *  W3 the first request to interrupt counts. Later messages of the boundary still reach the listeners, because these
+ *     messages are stored all the same.
  */
 import { WAITING_LISTENERS_MAX } from '../../base/bounds.ts';
 import { describeValue, LimitError } from '../../base/errors.ts';
@@ -27,7 +28,7 @@ export interface BoundaryControl {
  */
 export type WaitingListener = (message: HistoryMessage, control: BoundaryControl) => void | Promise<void>;
 
-/** Makes a session's runs wait for its listeners, or no longer wait. */
+/** With `on`, makes a session's runs wait for its listeners; otherwise the runs no longer wait. */
 type ListenerGate = (session: string, on: boolean) => void;
 
 /** See the head of the file. */
@@ -40,8 +41,8 @@ export class WaitingListeners {
   }
 
   /**
-   * Registers a listener as `add` does, and removes it when its signal aborts. `gate` makes the session's runs wait, or
-   * no longer wait.
+   * Registers a listener as `add` does, and removes it when its signal aborts. `gate` is called with true at once, and
+   * with false once the session has no listener left.
    */
   addUntil(session: string, listener: WaitingListener, signal: AbortSignal | undefined, gate: ListenerGate): void {
     if (signal?.aborted === true) return;

@@ -1,8 +1,11 @@
-/** The order of the calls that wait for a person, and a position in that order. Pure; for shards and the host. */
+/**
+ * The order of the calls that wait for a person, and a position in that order. Pure. Shards and the host share this
+ * file.
+ */
 import { SESSION_ID_FORM } from '../../base/ids.ts';
 import type { NumberedWait } from '../../session/rules/queued-calls.ts';
 
-/** A position in the queue: that of a call. */
+/** A position in the queue: the position of one call. */
 export interface WaitingPlace {
   readonly at: number;
   readonly session: string;
@@ -12,8 +15,9 @@ export interface WaitingPlace {
 /** The method of the queue of waiting calls. */
 export interface WaitingMethods {
   /**
-   * The calls that wait for a person, oldest first: a page, and one call more if the queue continues. `session`: only
-   * calls of this session and its descendants. `tenant`: only calls of this tenant's sessions.
+   * A page of the calls that wait for a person, oldest first. If the queue continues, the answer has one call more than
+   * the page. `session`: only calls of this session and its descendants. `tenant`: only calls of this tenant's
+   * sessions.
    */
   'waiting.page': {
     request: {

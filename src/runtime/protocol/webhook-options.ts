@@ -12,7 +12,9 @@ import type { NoticeWish } from '../../session/rules/notices.ts';
 
 /** A receiver of notices over HTTP. */
 export interface WebhookOptions {
-  /** Address of the receiver: http or https, without a name and password. No two webhooks have the same address. */
+  /**
+   * Address of the receiver: http or https, without user name and password. No two webhooks may have the same address.
+   */
   readonly url: string | URL;
   /**
    * `waiting`: a tool call waits for a person. `turn.ended`: a turn finished, failed, was interrupted or was suspended.
@@ -26,9 +28,12 @@ export interface WebhookOptions {
   readonly secret?: string;
   /** Headers added to each delivery, such as `authorization`. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** True to deliver also the ends of sub-agents' turns. Their waiting calls are always delivered. Default false. */
+  /**
+   * True: the ends of sub-agents' turns are delivered too. Waiting calls of sub-agents are always delivered. Default
+   * false.
+   */
   readonly children?: boolean;
-  /** Only notices of this tenant's sessions. Default: of all sessions. */
+  /** Delivers only notices of this tenant's sessions. Default: notices of all sessions. */
   readonly tenant?: string;
 }
 
@@ -76,7 +81,7 @@ const webhook: z.ZodType<GivenWebhook> = z.strictObject({
 /** The schema of the option. */
 export const webhooksSchema: z.ZodType<readonly GivenWebhook[]> = z.array(webhook).max(WEBHOOKS_MAX);
 
-/** Throws `ConfigError` naming the key. The error never shows a secret or a header. */
+/** Checks the webhooks. Throws `ConfigError` naming the key. The error never shows a secret or a header. */
 export function checkWebhooks(given: readonly GivenWebhook[] = []): readonly CheckedWebhook[] {
   const checked = given.map(({ url, events, secret, headers = {}, children, tenant }, index) => {
     const key = `webhooks.${index}`;
@@ -129,7 +134,7 @@ function checkHeaders(headers: Readonly<Record<string, string>>, key: string): R
   return parsed;
 }
 
-/** Leaves out the platform's error, because its text shows the value. */
+/** Returns undefined for invalid headers. The platform's error is dropped, because its text shows the value. */
 function parsedHeaders(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> | undefined {
   try {
     return Object.fromEntries(new Headers(headers));

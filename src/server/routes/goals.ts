@@ -154,7 +154,7 @@ const search = route({
   },
 });
 
-/** See the file header. `attach` comes before the routes of one goal, which would match its path as well. */
+/** See the file header. The route `attach` comes first, because the routes of one goal would also match its path. */
 export const goalRoutes: readonly Route[] = [
   goals,
   createGoal,

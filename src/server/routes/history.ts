@@ -1,5 +1,5 @@
 /**
- * Routes of a session's history: reading a page, and the operations. An operation that takes a function has no route.
+ * Routes of a session's history: reading a page, and the operations. Operations that take a function have no route.
  */
 import { z } from 'zod';
 import { HISTORY_MESSAGES_MAX, PAGE_BYTES_MAX } from '../../base/bounds.ts';
@@ -14,7 +14,7 @@ import { known, problemAnswer } from '../session-routes.ts';
 const UNKNOWN = problemAnswer(404, 'There is no such session, or no such message');
 
 const members = z.record(z.string(), z.json());
-/** The history checks the members of a message. */
+/** A message. Only its role is checked here; the history checks its other members. */
 const draft = z.looseObject({ role: z.enum(['system', 'user', 'assistant', 'tool']) });
 const drafts = z.array(draft).max(HISTORY_MESSAGES_MAX);
 const id = z.string().min(1);
@@ -65,7 +65,7 @@ const operationSchema = z.discriminatedUnion('operation', [
 
 type Operation = z.infer<typeof operationSchema>;
 
-/** Does an operation and returns its outcome. Undefined for an operation that resolves to the history itself. */
+/** Does an operation and returns its outcome; undefined for an operation that resolves to the history itself. */
 async function change(history: History, body: Operation, by: string | undefined): Promise<unknown> {
   const options = defined({ key: 'key' in body ? body.key : undefined, by });
   switch (body.operation) {
@@ -95,7 +95,7 @@ async function change(history: History, body: Operation, by: string | undefined)
   }
 }
 
-/** The operations that resolve to the history. */
+/** The operations that resolve to the history itself. */
 type WholeOperation = Extract<
   Operation,
   {
