@@ -7,7 +7,7 @@ import { createRoute } from './state/route.ts';
 import { Page } from './views/page.tsx';
 
 let token = readToken();
-// The page is one level below the HTTP interface, wherever both are mounted.
+// The address of the HTTP interface is always one level above the page, wherever both are mounted.
 const observer = new Observer(createApi(new URL('../', location.href), () => token));
 const route = createRoute();
 const root = document.getElementById('page');

@@ -1,4 +1,4 @@
-/** The calls that wait for a person: each is allowed, denied or answered where it is shown. */
+/** The calls that wait for a person. A person allows, denies or answers each call where it is shown. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { previewOf } from '../model/message-view.ts';

@@ -10,7 +10,7 @@ import type { ChosenSession } from '../state/chosen-session.ts';
 import type { Observer } from '../state/observer.ts';
 import type { Preferences } from '../state/preferences.ts';
 
-/** Pixels from the end within which the view follows new text. */
+/** Distance from the end, in pixels, within which the view follows new text. */
 const FOLLOW_PX = 60;
 
 /** See the head of the file. */
@@ -116,7 +116,7 @@ function flagOf({ lost }: StreamedAnswer): string {
   return lost === undefined ? 'being written' : LOST_WORDS[lost];
 }
 
-/** Messages as they were last drawn. An unchanged message is not compared again while an answer streams. */
+/** The drawn items by message, so that unchanged messages are not drawn again while an answer streams. */
 type DrawnMessages = WeakMap<
   Message,
   { readonly mode: ViewMode; readonly isEvicted: boolean; readonly item: JSX.Element | undefined }

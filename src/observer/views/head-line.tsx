@@ -172,7 +172,7 @@ const CONNECTION_WORDS: Readonly<Record<Exclude<StreamState['kind'], 'lost'>, st
 /** The state of the connection to the server. */
 function Connection({ state, onRetry }: { readonly state: StreamState; readonly onRetry: () => void }): JSX.Element {
   const isLost = state.kind === 'lost';
-  // Redrawn each second; the wait is measured by the browser's own clock.
+  // Redrawn each second. The wait is measured by the browser's own clock, not by the server's.
   useNow(1_000, isLost);
   if (isLost) {
     const seconds = Math.max(0, Math.ceil((state.retryAt - Date.now()) / 1_000));

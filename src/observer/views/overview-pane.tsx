@@ -18,7 +18,7 @@ export function OverviewPane({ observer, onChoose }: OverviewProps): JSX.Element
   // Redrawn with the rows, a few times per second, and not with each frame.
   const rows = observer.rows.value;
   const now = useNow(1_000, true);
-  // The tree object stays the same when it changes, so only new rows show a change.
+  // The tree object changes in place, so only new rows show that it has changed.
   const { troubled, waiting } = useMemo(() => overviewOf(observer.tree.nodes()), [observer, rows]);
   // The list of sessions has no token counts, so the details of these sessions are requested.
   const lackingKey = waiting.first

@@ -91,7 +91,7 @@ function NothingChosen(props: { readonly observer: Observer; readonly onChoose: 
   );
 }
 
-/** Handles keys without Ctrl, Alt or Meta, outside of input fields. */
+/** The actions of the global keys. They apply to keys without Ctrl, Alt or Meta, outside of input fields. */
 function globalKeys(page: {
   readonly route: Route;
   readonly preferences: Preferences;

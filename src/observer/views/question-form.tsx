@@ -1,6 +1,7 @@
 /**
- * A question that waits for a person, with the form for its answer: proposed answers as buttons, a field for a text, or
- * a field for JSON beside the schema. A refused answer stays in its field, with the server's reason below it.
+ * Shows a question that waits for a person, with the form for its answer. The form has buttons for proposed answers, a
+ * field for a text, or a field for JSON beside the schema. A refused answer stays in its field, and the server's reason
+ * is shown below the field.
  */
 import type { ComponentChildren, JSX } from 'preact';
 import { useId, useState } from 'preact/hooks';
@@ -9,7 +10,7 @@ import { draftValue, firstDraft } from '../model/answer-draft.ts';
 import type { Observer } from '../state/observer.ts';
 import type { WaitingCall } from '../wire.ts';
 
-/** Rows of a field for JSON. They are enough for the first members of most schemas. */
+/** Rows of a field for JSON. They show the first members of most schemas. */
 const JSON_ROWS = 8;
 
 /** The properties of the views of a waiting call. */

@@ -1,4 +1,4 @@
-/** The request as it would be sent now, and whether the model's API would accept it. */
+/** Shows the model request as it would be sent now, and says whether the model's API would accept it. */
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { TEXT_CHARACTERS_MAX } from '../bounds.ts';
@@ -55,7 +55,10 @@ export function RequestView({ chosen }: { readonly chosen: ChosenSession }): JSX
   );
 }
 
-/** A conversation that ends with the assistant breaks this rule. The next message is added before it is sent. */
+/**
+ * A conversation that ends with the assistant breaks this rule. The break is harmless, because the next message is
+ * added before the request is sent.
+ */
 const ENDS_WITH_ASSISTANT = 'R12';
 
 function Legality({ report }: { readonly report: RequestReport }): JSX.Element {

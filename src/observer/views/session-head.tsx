@@ -1,4 +1,4 @@
-/** The head of the chosen session: its identity, why it waits, its actions. */
+/** The head of the chosen session: its identity, the reason why it waits, and its actions. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { SessionNode } from '../model/session-tree.ts';
@@ -129,7 +129,7 @@ function lossText(node: SessionNode | undefined): string {
   return `Its log, its mailbox and its ${countOf(below, 'child', 'children')} are deleted for good.`;
 }
 
-/** Reasons that `resume` ends. */
+/** Reasons for waiting that `resume` ends. */
 const RESUMED_BY_HAND: ReadonlySet<string | undefined> = new Set(['paused', 'blocked', 'suspended']);
 
 const REASON_WORDS: Readonly<Record<string, string>> = {

@@ -4,7 +4,7 @@ import type { TreeRow } from '../model/tree-rows.ts';
 import { ageText, countOf, countText, MARK_WORDS, markOf } from '../model/wording.ts';
 import { StateMark } from './state-mark.tsx';
 
-/** Maximum indented levels; deeper indentation would leave no room for the name. */
+/** Maximum number of indented levels. Deeper indentation would leave no room for the name. */
 const INDENTED_MAX = 6;
 
 /** See the head of the file. `now`: epoch ms, for the age of the session. */

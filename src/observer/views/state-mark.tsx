@@ -1,4 +1,4 @@
-/** The drawing of a session's state: each state has its own shape, so that no state depends on colour alone. */
+/** Draws a session's state. Each state has its own shape, so that no state is recognised by colour alone. */
 import type { JSX } from 'preact';
 import { MARK_WORDS, type Mark } from '../model/wording.ts';
 

@@ -77,7 +77,7 @@ export function TimeLineRow(props: {
   );
 }
 
-/** The stretches that are wide enough to distinguish; if all are too short, the longest. */
+/** The stretches that are wide enough to see; if no stretch is, only the longest. */
 function drawnOf(span: Span, scale: TimeScale, now: number): readonly Stretch[] {
   const widthOf = ({ from, to }: Stretch): number => scale.place(Math.min(to ?? now, now)) - scale.place(from);
   const wide = span.stretches.filter((stretch) => widthOf(stretch) > NARROWEST || stretch.to === undefined);
@@ -85,7 +85,7 @@ function drawnOf(span: Span, scale: TimeScale, now: number): readonly Stretch[] 
   return [...span.stretches].sort((a, b) => widthOf(b) - widthOf(a)).slice(0, 1);
 }
 
-/** A fraction of the line's width: about two pixels. */
+/** Minimum width of a visible stretch, as a fraction of the line's width: about two pixels. */
 const NARROWEST = 0.004;
 
 const KIND_WORDS: Readonly<Record<Span['kind'], string>> = { 'half-step': 'step', tool: 'tool', child: 'child' };

@@ -1,4 +1,7 @@
-/** The times when the session waited and worked: a row for each half-step, tool call and child, on one line of time. */
+/**
+ * Shows the times at which the session waited and worked: a row for each half-step, tool call and child, over one time
+ * scale.
+ */
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type TimeRange, type TimeRow, timeRows } from '../model/time-line-rows.ts';
@@ -14,7 +17,7 @@ const RANGES: readonly { readonly range: TimeRange; readonly word: string }[] = 
   { range: 'ten', word: 'Last ten' },
   { range: 'all', word: 'All' },
 ];
-/** Milliseconds between two drawings of open spans; one second when reduced motion is preferred. */
+/** Milliseconds between two drawings of open spans. `CALM_MS` applies when the person prefers reduced motion. */
 const MOVE_MS = 200;
 const CALM_MS = 1_000;
 

@@ -110,8 +110,8 @@ export function TreeRows({
     event.preventDefault();
     move();
   };
-  // The focused row is always drawn, in one list with the others, so that it is not created again when it comes into
-  // view.
+  // The focused row is always drawn, in one list with the other rows, so that its element is not created again when it
+  // comes into view.
   const toDraw = inView.map((row, index) => ({ row, index: drawn.first + index }));
   const activeRow = rows[activeIndex];
   if (activeRow !== undefined && activeIndex < drawn.first) toDraw.unshift({ row: activeRow, index: activeIndex });

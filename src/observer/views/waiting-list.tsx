@@ -1,4 +1,4 @@
-/** The queue of calls that wait for a person, over all sessions, each with its decision or answer in place. */
+/** The queue of calls that wait for a person, over all sessions. Each call has the form for its decision or answer. */
 import type { JSX } from 'preact';
 import { ageText } from '../model/wording.ts';
 import type { Observer } from '../state/observer.ts';
