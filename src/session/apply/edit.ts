@@ -48,7 +48,8 @@ export function applyEdit(
   const added: LoggedMessage[] = [];
   const groups: (readonly [LoggedMessage, ...LoggedMessage[]])[] = [];
   /**
-   * For each `after`: the seq of the last message inserted there. The next message with the same `after` follows it.
+   * For each `after`: the seq of the last message inserted there. The next message with the same `after` follows that
+   * message.
    */
   const behind = new Map<number, number>();
   for (const { message, after } of record.added ?? []) {
@@ -171,8 +172,8 @@ function replace(
 }
 
 /**
- * Gives the calls of a message unique ids, because a request must not repeat an id (R05), although an import may.
- * Hidden calls count too.
+ * Gives the calls of a message unique ids. An imported history may repeat an id, but a request must not (R05). The ids
+ * of hidden calls are not used either.
  */
 function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): readonly MessageDraft[] {
   const own = new Set<string>();

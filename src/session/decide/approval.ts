@@ -28,10 +28,10 @@ import type { SessionState } from '../state/state.ts';
 import { startDecided } from './tools.ts';
 
 /**
- * An allowed call starts, with the person's input if there is one. A denied call is answered, and so is every other
- * call of the round that still waits. A repeated decision gets the reply of the first one. A decision that is late or
- * contradicts the first gets the reply `false`. A decision about a question is refused, because a question needs an
- * answer.
+ * Handles a person's decision about a call. An allowed call starts, with the person's input if there is one. A denied
+ * call is answered, and so is every other call of the round that still waits. A repeated decision gets the reply of the
+ * first decision. A decision that is late or contradicts the first gets the reply `false`. A decision about a question
+ * is refused, because a question needs an answer.
  */
 export function decideApproval(
   state: SessionState,

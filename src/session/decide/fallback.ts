@@ -17,13 +17,13 @@ import type { CurrentCall, SessionState } from '../state/state.ts';
 
 const NOT_FOUND = 404;
 
-/** The reason of a move after an answer in which the model refused. */
+/** The reason for a move after an answer in which the model refused. */
 export const REFUSAL = 'refusal';
 
 /**
- * The half-step moves to the agent's next model. Undefined if there is none, or if the call asks for a summary:
- * `compactionFailure` handles such calls. `because`: the code of the failure, or `REFUSAL`. `toOther`: only to a model
- * of another provider. `usage`: the tokens of an answer that is not used.
+ * Moves the half-step to the agent's next model. Undefined if there is no next model, or if the call asks for a
+ * summary: `compactionFailure` handles calls for summaries. `because`: the code of the failure, or `REFUSAL`.
+ * `toOther`: only to a model of another provider. `usage`: the tokens of an answer that is not used.
  */
 export function moveOn(
   state: SessionState,
@@ -91,8 +91,8 @@ function nextModel({ agent: { models } }: Environment, toOther: boolean): EpochF
 }
 
 /**
- * The next attempt of the current call, at once and in the given epoch, because its request must change. `why`: the
- * members of the record that say the reason.
+ * Makes the next attempt of the current call at once and in the given epoch, because the request must change. `why`:
+ * the members of the record that say the reason.
  */
 export function callInNewEpoch(
   state: SessionState,

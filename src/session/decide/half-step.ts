@@ -61,7 +61,7 @@ function claim(state: SessionState, selection: Selection, environment: Environme
   return { records, effects: [callOrEvaluate(state, environment, halfStep, epoch)] };
 }
 
-/** The fingerprint of the epoch that these records open; undefined: they open none for a change of the agent. */
+/** The fingerprint of the epoch that these records open; undefined: none of them is an `epoch` record. */
 function hashOf(opening: readonly SessionRecord[]): string | undefined {
   return opening.find((record) => record.type === 'epoch')?.fingerprint;
 }
@@ -85,7 +85,7 @@ function needsWord(state: SessionState, { background, steers, riders }: Selectio
   }
   const last = state.messages[index];
   if (last?.type !== 'agent_message') return false;
-  // With a correction, the message that asks for it may have been removed by an edit.
+  // During a correction, an edit may have removed the message that asks for the correction.
   return last.history !== undefined || state.turn?.corrections !== undefined;
 }
 
@@ -158,9 +158,9 @@ export function decideSystemFailure(
 }
 
 /**
- * True if a half-step waits for the system text of this epoch. An interrupted claim may have requested a second
- * evaluation. Once the epoch has its text, the second result is dropped: it would change the text and call the model
- * twice.
+ * True if a half-step waits for the system text of this epoch. If a half-step was interrupted, both its claim and the
+ * next claim may have requested an evaluation. The result that comes second is dropped: it would change the text of the
+ * epoch and call the model twice.
  */
 function awaitsSystem(state: SessionState, epoch: number): boolean {
   return state.current !== undefined && state.epoch === epoch && state.system?.epoch !== epoch;

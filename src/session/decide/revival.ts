@@ -26,7 +26,7 @@ export function asksForPlace({ id }: SessionState): Effect {
   return { type: 'sendToParent', input: { type: 'childRevived', child: id } };
 }
 
-/** The parent's side: the child has a place at once, or waits behind those that wait already. */
+/** Gives the child a place at once, or queues it behind the children that wait already. Runs in the parent. */
 export function decideChildRevived(state: SessionState, id: string, environment: Environment): Decision {
   const child = state.children.get(id);
   const start: Effect = { type: 'sendToChild', child: id, input: { type: 'start' } };

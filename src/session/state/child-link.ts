@@ -8,7 +8,7 @@ import type { Json } from '../../base/json.ts';
 /** How a child reports: into its parent's mailbox, or only to the handle held by the program that spawned the child. */
 export type Replies = 'mailbox' | 'handle';
 
-/** How far a child that works again has come: `waiting` to begin, `resumed` to continue a suspended run, or `working`. */
+/** The stage of a revived child: `waiting` to begin, `resumed` to continue a suspended run, or `working`. */
 export type Revived = 'waiting' | 'resumed' | 'working';
 
 /** How a child ended. */
@@ -69,7 +69,7 @@ export function endOfChild({
   return revived === undefined || exit?.reason === 'completed' ? exit : undefined;
 }
 
-/** True if a child must wait for a place: `maxActive` are at work, or others wait before it. */
+/** True if a child must wait for a place: `maxActive` children work already, or other children wait before it. */
 export function mustQueue(
   family: { readonly childrenAtWork: number; readonly childQueue: ReadonlySet<string> },
   maxActive: number,

@@ -50,7 +50,7 @@ export interface ModelFacts {
   readonly returnAfterMs: number;
   /** True if a later model of the list has another provider. */
   readonly hasOtherProvider: boolean;
-  /** The facts with the model at this index. */
+  /** Returns the facts of an epoch that uses the model at this index. */
   readonly at: (place: number) => EpochFacts;
 }
 
@@ -116,8 +116,8 @@ export interface CompressionFacts extends Omit<CompressionSettings, 'enabled'> {
   /** True if compression begins by itself. False if it begins only on demand, and when a prompt was too long. */
   readonly isAutomatic: boolean;
   /**
-   * True if the model refuses thoughts after a change of the history before them, so that a round with thoughts must
-   * stay where it is.
+   * True if the model refuses thoughts when the history before them has changed. A round with thoughts must then stay
+   * behind the same messages.
    */
   readonly bindsThinking: boolean;
 }
@@ -288,8 +288,8 @@ export type Input =
   | { readonly type: 'surface'; readonly id: string; readonly content: string }
   | { readonly type: 'rename'; readonly name: string }
   /**
-   * A name for a sub-agent that has none. The sub-agent proposes it to its parent (`nameChild`), and the parent answers
-   * with the final name (`nicknamed`).
+   * A name for a sub-agent that has none. The sub-agent proposes the name to its parent (`nameChild`), and the parent
+   * answers with the final name (`nicknamed`).
    */
   | { readonly type: 'nickname'; readonly nickname: string }
   | { readonly type: 'nameChild'; readonly child: string; readonly nickname: string }

@@ -40,7 +40,7 @@ export interface LoggedMessage extends Message {
   readonly opens?: true;
   /** True for both messages of a phantom pair: a call that the runtime added to show the model a text as its result. */
   readonly phantom?: true;
-  /** True for a child's task. The text before the window shows the task again once it has left the window. */
+  /** True for the message of a child's task. Once it has left the window, the text before the window shows the task. */
   readonly pinned?: true;
   /** `tool_call` only: the call's own timeout, ms. */
   readonly timeoutMs?: number;

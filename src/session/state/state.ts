@@ -159,7 +159,7 @@ export interface CompactionCall {
 export interface CompressionState {
   /** Number of the last compression that succeeded. */
   number: number;
-  /** The number of compressions that succeeded. The oldest messages were summed up as often. */
+  /** The number of compressions that succeeded, so the oldest messages were summed up this many times. */
   level: number;
   /** Number of the newest archive; 0: there is none. */
   chunk: number;
@@ -233,7 +233,10 @@ export interface SessionState {
   enrichment: Enrichment | undefined;
   /** Pending ids of the waiting entries whose turn was prepared; undefined: none. */
   prepared: readonly number[] | undefined;
-  /** Number of the next run of an enricher. The outcome of an earlier run is stale. */
+  /**
+   * Number of the next run of an enricher. A run that begins again gets a new number, so that a late outcome of the
+   * earlier run is recognised as stale.
+   */
   nextMuseRun: number;
 
   messages: LoggedMessage[];
