@@ -103,7 +103,7 @@ function hasPassedOver({ awaitedUses: awaited, turn }: SessionState, earlier: re
   return turn?.pauses === 0 && earlier?.some((id) => awaited?.includes(id)) === true;
 }
 
-/** Appends the messages of an answer. The first message has the usage, so an answer without text keeps its usage (Δ17). */
+/** Appends the messages of an answer. The first message has the usage, so an answer without text keeps it (Δ17). */
 function appendAnswer(fold: Fold, record: RecordOf<'responded'>, text: string): void {
   const { state } = fold;
   const before = state.messages.length;

@@ -146,7 +146,7 @@ export function applyContinued(fold: Fold, record: RecordOf<'continued'>): void 
   fold.enter('executing');
 }
 
-/** Holds the open calls of the run again, until it is known which of them need a person. */
+/** Holds the open calls of the run again. The verdict at this boundary says which of them need a person. */
 function holdPending(state: SessionState, suspended: Suspension): void {
   const refused = suspended.refused ?? {};
   const calls = [...state.openCalls.keys()].map((id) => {

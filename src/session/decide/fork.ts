@@ -1,4 +1,4 @@
-/** Makes forks: a marker in the shared log, and the first record of the session that continues from the marker. Pure. */
+/** Makes forks: a marker in the shared log, and the first record of the session that continues from there. Pure. */
 import { FORK_DEPTH_MAX, FORKS_SHARED_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { errorShape, InvalidArgumentError, InvalidNameError } from '../../base/errors.ts';

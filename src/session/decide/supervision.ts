@@ -37,9 +37,9 @@ export function neverBegun(state: SessionState, entries: 'all' | 'task', reason:
 }
 
 /**
- * Handles a failed turn. If the parent supervises this child, the supervisor decides what follows. Otherwise the failure
- * is reported, and the session takes waiting work. A supervised child takes no work before the decision, because a
- * restart would cancel that work.
+ * Handles a failed turn. If the parent supervises this child, the supervisor decides what follows. Otherwise the
+ * failure is reported, and the session takes waiting work. A supervised child takes no work before the decision,
+ * because a restart would cancel that work.
  */
 export function failureToParent(state: SessionState, error: ErrorShape, environment: Environment): Decision {
   const isSupervised = state.parent !== undefined && state.exit === undefined && environment.isSupervised?.() === true;
@@ -97,7 +97,7 @@ export function decideRestart(state: SessionState, reason: string, environment: 
 }
 
 /**
- * Delays the restart of this child after a transient fault (the supervisor's back-off). The wait is durable, and it does
+ * Delays the restart of this child after a transient fault (the supervisor's back-off). The wait is durable, and does
  * not count as a restart.
  */
 export function decideRestartLater(

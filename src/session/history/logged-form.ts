@@ -17,8 +17,8 @@ import { withoutHoles } from './to-api.ts';
 export const REASONING_FORMAT = 'anthropic';
 
 /**
- * The logged messages of one history message, in order; at least one. The first one has the history message itself
- * (`history`).
+ * The logged messages of one history message, in order; at least one. The first logged message has the history message
+ * itself (`history`).
  */
 export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...MessageDraft[]] {
   switch (message.role) {

@@ -1,6 +1,6 @@
 /**
- * Finds calls without a result and results without a call in a history, and repairs it in one of two ways. Pure: the
- * given list is never changed, and is returned itself if there is nothing to repair.
+ * Finds calls without a result and results without a call in a history, and repairs the history in one of two ways.
+ * Pure: the given list is never changed, and is returned itself if there is nothing to repair.
  */
 import type { AssistantMessage, HistoryCall, HistoryMessage, ToolMessage } from '../../base/history-message.ts';
 

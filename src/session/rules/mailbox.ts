@@ -14,8 +14,8 @@ import type { SessionState } from '../state/state.ts';
 import { asksProvider } from './server-uses.ts';
 
 /**
- * Kind of each type (§3.1). `active` entries cause half-steps. `background` entries join a half-step that another entry
- * causes.
+ * The kind of each type of entry (§3.1). `active` entries cause half-steps. `background` entries join a half-step that
+ * another entry causes.
  */
 export const KIND_OF: Readonly<Record<PendingType, 'active' | 'background'>> = Object.freeze({
   user_message: 'active',
@@ -45,9 +45,9 @@ export function checkEntry(entry: Entry): void {
 
 /**
  * Why the mailbox cannot accept another entry of this size; undefined if it can. Used for entries from outside. Results
- * of calls and replies of children are always accepted, because their senders cannot try again. They still count when a
- * later entry is checked. An empty mailbox accepts any message, so that full mailboxes of other sessions cannot make
- * this session unreachable.
+ * of calls and replies of children are always accepted, because their senders cannot try again. Their bytes still count
+ * when a later entry is checked. An empty mailbox accepts any message, so that full mailboxes of other sessions cannot
+ * make this session unreachable.
  */
 export function mailboxRefusal(
   state: SessionState,

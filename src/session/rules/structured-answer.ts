@@ -1,6 +1,6 @@
 /**
- * Structured answers: which form an answer must have, and whether the answer fits it. The value of an answer is the
- * input of its call of the answer tool. Without such a call it is the answer's text, parsed as JSON. Pure.
+ * Decides which form a structured answer must have, and whether the answer fits its form. The value of an answer is the
+ * input of its call of the answer tool. Without such a call, the value is the answer's text, parsed as JSON. Pure.
  */
 import { ANSWER_ISSUE_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { TurnFailedError } from '../../base/errors.ts';

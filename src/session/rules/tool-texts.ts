@@ -45,7 +45,7 @@ export function expiredReason(expiresMs: number): string {
   return `nobody decided within ${Math.round(expiresMs / SECOND_MS)} seconds.`;
 }
 
-/** The result of a call that waited beside one that a person denied. */
+/** The result of a call that still waited when a person denied another call of the same answer. */
 export const APPROVAL_SKIPPED = 'Denied: not executed, as your human denied another call of this answer.';
 
 /** The result of a question that will not be answered. `why`: the reason, as a sentence without its full stop. */
@@ -61,17 +61,17 @@ export const UNANSWERED = {
   noParent: 'there is no agent that gave you a task, so decide it yourself',
 } as const;
 
-/** The reason that a person declined to answer, for `unansweredText`. */
+/** The reason for a question that a person declined to answer, for `unansweredText`. */
 export function declinedWhy(reason: string | undefined): string {
   return `your human declined to answer${reason === undefined || reason.trim() === '' ? '' : `: ${reason}`}`;
 }
 
-/** The reason that no answer came in time, for `unansweredText`. */
+/** The reason for a question that got no answer in time, for `unansweredText`. */
 export function expiredWhy(expiresMs: number): string {
   return `no answer came within ${Math.round(expiresMs / SECOND_MS)} seconds`;
 }
 
-/** Replaces a blank result, because a mailbox entry must have content, or its round would never close (Δ19). */
+/** Replaces a blank result. A mailbox entry must have content, and without the entry the round never closes (Δ19). */
 export const BLANK_RESULT = '(no output)';
 
 /** The answer to a call of a tool that does not exist or is not granted, with the nearest names (F28). */

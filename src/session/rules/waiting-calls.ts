@@ -58,7 +58,7 @@ export function waitingCallNamed(state: SessionState, id: string): OpenCall | un
   return state.openCalls.get(questionNamed(state, id)?.callId ?? id);
 }
 
-/** A copy of `approvals` in which only those calls wait for which `keeps` is true. */
+/** A copy of `approvals` in which a call waits only if `keeps` returns true for its id. */
 export function withWaiting(approvals: Approvals, keeps: (callId: string) => boolean): Approvals {
   const { questions = [], ...rest } = approvals;
   const left = questions.filter(({ callId }) => keeps(callId));

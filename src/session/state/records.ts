@@ -86,7 +86,7 @@ export type SessionRecord =
     }
   /** This session, a queued child, may start. */
   | { readonly type: 'started' }
-  /** This child had ended and is to work again, once its parent lets it start. `resumes`: its suspended run continues. */
+  /** This ended child is to work again, once its parent lets it start. `resumes`: its suspended run continues. */
   | { readonly type: 'revived'; readonly resumes?: true }
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
   /** `turn`: the half-step begins this turn. `agent`: the agent of the turn, if the agent has a version. */
@@ -343,7 +343,7 @@ export type SessionRecord =
       /** Messages whose metadata changes. Requests do not contain metadata. */
       readonly annotated?: readonly { readonly seq: number; readonly message: HistoryMessage }[];
       readonly reason?: string;
-      /** True if callbacks for the new messages are not called. */
+      /** False if callbacks are called for the new messages. Missing or true: they are not called. */
       readonly silent?: boolean;
       /** Idempotency key of the operation, the fingerprint of its arguments, and its outcome. */
       readonly key?: string;
