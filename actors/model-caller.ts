@@ -5,8 +5,8 @@
  * Owns: which calls are in flight. Does not own: the states, the threads.
  *  C1 at most one call is in flight for a session; a completion of any other call is dropped (A5);
  *  C2 a call that ends without an answer, after its answer had begun, is reported as lost once. A failed call is
- *     reported with its failure, and a call that was given up is reported when it has ended. If its session has left
- *     memory, the call is not reported here: its stored draft is recorded as lost later.
+ *     reported with its failure, and a call that was given up is reported when it has ended. If the session of a call
+ *     has left memory, the call is not reported here: its stored draft is later recorded as lost.
  */
 import type { LossReason } from '../src/base/answer-draft.ts';
 import { defined } from '../src/base/defined.ts';
@@ -34,11 +34,11 @@ import type { SessionActor } from './session-actor.ts';
 /** The services that the caller needs from its host. */
 export interface ModelCallerHost {
   submit(sessionId: string, ...inputs: readonly Input[]): void;
-  /** True once no input is taken any more. From then on only stored drafts keep the text that calls had streamed. */
+  /** True once the host takes no more inputs. From then on only stored drafts keep the text that calls had streamed. */
   isOver(): boolean;
-  /** Called when a call has streamed more. `draft`: its whole text so far. */
+  /** Called when a call has streamed more. `draft`: the whole text of the call so far. */
   drafted(call: DraftedCall, draft: DraftText): void;
-  /** Called when a call has ended. The inputs that are submitted next say how, and their records replace its draft. */
+  /** Called when a call has ended. The inputs submitted next say how it ended, and their records replace its draft. */
   ended(call: DraftedCall): void;
   /** Called when the session has left memory, so that its call is not awaited any more. */
   abandoned(call: DraftedCall): void;
@@ -77,7 +77,7 @@ interface CallOut extends DraftedCall {
 
 const SECOND_MS = 1_000;
 
-/** See the file header. */
+/** Makes the model calls of a shard's sessions (see the file header). */
 export class ModelCaller {
   readonly #pool: ModelPool;
   readonly #host: ModelCallerHost;
@@ -266,7 +266,7 @@ function fallbackOf({ facts: { models } }: SessionAgent): Pick<ModelCall, 'fallb
   return models?.hasOtherProvider === true ? { fallbackAfterMs: models.fallbackAfterMs } : {};
 }
 
-/** The input with the text that a call had streamed; undefined without any. `rest`: the part that no draft has yet. */
+/** The input with the text that a call had streamed; undefined: no text. `rest`: the part that no draft has yet. */
 function lostInput(
   out: CallOut,
   rest: StreamDraft | undefined,

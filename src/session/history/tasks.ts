@@ -20,7 +20,7 @@ import type { Tasks, Wish } from '../state/tasks.ts';
 /** The number of values in one start. */
 const STRIDE = 3;
 
-/** Begins the task of a turn, unless the active task has had no turn yet. `seq`: seq of the next message. `at`: epoch ms. */
+/** Begins the task of a turn, unless the active task is fresh. `seq`: seq of the next message. `at`: epoch ms. */
 export function beginTurnTask(tasks: Tasks, seq: number, at: number): void {
   if (tasks.isFresh) {
     tasks.isFresh = false;
