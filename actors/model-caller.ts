@@ -1,6 +1,6 @@
 /**
- * Makes the model calls of a shard's sessions. It renders the new messages, sends them to the pool, and submits each
- * outcome as an input. It does not retry: `decide` asks for each attempt.
+ * Makes the model calls of a shard's sessions. The caller renders the new messages, sends them to the pool, and submits
+ * each outcome as an input. It does not retry: `decide` asks for each attempt.
  *
  * Owns: which calls are in flight. Does not own: the states, the threads.
  *  C1 at most one call is in flight for a session; a completion of any other call is dropped (A5);

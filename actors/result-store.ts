@@ -280,7 +280,7 @@ const MACHINE_DISK: ResultDisk = {
   },
 };
 
-/** True for a sync of a directory on Windows, which cannot sync a directory and does not need to. */
+/** True for a sync of a directory on Windows. Windows cannot sync a directory, and does not need to. */
 function isNamesOfWindows(step: DiskStep): boolean {
   return step.kind === 'syncDirectory' && process.platform === 'win32';
 }

@@ -1,6 +1,7 @@
 /**
- * Runs the calls of a shard's sessions: runtime tools as inputs of their session, all others in the pool. It bounds how
- * many run at once per session, shortens results, and submits each outcome exactly once.
+ * Runs the calls of a shard's sessions. Calls of runtime tools are inputs of their session; all other calls run in the
+ * pool. The runner bounds how many calls of a session run at once, shortens results, and submits each outcome exactly
+ * once.
  *
  * Owns: which runs are in flight, and which calls wait for a slot. Does not own: deadlines (the pool's), states, effect
  * classes.

@@ -105,7 +105,7 @@ export function supervisorOptions(input: unknown = {}): SupervisorOptions {
 
 /**
  * The spec of a sub-agent session. If the policy is `restart`, the session restarts after a failure. Otherwise it is
- * forgotten when it ends. It has the default time of a worker to stop.
+ * forgotten when it ends. The session has the default time of a worker to stop.
  */
 export function subAgentSpec(id: string, onChildFailure: OnChildFailure): ChildSpec {
   return childSpec({ id, restart: onChildFailure === 'restart' ? 'transient' : 'temporary' });

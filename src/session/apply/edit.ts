@@ -7,8 +7,8 @@
  *  H1 an edit is atomic: its messages, `tokens`, `callIds` and open calls change together (S4, S6);
  *  H2 a message never changes its seq, and no seq is given twice. The number of an imported id `m<n>` also counts as
  *     given;
- *  H3 an edit that changes or moves anything before the end opens an epoch (A8); an edit that only adds at the end does
- *     not, unless it adds a system message or the result of a call in an answered request.
+ *  H3 an edit that changes or moves anything before the end opens an epoch (A8). An edit that only adds at the end
+ *     opens an epoch only if it adds a system message, or the result of a call in an answered request.
  */
 
 import type { HistoryMessage } from '../../base/history-message.ts';
@@ -86,7 +86,7 @@ export function applyEdit(
   };
 }
 
-/** True for the result of a call in an answered request. Requests sent a placeholder, which the result replaces. */
+/** True for the result of a call in an answered request. That request had a placeholder, and the result replaces it. */
 function answersSealed(state: SessionState, message: LoggedMessage): boolean {
   if (message.type !== 'tool_response' || state.sealedSeq === 0) return false;
   const call = state.messages.find((each) => each.type === 'tool_call' && each.toolUseId === message.toolUseId);

@@ -1,8 +1,7 @@
 /**
- * How entries enter and leave the mailbox: they are accepted, promoted into the log, recalled, dropped, or set aside as
- * dead letters; and how dead letters are sent again or dropped. Changes the given state in place, as `apply` does;
- * otherwise pure. Keeps S2 and S9 of `state.ts`: an entry waits, or has left the mailbox in exactly one of these ways
- * (A7).
+ * Applies the records about entries and dead letters. Entries are accepted, promoted into the log, recalled, dropped,
+ * or set aside as dead letters. Dead letters are sent again or dropped. Changes the given state in place, as `apply`
+ * does; otherwise pure. Keeps S2 and S9 of `state.ts`: an entry waits, or has left the mailbox in exactly one way (A7).
  */
 import { DEAD_LETTER_BYTES_MAX, DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
@@ -22,7 +21,7 @@ import { showChild } from './children.ts';
 import { forgetPrepared } from './enrichment.ts';
 import { type Fold, forgetOldest } from './fold.ts';
 
-/** What happens to promoted messages if their half-step fails: those in `bouncing` leave. `keeps`: others stay. */
+/** The fate of promoted messages if their half-step fails. Messages in `bouncing` leave. `keeps`: other messages stay. */
 type Bouncing = { readonly [Field in 'bouncing' | 'keeps']?: NonNullable<CurrentCall[Field]> };
 
 /** The source of an entry that names no source. */

@@ -2,8 +2,8 @@
  * Calls that wait for a person: the decision about one call, and its consequences for the other calls of its round.
  * Questions wait in the same way; `questions.ts` handles their answers. Pure.
  *
- * A person's decision is not a `verdict`, because no function of the embedder is called: the wait is a record and an
- * event, and the decision is a request that gets a reply. The decision may come days and restarts later, and may be
+ * A person's decision is not a `verdict`, because no function of the embedder is called. The wait is a record and an
+ * event, and the decision is a request that gets a reply. The decision may come after days and restarts, and may be
  * repeated.
  */
 

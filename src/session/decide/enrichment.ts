@@ -4,8 +4,8 @@
  * any other input. Pure.
  *
  *  E1 a session has at most one preparation in progress, and claims no turn meanwhile (R12): arriving entries wait;
- *  E2 the turn continues no matter how the preparation ends, except after refused credentials: then the turn fails, as
- *     it would have without a preparation;
+ *  E2 the turn continues no matter how the preparation ends, with one exception: if the provider refuses the
+ *     credentials, the turn fails, as it would without a preparation;
  *  E3 a turn is prepared once: a prepared entry that still waits, because of a pause or for admission, is not prepared
  *     again.
  */

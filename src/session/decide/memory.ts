@@ -6,7 +6,7 @@
  *  Z1 messages leave the window only after their summary succeeded; a half-step whose request would exceed the budget
  *     waits for the run. Messages leave without a summary (`rules/eviction.ts`) only if the run failed, or if no
  *     complete part can be removed;
- *  Z2 one run at a time (M1): only after a run has ended, the session checks whether another run is due;
+ *  Z2 one run at a time (M1): the session checks whether another run is due only after a run has ended;
  *  Z3 the result of a run is dropped if its messages have changed since the run began.
  */
 import { SUMMARY_ATTEMPTS_MAX } from '../../base/bounds.ts';

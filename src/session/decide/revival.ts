@@ -16,7 +16,7 @@ export function reviveEnded(state: SessionState, environment: Environment): Deci
   return { records: [{ type: 'revived' }], effects: [asksForPlace(state)] };
 }
 
-/** True for an ended child, which has no place. A child whose parent was deleted needs none. */
+/** True for an ended child: it has no place any more. A child whose parent was deleted needs no place. */
 export function needsPlace(state: SessionState, environment: Environment): boolean {
   return state.parent !== undefined && hasEnded(state) && environment.exists(state.parent);
 }

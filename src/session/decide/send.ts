@@ -13,9 +13,9 @@ import { interruptRecords } from './interrupt.ts';
 import { decideReplacing } from './replace.ts';
 
 /**
- * Accepts a message. The table shows what each delivery policy does on arrival, in an idle and in a busy session; a
- * session is busy if it is not idle, or if an active entry waits. `selectEntries` applies the policies at the
- * selection.
+ * Accepts a message. The table shows what each delivery policy does on arrival, in an idle and in a busy session. A
+ * session is busy if it is not idle, or if an active entry waits. `selectEntries` applies the policies when a half-step
+ * selects entries.
  *
  * | policy | idle | busy |
  * | --- | --- | --- |

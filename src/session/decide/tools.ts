@@ -74,8 +74,8 @@ export function startDecided(
 
 /**
  * Idempotency key of a call: the session's id, the seq of the call's message, and the time at which the session was
- * created. The key is stable across crashes. Without the time, two sessions of the same name would give a service the
- * same keys, for example a deleted session and its successor, or sessions of two stores.
+ * created. The key is stable across crashes. Without the time, two sessions with the same id would give a service the
+ * same keys. Examples are a deleted session and its successor, and sessions of two stores.
  */
 export function callKey(
   { id, createdAt }: Pick<SessionState, 'id' | 'createdAt'>,

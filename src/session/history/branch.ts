@@ -90,7 +90,7 @@ function visibility(state: SessionState): (message: LoggedMessage) => boolean {
   };
 }
 
-/** The shown messages, and the others. Later parts of an answer go into the list of its first part. */
+/** Divides messages into shown and hidden messages. Later parts of an answer go into the list of its first part. */
 function divide(
   messages: readonly LoggedMessage[],
   isShown: (message: LoggedMessage) => boolean,

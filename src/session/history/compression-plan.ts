@@ -126,8 +126,8 @@ export function isSummary(message: LoggedMessage): boolean {
 }
 
 /**
- * True for a message that neither a person nor the model wrote: a note of the runtime, a phantom pair (an entry shown
- * as a call with its result), an index card, or a message that an embedder marked as injected.
+ * True for a message that was not written by a person or by the model. Such messages are notes of the runtime, phantom
+ * pairs (entries shown as a call with its result), index cards, and messages that an embedder marked as injected.
  */
 function isInjected(message: LoggedMessage): boolean {
   if (message.history !== undefined) return message.history.systemInjected === true;

@@ -91,7 +91,7 @@ export function settleSuspension(state: SessionState, pending: number): boolean 
   return true;
 }
 
-/** Closes the calls of a suspended run that a change of branch hid. They stay unanswered in their branch. */
+/** Closes the calls of a suspended run that a change of branch hid. These calls stay unanswered in their branch. */
 export function forgetHidden(state: SessionState, hidden: readonly LoggedMessage[]): void {
   for (const { type, toolUseId } of hidden) {
     if (type === 'tool_call' && toolUseId !== undefined) state.openCalls.delete(toolUseId);

@@ -15,7 +15,7 @@ import { taskOf } from './tasks.ts';
 /** A message of the history, with the logged messages of which it consists. */
 export interface HistoryEntry {
   readonly message: HistoryMessage;
-  /** Seq of the first logged message. It identifies the entry in records. */
+  /** Seq of the first logged message. Records identify the entry by this seq. */
   readonly seq: number;
   /** All logged messages of the entry, in order. */
   readonly logged: readonly LoggedMessage[];

@@ -51,7 +51,7 @@ export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...
 
 /**
  * The content of a user's message without results of calls. An update or an import may leave a result there. Such a
- * result is not sent, because it answers no call of the message before (R04).
+ * result is not sent, because it answers no call of the previous message (R04).
  */
 function userContent(content: string | readonly ContentBlock[]): string | readonly ContentBlock[] {
   if (typeof content === 'string' || content.every((block) => block.type !== 'tool_result'))

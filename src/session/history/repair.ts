@@ -67,8 +67,8 @@ function freeId(taken: ReadonlySet<string>, wanted: string): string {
 }
 
 /**
- * Removes incomplete rounds from a history: results that belong to no call, and assistant messages with a call that has
- * no result anywhere, together with all their results. The last assistant message stays if only results follow it,
+ * Removes incomplete rounds from a history. Results that belong to no call leave. Assistant messages with a call that
+ * has no result anywhere leave with all their results. The last assistant message stays if only results follow it,
  * because its run can continue. With `enabled` false the list is returned unchanged.
  */
 export function pruneOrphans(

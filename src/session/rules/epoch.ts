@@ -27,9 +27,9 @@ export function isEpochInUse({ sealedSeq, current }: SessionState): boolean {
 }
 
 /**
- * The record of an epoch, if one must open: the agent's requests differ from those of the present epoch, or a turn left
- * calls of the provider's own tools without a result. Otherwise undefined. `opens`: an epoch opens in the same
- * transition for another reason, so newer traits are recorded as well.
+ * The record of an epoch, if an epoch must open; otherwise undefined. An epoch must open if the agent's requests differ
+ * from those of the present epoch, or if a turn left calls of the provider's own tools without a result. `opens`: an
+ * epoch opens in the same transition for another reason, so newer traits are recorded as well.
  */
 export function changedEpoch(state: SessionState, agent: EpochFacts, opens: boolean): RecordOf<'epoch'> | undefined {
   const isSame = state.fingerprint === agent.fingerprint && state.traits === agent.traits && !leavesUses(state);

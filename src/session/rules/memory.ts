@@ -70,7 +70,7 @@ export function afterEdit(memory: Memory, operation: string): Memory {
   return { ...rest, snapshots: [] };
 }
 
-/** The memory for a fork, without the run in progress, which belongs to the original session. */
+/** The memory for a fork. It lacks the run in progress, because that run belongs to the original session. */
 export function settledMemory(memory: Memory): Memory {
   const { failedAt: _failedAt, restsAt: _restsAt, ...rest } = withRun(memory, undefined);
   return rest;

@@ -1,6 +1,6 @@
 /**
- * Questions about the run (the half-steps of a turn) of a session: an answer held at a boundary, a suspended run, calls
- * that wait for a decision, a failed turn. Types, and functions that only read a state. Pure.
+ * Answers questions about the run (the half-steps of a turn) of a session. The run may be held at a boundary, be
+ * suspended, have calls that wait for a decision, or have failed. The functions only read a state. Pure.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
@@ -122,7 +122,7 @@ export function lastAnswerText(state: SessionState): string {
   return '';
 }
 
-/** The messages at the boundary at which the session is held, in the form for listeners; empty if it is not held. */
+/** The messages at the boundary that holds the session, in the form for listeners; empty if the session is not held. */
 export function boundaryMessages(state: SessionState): readonly HistoryMessage[] {
   const { held, messages } = state;
   if (held === undefined || held.at === 'resume') return [];

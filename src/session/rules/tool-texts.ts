@@ -8,8 +8,8 @@ const SECOND_MS = 1_000;
 export const INTERRUPT_NOTICE = 'Interrupted: your human wants your attention. This call was cancelled.';
 
 /**
- * A notice, such as that of an interrupt, for a call of a tool with effects (`once`, `keyed`, `probe`) that had started
- * and had not returned: the call is cancelled, and its effect may have happened.
+ * Adds to a notice, such as `INTERRUPT_NOTICE`, that the outcome of the cancelled call is unknown. Used for a call of a
+ * tool with effects (`once`, `keyed`, `probe`) that had started and had not returned: its effect may have happened.
  */
 export function outcomeUnknown(notice: string): string {
   return `${notice} Outcome unknown: the call had started, and may or may not have taken effect; it was not run again.`;

@@ -1,6 +1,7 @@
 /**
- * A child as its parent remembers it, how a child ends, and whether a child must wait for a place among the working
- * children. A child may end more than once, because it can work again.
+ * A child as its parent remembers it, how a child ends, and whether a child must wait. Only a bounded number of a
+ * parent's children may work at the same time: each has a place, and other children wait for a place. A child may end
+ * more than once, because it can work again.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
@@ -34,8 +35,8 @@ export interface ChildLink {
   /** True while the child works again after its end, or waits for a place to do so. */
   revived?: true;
   /**
-   * Seq of the parent's event that reported that end. It gives the order in which children ended. Missing in heads
-   * written before this member existed.
+   * Seq of the parent's event that reported that end. These seqs give the order in which children ended. Missing in
+   * heads written before this member existed.
    */
   exitedSeq?: number;
 }

@@ -88,7 +88,7 @@ export interface AgentFacts extends VersionFacts {
   readonly approval?: ReadonlySet<string> | 'function';
   /** How long the agent's calls wait for a person, and the effect of input meanwhile; missing: as in the settings. */
   readonly approvals?: Settings['approvals'] | undefined;
-  /** Whether guardrails run before the agent's model calls, and whether they run after them. */
+  /** `before`: guardrails run before the agent's model calls. `after`: guardrails run after them. */
   readonly guards?: { readonly before: boolean; readonly after: boolean };
   /** How the session's structured answers are asked for and judged now; missing: answers are text. */
   readonly answer?: AnswerFacts | undefined;
@@ -360,7 +360,7 @@ export interface ChildSeed {
   readonly output?: AnswerForm;
 }
 
-/** All effects. `again` and effects on sessions of the same tree join the batch; the others happen outside of it. */
+/** All effects. `again` and effects on sessions of the same tree join the batch; all others happen outside of it. */
 export type Effect =
   | { readonly type: 'again'; readonly input: Input }
   | { readonly type: 'born'; readonly seed: ChildSeed }

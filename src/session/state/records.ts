@@ -441,7 +441,7 @@ export type SessionRecord =
    * The session has a new name. `prompt`: the part of the prompt that gives a sub-agent its identity.
    */
   | { readonly type: 'named'; readonly name: string; readonly prompt?: string }
-  /** A child gets another name than the one that it was spawned with. */
+  /** A child gets a name that differs from its name at its spawning. */
   | { readonly type: 'childNamed'; readonly child: string; readonly name: string };
 
 /** A range of seqs, both ends included. */

@@ -9,9 +9,9 @@
  *  S2 `mailbox` is ascending by id; an entry is in the mailbox or was promoted, recalled or dropped, never two of them
  *     (A7);
  *  S3 `current` is present exactly while the state is `awaiting`;
- *  S4 `openCalls` are the calls without a response in the log or in the mailbox. There are some only while `executing`,
- *     or while idle and `suspended`; suspended calls have not started. Calls of an answer that is `held`, or that wait
- *     in `approvals`, have not started either;
+ *  S4 `openCalls` are the calls without a response in the log or in the mailbox. Open calls exist only while
+ *     `executing`, or while idle and `suspended`; suspended calls have not started. Calls of an answer that is `held`,
+ *     or that wait in `approvals`, have not started either;
  *  S5 every event with a seq was counted exactly once: `eventSeq` is the seq of the last one;
  *  S6 `tokens` is the sum over `messages`, so that a half-step need not add up its history;
  *  S7 `enrichment` is present only while idle: no turn is claimed before the preparation has ended (R12);
