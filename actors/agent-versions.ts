@@ -1,5 +1,5 @@
 /**
- * The definitions of all agents, with several versions of an agent side by side. Never changes after construction.
+ * The definitions of all agents, with several versions of an agent side by side. They never change after construction.
  *
  * The last definition of a name is the current one: new turns begin with it. Earlier definitions serve the turns that
  * began with them (V1 of `src/session/rules/epoch.ts`).

@@ -73,8 +73,8 @@ export interface ResultStoreSettings {
 }
 
 /**
- * The result store of one thread (see the file header). Several stores may share a directory, because the names of
- * files are hashes of their contents.
+ * The result store of one thread (see the file header). Several stores may share a directory, because the name of a
+ * file has a hash of its content.
  */
 export class ResultStore {
   readonly #directory: string;

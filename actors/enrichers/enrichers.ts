@@ -125,7 +125,7 @@ export class Enrichers {
     for (const session of [...this.#out.keys()]) this.forget(session);
   }
 
-  /** Starts a run that prepares a turn, or names a sub-agent. `failure`: the log text for a failure. */
+  /** Starts a run that prepares a turn, recalls messages, or names a sub-agent. `failure`: the text of its log line. */
   #prepare({ actor }: EnricherStage, run: number, makeTask: () => Promise<EnricherTask>, failure: string): void {
     void this.#run(actor.id, run, makeTask, ({ usage, error }) => {
       if (error !== undefined) this.#host.failed(actor.id, failure, error);

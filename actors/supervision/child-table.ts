@@ -7,7 +7,7 @@
  */
 import { hashText } from './backoff.ts';
 
-/** The members every row has. */
+/** The members that every row has. */
 export interface TableRow {
   readonly id: string;
   /** Position in the order of start. */

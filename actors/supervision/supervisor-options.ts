@@ -16,7 +16,7 @@ export type RestartType = 'permanent' | 'transient' | 'temporary';
 export type Shutdown = 'brutalKill' | 'infinity' | number;
 /** Which children restart when one fails: only that child, all children, or that child and those started after it. */
 export type Strategy = 'oneForOne' | 'oneForAll' | 'restForOne';
-/** How a child's failure is handled. `restart`: by OTP's rules. The others: the same reaction to every failure. */
+/** How a child's failure is handled. `restart`: OTP's rules apply. Any other value: every failure is handled alike. */
 export type OnChildFailure = 'report' | 'restart' | 'escalate' | 'ignore';
 
 /** One child. `id`: unique among the children of its supervisor. */

@@ -126,9 +126,9 @@ function annotate(state: SessionState, seq: number, message: HistoryMessage): Lo
 }
 
 /**
- * Replaces a message by other logged parts. The first part gets the seq of the old first part, which identifies the
- * message. A later call that the message already had keeps its seq, unless it was the old first part. Other parts get
- * new seqs.
+ * Replaces a message by other logged parts. The first part gets the seq of the old first part, because this seq
+ * identifies the message. A later call that the message already had keeps its seq, unless it was the old first part.
+ * Other parts get new seqs.
  */
 function replace(
   state: SessionState,

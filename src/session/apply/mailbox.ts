@@ -21,7 +21,7 @@ import { showChild } from './children.ts';
 import { forgetPrepared } from './enrichment.ts';
 import { type Fold, forgetOldest } from './fold.ts';
 
-/** The fate of promoted messages if their half-step fails. Messages in `bouncing` leave. `keeps`: other messages stay. */
+/** The fate of promoted messages if their half-step fails. Messages in `bouncing` leave. `keeps`: others stay. */
 type Bouncing = { readonly [Field in 'bouncing' | 'keeps']?: NonNullable<CurrentCall[Field]> };
 
 /** The source of an entry that names no source. */

@@ -1,6 +1,7 @@
 /**
- * Compression of a conversation: when it begins, and what follows its answer or failure. A compression is a half-step
- * whose request asks for a summary; its answer is one record. Also recovers a call whose prompt was too long. Pure.
+ * Decides when the compression of a conversation begins, and what follows its answer or failure. A compression is a
+ * half-step whose request asks for a summary; its answer is one record. A compression also recovers a call whose prompt
+ * was too long. Pure.
  *
  *  K1 a compression begins only where every call has its result: in idle, between rounds, or in place of a call that
  *     was refused;

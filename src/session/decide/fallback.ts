@@ -1,10 +1,9 @@
 /**
- * The models of an agent that has several: when a session moves to the next model, and when it returns to the first.
- * Pure.
+ * Decides when a session moves to the next model of its agent, and when it returns to the first model. Pure.
  *
- * A move is durable: it is the record of a new epoch, in which requests are rendered for the other model. The half-step
- * continues with that model, and the attempts are counted from one again. A half-step tries each model at most once.
- * After the last model the half-step fails, and the next turn begins with the first model.
+ * A move is durable: the record of a new epoch names the next model, and requests are rendered for it. The half-step
+ * continues with that model, and its retries are counted from the beginning. A half-step never returns to an earlier
+ * model. After the last model the half-step fails, and the next turn begins with the first model.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Usage } from '../../base/messages.ts';

@@ -16,8 +16,9 @@ import { SELECTION_GATES, SESSION_GATES } from './claim-gates.ts';
 import { returning } from './fallback.ts';
 
 /**
- * Claims the next half-step, if every gate is open and an active entry waits. Every wake-up of a session runs this
- * (effect C of the contract). An unnecessary wake-up returns `NOTHING`, so no caller has to know whether there is work.
+ * Claims the next half-step, if every gate is open and an active entry waits. Every wake-up of a session calls this
+ * function (effect C of the contract). An unnecessary wake-up returns `NOTHING`, so no caller has to know whether there
+ * is work.
  */
 export function decideClaim(state: SessionState, environment: Environment): Decision {
   for (const { gate } of SESSION_GATES) {
@@ -72,7 +73,10 @@ function hashOf(opening: readonly SessionRecord[]): string | undefined {
  */
 const GO_ON: readonly SessionRecord[] = [{ type: 'noted', content: 'Go on.' }];
 
-/** True if the selection adds no user message, and the history ends with assistant text that an embedder added. */
+/**
+ * True if the selection adds no user message, and the history ends with assistant text that an embedder added, or with
+ * an answer that must be corrected.
+ */
 function needsWord(state: SessionState, { background, steers, riders }: Selection): boolean {
   if (asksProvider(state)) return false;
   if (background.length > 0 || steers.length > 0 || riders.some((entry) => entry.seed === undefined)) return false;

@@ -1,7 +1,7 @@
 /**
- * A child that has ended works again if a message reaches it, its suspended run resumes, or its spawner continues its
- * task. It first takes a place among its parent's working children, as a new child does. Afterwards it ends again. A
- * completed child keeps that end; any other end is replaced. Pure.
+ * Revives children. A child that has ended works again if a message reaches it, its suspended run resumes, or its
+ * spawner continues its task. The child first takes a place among its parent's working children, as a new child does.
+ * Later the child ends again. A `completed` end stays; any other end is replaced by the new one. Pure.
  */
 import { CONTINUE_TASK } from '../rules/child-texts.ts';
 import { hasActive, mayBegin } from '../rules/mailbox.ts';

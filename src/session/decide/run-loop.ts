@@ -1,7 +1,7 @@
 /**
- * Message boundaries: which verdicts an answer needs before its calls start, and what follows from them. Also suspended
- * runs (a run is the half-steps of a turn), and how they continue (contract of the conversation handle, run loop).
- * Pure.
+ * Decides at message boundaries: which verdicts an answer needs before its calls start, and what follows from the
+ * verdicts. Also suspends runs (a run is the half-steps of a turn) and continues them (contract of the conversation
+ * handle, run loop). Pure.
  *
  * An answer is held if listeners, a step limit or a person may have to decide before it continues. If no function of
  * the embedder has to be asked, the boundary is passed in the same batch. Otherwise the verdict is requested after the

@@ -1,4 +1,4 @@
-/** Acceptance of a message into the mailbox: bounds, idempotency, and the delivery policies. Pure. */
+/** Accepts messages into the mailbox, within its bounds, once for each key, and by their delivery policies. Pure. */
 import { ContentError, KeyReusedError, LimitError, SessionBusyError, type TroupeError } from '../../base/errors.ts';
 import { imagesProblem } from '../rules/images.ts';
 import { checkEntry, hasActive, mailboxRefusal } from '../rules/mailbox.ts';

@@ -1,5 +1,5 @@
 /**
- * The end of a child, and what follows a failure (contract §7.8, Δ11; supervision in OTP's terms).
+ * Decides what follows the end or the failure of a child (contract §7.8, Δ11; supervision in OTP's terms).
  * `actors/supervision/family-supervisor.ts` decides which child is restarted, and how often at most. This file carries
  * out those decisions in a session. Pure.
  */

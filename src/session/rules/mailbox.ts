@@ -27,7 +27,7 @@ export const KIND_OF: Readonly<Record<PendingType, 'active' | 'background'>> = O
   from_melete_goal: 'background',
 });
 
-/** Throws `ContentError` when an entry could not be promoted later (F013, F014). */
+/** Checks that an entry can be promoted later. Throws `ContentError` if it cannot (F013, F014). */
 export function checkEntry(entry: Entry): void {
   if (!Object.hasOwn(KIND_OF, entry.type)) {
     throw new ContentError(`unknown type of mailbox entry: ${describeValue(entry.type)}`);

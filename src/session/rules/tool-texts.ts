@@ -61,12 +61,12 @@ export const UNANSWERED = {
   noParent: 'there is no agent that gave you a task, so decide it yourself',
 } as const;
 
-/** The reason for a question that a person declined to answer, for `unansweredText`. */
+/** The reason that `unansweredText` gives if a person declined to answer. */
 export function declinedWhy(reason: string | undefined): string {
   return `your human declined to answer${reason === undefined || reason.trim() === '' ? '' : `: ${reason}`}`;
 }
 
-/** The reason for a question that got no answer in time, for `unansweredText`. */
+/** The reason that `unansweredText` gives if no answer came in time. */
 export function expiredWhy(expiresMs: number): string {
   return `no answer came within ${Math.round(expiresMs / SECOND_MS)} seconds`;
 }

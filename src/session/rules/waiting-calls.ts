@@ -21,7 +21,7 @@ export interface WaitingCall {
   readonly schema?: Readonly<Record<string, Json>>;
   /** For a question: answers that the model proposes. */
   readonly choices?: readonly string[];
-  /** For a question: who answers it. */
+  /** For a question: its recipient. */
   readonly asked?: Asked;
   /** For a question of an MCP server: the server's name. */
   readonly server?: string;

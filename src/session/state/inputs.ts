@@ -35,7 +35,7 @@ export interface ToolFacts {
 /** The facts on which the opening of an epoch depends. */
 export type EpochFacts = Pick<AgentFacts, 'fingerprint' | 'models' | 'next' | 'traits'>;
 
-/** The list of models of an agent with several, and the model that the session uses now. */
+/** The models of an agent that has several models, and the model that the session uses now. */
 export interface ModelFacts {
   /** The index of the model in use, from 0. */
   readonly place: number;
@@ -101,7 +101,7 @@ export interface AgentFacts extends VersionFacts {
   readonly enrichers?: EnricherFacts | undefined;
 }
 
-/** The models of the enrichers, each missing where it is off. */
+/** The models of the enrichers. A member is missing if that enricher is off. */
 export interface EnricherFacts {
   /** Prepares the turns of users' messages. */
   readonly melete?: { readonly model: string };
@@ -139,8 +139,8 @@ export interface Environment extends VersionSurroundings {
    */
   readonly isSupervised?: () => boolean;
   /**
-   * Whether a half-step may start now. False while too many sessions run (`limits.liveSessions`) and while the runtime
-   * closes.
+   * Whether a half-step may start now. False if the agent is missing, if too many sessions run (`limits.liveSessions`),
+   * if edits of this session wait, or if the runtime starts no more work.
    */
   readonly admits: boolean;
   /** Messages of this session that the model is shown and that are never stored; missing: none. */
@@ -294,9 +294,9 @@ export type Input =
   | { readonly type: 'nickname'; readonly nickname: string }
   | { readonly type: 'nameChild'; readonly child: string; readonly nickname: string }
   | { readonly type: 'nicknamed'; readonly name: string }
-  /** A child has its final name: a new name, or the name from its spawning. */
+  /** A child has its final name: a new name, or the name that it got at its spawning. */
   | { readonly type: 'childReady'; readonly child: string }
-  /** A run that prepares a turn has ended. `error`: it failed. */
+  /** A run that prepares a turn has ended. `error`: why the run failed. */
   | { readonly type: 'enriched'; readonly run: number; readonly usage: Usage; readonly error?: ErrorShape }
   | { readonly type: 'pause' }
   | { readonly type: 'resume' }

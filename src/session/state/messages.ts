@@ -31,7 +31,7 @@ export type FilledEntry = MailboxEntry & { readonly content: Content };
 export interface LoggedMessage extends Message {
   /** On the first message of a model answer: all blocks of the answer, replayed unchanged. */
   readonly blocks?: readonly ContentBlock[];
-  /** True for a later message of the same answer. The `blocks` of the answer's first message contain it. */
+  /** True for each later message of an answer. The `blocks` of the answer's first message contain this message. */
   readonly inAnswer?: true;
   /**
    * True for the first message after an answered request. It starts a separate request message even if the role is the

@@ -105,7 +105,7 @@ export interface CurrentCall {
   retryWaitMs?: number;
   /** Users' messages of this half-step that return to their senders if it fails; missing if there are none. */
   readonly bouncing?: readonly BouncingMessage[];
-  /** True if this half-step also has messages (delivered with `steer` or `ride`) that stay in the log if it fails. */
+  /** True if this half-step also has messages of users or children that stay in the log if it fails. */
   readonly keeps?: true;
   /** Present if the call asks for a summary of the conversation; missing: the call is a half-step of a turn. */
   readonly compaction?: CompactionCall;
@@ -159,7 +159,7 @@ export interface CompactionCall {
 export interface CompressionState {
   /** Number of the last compression that succeeded. */
   number: number;
-  /** The number of compressions that succeeded, so the oldest messages were summed up this many times. */
+  /** The number of compressions that succeeded. The oldest messages were summed up this many times. */
   level: number;
   /** Number of the newest archive; 0: there is none. */
   chunk: number;
@@ -225,7 +225,7 @@ export interface SessionState {
   approvals: Approvals | undefined;
   /** The error with which the last turn failed. */
   failure: TurnFailure | undefined;
-  /** The end of the last turn; undefined before it. */
+  /** The end of the last turn; undefined before the first turn has ended. */
   last: LastTurn | undefined;
   /** Number of messages of users and agents logged so far; undefined after a snapshot without this count. */
   spoken: number | undefined;
@@ -252,7 +252,7 @@ export interface SessionState {
   traits: string | undefined;
   /** Present while the session does not use the first model of its agent. */
   fallback: Fallback | undefined;
-  /** True from the return to the first model until its first answer. Meanwhile a failure is not retried with it. */
+  /** True from the return to the first model until its first answer. Meanwhile a failed call moves to another model. */
   isReturning: boolean;
   /** The system prompt of this epoch, if the agent's system prompt is a function. */
   system: { readonly epoch: number; readonly text: string } | undefined;
