@@ -162,9 +162,9 @@ export class ModelCaller {
   }
 
   /**
-   * Called when subscribers of a session come or go. Without an id, subscribers of all sessions came or went. The
-   * session's calls start or stop publishing deltas. `isNew`: a reader of this session begins, so the text so far is
-   * also published.
+   * Starts or stops the deltas of a session's call, because subscribers of the session came or went. Without an id,
+   * subscribers of all sessions came or went. `isNew`: a reader of this session begins, so the text so far is also
+   * published.
    */
   watched(sessionId: string | undefined, isNew: boolean): void {
     const calls = sessionId === undefined ? this.#bySession.values() : [this.#bySession.get(sessionId)];
@@ -183,7 +183,7 @@ export class ModelCaller {
     this.#pool.cancel(out.id);
   }
 
-  /** Called when the session has left memory, so that its mirror is no longer needed. */
+  /** Gives up the call of a session that has left memory, and the session's mirror. */
   forget(sessionId: string): void {
     const out = this.#bySession.get(sessionId);
     if (out !== undefined) {
@@ -195,8 +195,8 @@ export class ModelCaller {
   }
 
   /**
-   * Called when the store takes writes again. The calls that were given up are forgotten, because their stored drafts
-   * have what they had streamed.
+   * Forgets the calls that were given up, because their stored drafts have what they had streamed. Called when the
+   * store takes writes again.
    */
   forgetGivenUp(): void {
     for (const { id } of this.#givenUp) this.#byId.delete(id);

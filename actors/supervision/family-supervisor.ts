@@ -84,7 +84,7 @@ export class FamilySupervisor {
     return [{ session: child, input: { type: 'restart', reason: 'its back-off is over' } }];
   }
 
-  /** Called when the parent was deleted, or is read again from its log after a fault. */
+  /** Forgets a parent that was deleted, or that is read again from its log after a fault. */
   forget(parent: string): void {
     this.#states.delete(parent);
   }

@@ -16,7 +16,7 @@ import type {
 } from './state.ts';
 import type { Shutdown } from './supervisor-options.ts';
 
-/** The next state while it is being decided. Lives within one decision; the original state is not touched. */
+/** The next state while it is being decided. A draft lives within one decision; the original state never changes. */
 export interface Draft {
   readonly options: SupervisorState['options'];
   readonly now: number;

@@ -15,7 +15,7 @@ import type { SessionState } from './state/state.ts';
 
 const NO_ACTS: readonly AuditAct[] = [];
 
-/** The cause of a decision about a call that the input does not name, by the type of that input. */
+/** The cause that an act gives for a decision about a call that the input does not name, by the type of the input. */
 const ENDED_BY: { readonly [Type in Input['type']]?: string } = {
   approve: 'denied_with_another',
   approvalsExpired: 'expired',

@@ -39,7 +39,7 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
   const firstSeq = state.nextMessageSeq;
   const isUnbound = record.unbound === true || state.current.outdated === true;
   const earlier = state.awaitedUses;
-  // Cleared first, because otherwise `appendAnswer` would open an epoch for its parts (see `Fold.place`).
+  // `awaitedUses` is cleared first. Otherwise `appendAnswer` would open an epoch for its parts (see `Fold.place`).
   state.awaitedUses = undefined;
   appendAnswer(fold, record, text);
   state.awaitedUses = awaitedUses(record.content, earlier);

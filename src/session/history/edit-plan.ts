@@ -1,6 +1,6 @@
 /**
- * Plans each operation on a history: which messages leave, change and are added. Pure: a plan is made from a request
- * and a state. Throws `InvalidArgumentError`, `LimitError` or `SessionBusyError`; then nothing has changed.
+ * Plans each operation on a history: which messages leave, change and are added. A plan is made from a request and a
+ * state. Throws `InvalidArgumentError`, `LimitError` or `SessionBusyError`; then nothing has changed. Pure.
  */
 import { EXTENSION_EVENT_BYTES_MAX, EXTENSION_EVENTS_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, SessionBusyError } from '../../base/errors.ts';
@@ -247,7 +247,7 @@ function planSettlement(draft: EditDraft, trails: Readonly<Record<string, Json>>
   return draft.plan('settleInterrupted', undefined);
 }
 
-/** The plan's value is false if the event is not kept: it is too large, or there is no message. */
+/** Attaches an event to the newest message. The value is false if the event is too large, or if there is no message. */
 function planExtensionEvent(draft: EditDraft, event: Json): EditPlan {
   const newest = draft.entries.at(-1);
   if (newest === undefined || Buffer.byteLength(JSON.stringify(event)) > EXTENSION_EVENT_BYTES_MAX) {

@@ -19,7 +19,7 @@ export function answeredIds(messages: readonly HistoryMessage[]): ReadonlySet<st
   return ids;
 }
 
-/** The result, with the given id, which says that a call was interrupted. */
+/** A result with the given id. It says that the call was interrupted. */
 export function interruptedResult(call: HistoryCall, id: string, createdAt: number | string): ToolMessage {
   return {
     id,
