@@ -1,6 +1,6 @@
 /**
  * The agents that an embedder defined, in the form that session threads need. The catalog makes facts for `decide` and
- * headers for requests from plain data. It makes each once, for all sessions of one agent with the same grants.
+ * headers for requests from plain data. Sessions of one agent with the same role share their facts and headers.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -138,7 +138,7 @@ export class AgentCatalog {
   /**
    * The agent of a session; `undefined` if it is not defined, or not in the version of the session's turn. While the
    * session's epoch is in use, the agent has the traits that the epoch recorded and the tools with which it was opened.
-   * Otherwise it has the newest ones.
+   * Otherwise the agent has the newest traits and tools.
    */
   of(state: SessionState): SessionAgent | undefined {
     const definition = this.versions.of(state);
@@ -254,8 +254,8 @@ export class AgentCatalog {
   /**
    * Facts of an agent that is not defined, or not in the version of a session's turn. Its sessions keep their state and
    * start nothing, and no waiting call is denied. The embedder may still spawn children, so the bound on active
-   * children stays. With a bound of 0, a session's first child would wait forever: only another child's end gives it a
-   * place.
+   * children stays. With a bound of 0, a session's first child would wait forever, because only the end of another
+   * child would start it.
    */
   missing(name: string): AgentFacts {
     const { subagents } = this.versions.current(name)?.plan ?? {};

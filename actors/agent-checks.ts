@@ -1,11 +1,11 @@
-/** Checks an agent's options against its tools. These are known only once the agent's modules are loaded. Pure. */
+/** Checks an agent's options against its tools. The tools are known only once the agent's modules are loaded. Pure. */
 import { ConfigError } from '../src/base/errors.ts';
 import type { ModelOptions } from '../src/models/model-options.ts';
 import { type McpGrantData, mayBeGranted } from '../src/tools/mcp/grants.ts';
 import { isToolSearch, type ServerToolEntry } from '../src/tools/server-tool-entry.ts';
 import type { RegisteredTool, ToolRegistry } from '../src/tools/tool-registry.ts';
 
-/** The options of an agent that name tools, and its tools. */
+/** The options of an agent that name tools, and the agent's tools. */
 interface CheckedDefinition {
   readonly plan: CheckedPlan;
   readonly tools: readonly RegisteredTool[];

@@ -13,7 +13,7 @@ import type { SupervisorOptionsInput } from './supervision/supervisor-options.ts
 /** An agent's options as plain data, because they are sent to the session threads. */
 export interface AgentPlan extends ModelOptions {
   readonly name: string;
-  /** The version of this definition; missing: it has none. */
+  /** The version of this definition; missing: the definition has no version. */
   readonly version?: string;
   /** True if the agent has an `upgrade` function on the host thread. */
   readonly upgrades?: true;
@@ -38,15 +38,15 @@ export interface AgentPlan extends ModelOptions {
   readonly approval?: readonly string[] | 'function';
   /** How long calls wait for a person, and the effect of input meanwhile. Missing members: the settings decide. */
   readonly approvals?: Partial<Settings['approvals']>;
-  /** Its tools whose calls are questions; missing: none. */
+  /** The agent's tools whose calls are questions; missing: none. */
   readonly asks?: readonly AskPlan[];
   /** Whether the agent has guardrails on the host thread, before and after its model calls. */
   readonly guards?: { readonly before: boolean; readonly after: boolean };
   /** The agent's purpose, shown to agents that may spawn it as a specialist. */
   readonly description?: string;
-  /** Whether and when its conversations are compressed. Missing: the settings decide. */
+  /** Decides whether and when the agent's conversations are compressed. Missing: the settings decide. */
   readonly compression?: boolean | Partial<CompressionSettings>;
-  /** The form of the answers of its main sessions. */
+  /** The form of the answers of the agent's main sessions. */
   readonly output?: AnswerForm;
 }
 
@@ -56,7 +56,7 @@ export interface AgentDefinition {
   readonly tools: readonly RegisteredTool[];
   /** The tools that the provider runs; missing: none. */
   readonly serverTools?: readonly ServerToolEntry[];
-  /** The tools of MCP servers that it may use; missing: none. */
+  /** The tools of MCP servers that the agent may use; missing: none. */
   readonly mcp?: readonly McpGrantData[];
 }
 

@@ -1,8 +1,8 @@
 /**
- * The definitions of all agents, with several versions of an agent side by side. Never changes after construction.
+ * The definitions of all agents, with several versions of an agent side by side. They never change after construction.
  *
- * The last definition of a name is the current one: new turns begin with it. Earlier ones serve the turns that began
- * with them (V1 of `src/session/rules/epoch.ts`).
+ * The last definition of a name is the current one: new turns begin with it. Earlier definitions serve the turns that
+ * began with them (V1 of `src/session/rules/epoch.ts`).
  */
 import type { AgentMissingError } from '../src/base/errors.ts';
 import { isInTurn, missingAgentError, neededVersion } from '../src/session/rules/epoch.ts';
@@ -18,7 +18,7 @@ interface Versions {
 /** The part of a state that determines a session's definition. */
 export type VersionedState = Pick<SessionState, 'agent' | 'version' | 'turn' | 'suspended'>;
 
-/** See the head of the file. */
+/** The definitions of all agents and their versions (see the head of the file). */
 export class AgentVersions {
   /** All definitions, in the given order. */
   readonly all: readonly AgentDefinition[];
@@ -50,23 +50,23 @@ export class AgentVersions {
     return [...this.#byName.values()].map(({ current }) => current);
   }
 
-  /** The version with which new sessions of an agent begin; undefined: it has none. */
+  /** The version with which new sessions of an agent begin; undefined: the agent has no version. */
   versionOf(name: string): string | undefined {
     return this.current(name)?.plan.version;
   }
 
-  /** The definition for a session: that of its turn, or between turns the current one. Undefined: it is missing. */
+  /** The definition of a session's turn; between turns, the current definition. Undefined: it is missing. */
   of(state: VersionedState): AgentDefinition | undefined {
     const known = state.agent === undefined ? undefined : this.#byName.get(state.agent);
     // Without versions anywhere there is nothing to choose. This case must be fast: every transition calls `of`.
     if (known === undefined || (!this.#hasVersions && state.version === undefined)) return known?.current;
     const needed = neededVersion(state);
     if (needed !== undefined) return known.byVersion.get(needed);
-    // A turn that began without a version keeps the definition without one, as long as there is one.
+    // A turn that began without a version keeps the definition without a version, as long as that definition exists.
     return (isInTurn(state) ? known.byVersion.get(undefined) : undefined) ?? known.current;
   }
 
-  /** True if there is a definition for sessions of this agent. `needs`: the version of their turn, if they need one. */
+  /** True if a session of this agent has a definition. `needs`: the version that the session's turn needs, if any. */
   isDefined(name: string, needs: string | undefined): boolean {
     const known = this.#byName.get(name);
     return known !== undefined && (needs === undefined || known.byVersion.has(needs));

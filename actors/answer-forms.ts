@@ -1,5 +1,5 @@
 /**
- * How a structured answer is asked for. Models that are known to compile a schema get the schema as
+ * Decides how a structured answer is asked for. Models that are known to compile a schema get the schema as
  * `output_config.format`. Any other model gets a tool whose input is the answer; a call of this tool ends the turn. No
  * tool is forced: a model that thinks may refuse a forced tool (R28, R48), and the other tools must stay usable. Pure.
  */
@@ -16,9 +16,9 @@ import { schemaIssues } from '../src/tools/json-schema.ts';
 /** The parts of a request that ask for the form, and how its answer is judged. */
 export interface AnswerParts {
   readonly facts: AnswerFacts;
-  /** `output_config.format`, where the model has it. */
+  /** The value of `output_config.format`, if the model supports this option. */
   readonly format?: Readonly<Record<string, Json>>;
-  /** The tool that takes the answer, where the model has no format. */
+  /** The tool that takes the answer, if the model does not support `output_config.format`. */
   readonly tool?: ToolSchema;
 }
 
@@ -37,7 +37,7 @@ export function answerParts(form: AnswerForm, traits: RequestTraits, taken: read
 }
 
 /**
- * The tools of a request. `own`: the agent's tools. `answer`: the form that the request asks for; without it the result
+ * The tools of a request. `own`: the agent's tools. `answer`: the form that the request asks for; undefined: the result
  * is `own`. `callsNone`: the model may call none of the agent's tools.
  */
 export function toolsWith(
@@ -77,8 +77,8 @@ function freeName(taken: readonly string[]): string {
 }
 
 /**
- * Judges values: returns a fitting value in the schema's letter case, or the reasons (up to a bound) why it does not
- * fit.
+ * Returns a function that judges values. It returns a fitting value in the schema's letter case, or a bounded number of
+ * reasons why the value does not fit.
  */
 export function fitOf({ schema }: AnswerForm): AnswerFacts['fit'] {
   return (value) => {

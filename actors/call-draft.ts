@@ -12,7 +12,7 @@ import type { LostAnswer } from '../src/session/state/records.ts';
 /** The text and tokens of a call so far. */
 export type DraftText = Pick<LostAnswer, 'text' | 'thinking' | 'truncated' | 'usage'>;
 
-/** See the head of the file. */
+/** The text of one running call. */
 export class CallDraft {
   readonly #text = new TextBuffer();
   readonly #thinking = new TextBuffer();
@@ -40,6 +40,6 @@ export class CallDraft {
 /** The part of a given-up call that no draft has yet. If the call was answered, only its tokens are returned. */
 export function lostWith(completion: ModelCompletion): StreamDraft | undefined {
   if ('error' in completion) return completion.lost;
-  // The answer and the cancellation crossed.
+  // The answer was already on its way when the call was cancelled.
   return { pieces: [], usage: completion.response.usage };
 }

@@ -1,12 +1,12 @@
 /**
- * Makes the model calls of a shard's sessions. It renders the new messages, sends them to the pool, and submits each
- * outcome as an input. It does not retry: `decide` asks for each attempt.
+ * Makes the model calls of a shard's sessions. The caller renders the new messages, sends them to the pool, and submits
+ * each outcome as an input. It does not retry: `decide` asks for each attempt.
  *
  * Owns: which calls are in flight. Does not own: the states, the threads.
  *  C1 at most one call is in flight for a session; a completion of any other call is dropped (A5);
  *  C2 a call that ends without an answer, after its answer had begun, is reported as lost once. A failed call is
- *     reported with its failure, and a call that was given up is reported when it has ended. If its session has left
- *     memory, the call is not reported here: its stored draft is recorded as lost later.
+ *     reported with its failure, and a call that was given up is reported when it has ended. If the session of a call
+ *     has left memory, the call is not reported here: its stored draft is later recorded as lost.
  */
 import type { LossReason } from '../src/base/answer-draft.ts';
 import { defined } from '../src/base/defined.ts';
@@ -34,11 +34,11 @@ import type { SessionActor } from './session-actor.ts';
 /** The services that the caller needs from its host. */
 export interface ModelCallerHost {
   submit(sessionId: string, ...inputs: readonly Input[]): void;
-  /** True once no input is taken any more. From then on only stored drafts keep the text that calls had streamed. */
+  /** True once the host takes no more inputs. From then on only stored drafts keep the text that calls had streamed. */
   isOver(): boolean;
-  /** Called when a call has streamed more. `draft`: its whole text so far. */
+  /** Called when a call has streamed more. `draft`: the whole text of the call so far. */
   drafted(call: DraftedCall, draft: DraftText): void;
-  /** Called when a call has ended. The inputs that are submitted next say how, and their records replace its draft. */
+  /** Called when a call has ended. The inputs submitted next say how it ended, and their records replace its draft. */
   ended(call: DraftedCall): void;
   /** Called when the session has left memory, so that its call is not awaited any more. */
   abandoned(call: DraftedCall): void;
@@ -77,7 +77,7 @@ interface CallOut extends DraftedCall {
 
 const SECOND_MS = 1_000;
 
-/** See the file header. */
+/** Makes the model calls of a shard's sessions (see the file header). */
 export class ModelCaller {
   readonly #pool: ModelPool;
   readonly #host: ModelCallerHost;
@@ -162,9 +162,9 @@ export class ModelCaller {
   }
 
   /**
-   * Called when subscribers of a session come or go. Without an id, subscribers of all sessions came or went. The
-   * session's calls start or stop publishing deltas. `isNew`: a reader of this session begins, so the text so far is
-   * also published.
+   * Starts or stops the deltas of a session's call, because subscribers of the session came or went. Without an id,
+   * subscribers of all sessions came or went. `isNew`: a reader of this session begins, so the text so far is also
+   * published.
    */
   watched(sessionId: string | undefined, isNew: boolean): void {
     const calls = sessionId === undefined ? this.#bySession.values() : [this.#bySession.get(sessionId)];
@@ -183,7 +183,7 @@ export class ModelCaller {
     this.#pool.cancel(out.id);
   }
 
-  /** Called when the session has left memory, so that its mirror is no longer needed. */
+  /** Gives up the call of a session that has left memory, and the session's mirror. */
   forget(sessionId: string): void {
     const out = this.#bySession.get(sessionId);
     if (out !== undefined) {
@@ -195,8 +195,8 @@ export class ModelCaller {
   }
 
   /**
-   * Called when the store takes writes again. The calls that were given up are forgotten, because their stored drafts
-   * have what they had streamed.
+   * Forgets the calls that were given up, because their stored drafts have what they had streamed. Called when the
+   * store takes writes again.
    */
   forgetGivenUp(): void {
     for (const { id } of this.#givenUp) this.#byId.delete(id);
@@ -266,7 +266,7 @@ function fallbackOf({ facts: { models } }: SessionAgent): Pick<ModelCall, 'fallb
   return models?.hasOtherProvider === true ? { fallbackAfterMs: models.fallbackAfterMs } : {};
 }
 
-/** The input with the text that a call had streamed; undefined without any. `rest`: the part that no draft has yet. */
+/** The input with the text that a call had streamed; undefined: no text. `rest`: the part that no draft has yet. */
 function lostInput(
   out: CallOut,
   rest: StreamDraft | undefined,

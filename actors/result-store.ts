@@ -14,9 +14,9 @@
  *     writes that are in flight, and a session that does not exist any more gets no file;
  *  R4 in an encrypted store a text is encrypted with a key made of its session's data key and the file's name. The data
  *     key is durable before a log names the file;
- *  R5 no file is written before its session is durable, except within a transition (`shortenNow`), because no deletion
- *     would ever remove it if a crash undid the session's beginning. An unfinished file that a killed process left is
- *     removed at the next open of the store.
+ *  R5 no file is written before its session is durable, except within a transition (`shortenNow`). If a crash undid the
+ *     beginning of the session, no deletion would ever remove the file. An unfinished file that a killed process left
+ *     is removed at the next open of the store.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -57,22 +57,25 @@ export interface ResultStoreSettings {
   /** False if nothing must survive a power loss, as for a store in memory and for durability `'os'`. Default: true. */
   readonly isSynced?: boolean;
   /**
-   * The part of a file's name that stands for its session: digits and `-`. No other session ever has the same.
+   * The part of a file's name that stands for its session: digits and `-`. No other session ever has the same part.
    * `undefined` if the session does not exist any more.
    */
   readonly ownerOf: (session: string) => string | undefined;
-  /** Resolves when everything that its session's log has so far is durable. Rejects if the store refuses it. */
+  /** Resolves when everything that the session's log has so far is durable. Rejects if the store refuses a write. */
   readonly durable?: () => Promise<void>;
   /**
    * The data key with which a session's texts are encrypted. `isNew`: it may be made. Missing: they are not encrypted.
    */
   readonly keyOf?: (session: string, isNew: boolean) => DataKey | undefined;
-  /** The data key of the session that `ownerOf` gave a name for, as long as any session needs its texts. */
+  /** The data key of the session for which `ownerOf` returned this name, as long as any session needs its texts. */
   readonly keyOfOwner?: (owner: string) => DataKey | undefined;
   readonly disk?: ResultDisk;
 }
 
-/** See the file header. Belongs to one thread. Several stores may share a directory: names are hashes of contents. */
+/**
+ * The result store of one thread (see the file header). Several stores may share a directory, because the name of a
+ * file has a hash of its content.
+ */
 export class ResultStore {
   readonly #directory: string;
   readonly #isSynced: boolean;
@@ -105,7 +108,7 @@ export class ResultStore {
     return writing;
   }
 
-  /** The key of the file that a path names, as hexadecimal digits; undefined if it is no encrypted text of this store. */
+  /** The key of the file with this path, as hexadecimal digits; undefined if it is no encrypted text of this store. */
   fileKeyOf(path: string): string | undefined {
     const { keyOfOwner } = this.#settings;
     if (keyOfOwner === undefined || dirname(path) !== this.#directory) return undefined;
@@ -114,7 +117,7 @@ export class ResultStore {
     return owner === undefined ? undefined : keyOfOwner(owner)?.forFile(name).toString('hex');
   }
 
-  /** Removes all files of removed sessions. `owners`: what `ownerOf` gave for them. Rejects with the disk's error. */
+  /** Removes all files of removed sessions. `owners`: their names from `ownerOf`. Rejects with the disk's error. */
   async removeOf(owners: ReadonlySet<string>): Promise<void> {
     await Promise.all(this.#writing);
     let isChanged = false;
@@ -126,7 +129,7 @@ export class ResultStore {
     if (isChanged && this.#isSynced) await this.#disk.perform({ kind: 'syncDirectory', path: this.#directory });
   }
 
-  /** Like `shorten`, for callers inside a transition. These cannot wait, so the thread blocks on the disk. */
+  /** Like `shorten`, for callers inside a transition. Such callers cannot wait, so the thread blocks on the disk. */
   shortenNow(text: string, options: ResultStoreOptions): string {
     const cut = this.#cut(text, options);
     if (typeof cut === 'string') return cut;
@@ -143,7 +146,7 @@ export class ResultStore {
     try {
       await this.#settings.durable?.();
       for (const step of this.#steps(cut)) await this.#disk.perform(step);
-      // A key that a refused write forgot decrypts nothing later.
+      // If the store refused the write with a new key, the key is forgotten, and no reader could decrypt the file.
       return this.#hasKeyOf(cut) ? cut.short : cut.lost();
     } catch {
       // The tool's effects have happened, so the turn must not fail because the middle of the result was lost.
@@ -277,7 +280,7 @@ const MACHINE_DISK: ResultDisk = {
   },
 };
 
-/** True for a sync of a directory on Windows, which cannot sync a directory and does not need to. */
+/** True for a sync of a directory on Windows. Windows cannot sync a directory, and does not need to. */
 function isNamesOfWindows(step: DiskStep): boolean {
   return step.kind === 'syncDirectory' && process.platform === 'win32';
 }

@@ -1,7 +1,6 @@
 /**
- * The tools that the runtime itself answers: spawning, reporting and asking (contract §7.2, §7.8). They
- * do not run in a pool. Each call is an input of the session's own actor. A spawn or a report is in one batch with its
- * result.
+ * The tools that the runtime itself answers: spawning, reporting and asking (contract §7.2, §7.8). These tools do not
+ * run in a pool. Each call is an input of the session's own actor. A spawn or a report is in one batch with its result.
  */
 import { z } from 'zod';
 import { defined } from '../src/base/defined.ts';

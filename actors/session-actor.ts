@@ -1,9 +1,9 @@
 /**
  * One session in memory: its state, the rendering of its request, and its timers.
  *
- * Owns: the only copy of the state that is written (A1). Does not own: the journal, the pools, other sessions. An actor
- * exists while its session runs or was used recently. An idle actor is dropped, and folded again from the log when its
- * session is needed (A11).
+ * Owns: the only copy of the state that transitions change (A1). Does not own: the journal, the pools, other sessions.
+ * An actor exists while its session runs or was used recently. An idle actor is dropped, and folded again from the log
+ * when its session is needed (A11).
  */
 import type { Deadline } from '../src/base/deadline-queue.ts';
 import { RequestWindow } from '../src/context/request-window.ts';
@@ -15,7 +15,7 @@ import type { TransientMessage } from '../src/session/state/edit-request.ts';
 import type { SessionState } from '../src/session/state/state.ts';
 import type { SessionAgent } from './agent-catalog.ts';
 
-/** See the file header. */
+/** One session in memory (see the file header). */
 export class SessionActor {
   readonly id: string;
   readonly key: SessionKey;
@@ -24,7 +24,7 @@ export class SessionActor {
   unflushed = 0;
   /** The last stored snapshot of the whole state: its address, and its position in the log. */
   snapshot: { readonly address: string; readonly position: number } | undefined;
-  /** The address of a fork's beginning, which is stored by itself once the log that the fork shared is gone. */
+  /** The address of a fork's beginning, which is stored separately once the log that the fork shared is gone. */
   base: string | undefined;
   /** Transitions since the last snapshot. */
   turnsSinceSnapshot: number;
@@ -75,7 +75,10 @@ export class SessionActor {
     return this.#window;
   }
 
-  /** True if nothing runs and nothing waits that could run. */
+  /**
+   * True if the actor may leave memory: its session is idle, its transitions are durable, no restart and no enricher is
+   * due, and no transient message exists. Entries may wait in the mailbox.
+   */
   get isQuiet(): boolean {
     if (this.transients !== undefined && this.transients.length > 0) return false;
     const { state } = this;

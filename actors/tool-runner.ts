@@ -1,6 +1,7 @@
 /**
- * Runs the calls of a shard's sessions: runtime tools as inputs of their session, all others in the pool. It bounds how
- * many run at once per session, shortens results, and submits each outcome exactly once.
+ * Runs the calls of a shard's sessions. Calls of runtime tools are inputs of their session; all other calls run in the
+ * pool. The runner bounds how many calls of a session run at once, shortens results, and submits each outcome exactly
+ * once.
  *
  * Owns: which runs are in flight, and which calls wait for a slot. Does not own: deadlines (the pool's), states, effect
  * classes.
@@ -72,7 +73,7 @@ interface RunOut extends CallStart {
   readonly session: string;
   readonly callId: string;
   readonly toolName: string;
-  /** Characters and UTF-8 bytes of the result that the model receives. */
+  /** The bounds of the result that the model receives, in characters and in UTF-8 bytes. */
   readonly charactersMax: number;
   readonly bytesMax: number;
   readonly retry: RetryPolicy | undefined;
@@ -87,7 +88,7 @@ interface SessionRuns {
   readonly pauses: Map<string, unknown>;
 }
 
-/** See the file header. */
+/** Runs the tool calls of a shard's sessions (see the file header). */
 export class ToolRunner {
   readonly #pool: ToolPool;
   readonly #host: ToolRunnerHost;
@@ -321,8 +322,8 @@ export class ToolRunner {
   }
 
   /**
-   * Submits a result. If it is a long one, it has been shortened, and its whole text kept, before. Up to this point the
-   * call counts as in flight and may be given up.
+   * Submits a result. A long result was shortened before, and its whole text was kept. Until the submission the call
+   * counts as in flight, and may be given up.
    */
   #report(run: RunOut, content: string | readonly ResultBlock[], { success, ms }: ToolOutcome): void {
     this.#end(run, { type: 'toolFinished', callId: run.callId, content, success, ms });
@@ -354,7 +355,7 @@ export class ToolRunner {
   }
 }
 
-/** True if the call should continue at an MCP server, but its tool is no longer that server's. */
+/** True if the call should continue at an MCP server that no longer has the call's tool. */
 function isElsewhere(agent: SessionAgent, { name, elicited }: ToolStart): boolean {
   if (elicited === undefined) return false;
   const place = agent.place(name);

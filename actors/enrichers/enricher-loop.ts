@@ -1,15 +1,16 @@
 /**
- * The loop of an enricher: a model that watches a conversation and acts through its own tools. It calls the model, runs
- * the requested tools in order, and repeats until the model answers without a tool call or a bound is reached.
+ * Runs the loops of enrichers. An enricher is a model that watches a conversation and acts through its own tools. A
+ * loop calls the model, runs the requested tools in order, and repeats this until the model answers without a tool call
+ * or a bound is reached.
  *
  * Owns: the conversations of the running loops, their calls, retries and time limits. Nothing of a loop is kept after
  * its end.
  * Does not own: the actions of the tools, what follows from an outcome, the threads on which the calls run.
  *  U1 `done` of a loop settles exactly once, and never rejects;
  *  U2 a loop that is over makes no call and starts no tool; completions that arrive later are dropped;
- *  U3 a loop's calls have their own mirror, named `<session>: <enricher>`, which is no valid session id. The mirror is
- *     forgotten when the loop ends. The session's own context is not touched. The governor counts the calls as calls
- *     of the session's tree;
+ *  U3 a loop's calls have their own mirror. Its name is `<session>: <enricher>`, so it cannot be a session id. The
+ *     mirror is forgotten when the loop ends. The session's own context is not touched. The governor counts the calls
+ *     as calls of the session's tree;
  *  U4 one loop runs per session and enricher; a new loop ends the previous one as cancelled.
  */
 import { z } from 'zod';
@@ -110,7 +111,7 @@ export interface EnricherLoopHost {
 
 const SECOND_MS = 1_000;
 
-/** See the file header. Lives on the session's thread. */
+/** The running loops of a shard (see the file header). Lives on the session's thread. */
 export class EnricherLoop {
   readonly #host: EnricherLoopHost;
   readonly #byKey = new Map<string, Loop>();
@@ -250,7 +251,7 @@ class Loop implements EnricherRun {
         context: isHeld ? { epoch, keep, append: all.slice(keep) } : whole(),
         wantsDeltas: false,
         timeoutMs: settings.timeouts.api * SECOND_MS,
-        // After refused credentials the run ends with an error, and its session's turn continues.
+        // While credentials are refused, the call ends at once with an error, and the turn continues without this run.
         waitsForResume: false,
       },
       isHeld ? whole : undefined,

@@ -28,7 +28,7 @@ export interface EnricherAnswers {
 export type EnricherQuestion =
   | { readonly about: 'definitions' }
   | { readonly about: 'skill' | 'workflow'; readonly name: string }
-  /** `session`: the session that asks. Only messages that it may read are found, and none in its own window. */
+  /** `session`: the session that asks. The search finds only messages that it may read, and none in its window. */
   | { readonly about: 'search'; readonly query: string; readonly session: string }
   | { readonly about: 'view' | 'message'; readonly id: string; readonly session: string };
 

@@ -1,6 +1,6 @@
 /**
- * The enrichers of a shard's sessions: starts the runs that a session asks for (`startEnricher`), and submits the end
- * of each run as an input.
+ * Runs the enrichers of a shard's sessions: starts the runs that a session asks for (`startEnricher`), and submits the
+ * end of each run as an input.
  *
  * Owns: which runs are in flight. Does not own: the loops' conversations (`enricher-loop.ts`), the effect of a run on
  * its session (`src/session/decide/enrichment.ts`).
@@ -35,10 +35,10 @@ import { recallTask } from './recall.ts';
 /** The services that the enrichers need from the shard. */
 export interface EnrichersHost extends EnricherLoopHost {
   readonly lookUp: LookUp;
-  /** Runs a transition of the session. Resolves with its result once it is durable, rejects with its refusal. */
+  /** Runs a transition of the session. Resolves with its result once the transition is durable, or rejects. */
   act(sessionId: string, input: Input): Promise<unknown>;
   submit(sessionId: string, input: Input): void;
-  /** Reads the contents of waiting entries from the session's log, for entries whose content only the log holds. */
+  /** Returns the function that reads, from the session's log, contents of waiting entries that only the log has. */
   readContentOf(actor: SessionActor): ReadContent;
   /** Names of the other children of a child's parent. */
   siblingsOf(actor: SessionActor): readonly string[];
@@ -53,7 +53,7 @@ interface Out {
   loop: EnricherRun | undefined;
 }
 
-/** See the file header. Lives on the session's thread. */
+/** The enrichers of a shard's sessions (see the file header). Lives on the session's thread. */
 export class Enrichers {
   readonly #host: EnrichersHost;
   readonly #loop: EnricherLoop;
@@ -125,7 +125,7 @@ export class Enrichers {
     for (const session of [...this.#out.keys()]) this.forget(session);
   }
 
-  /** Starts a run that prepares a turn, or names a sub-agent. `failure`: the log text for a failure. */
+  /** Starts a run that prepares a turn, recalls messages, or names a sub-agent. `failure`: the text of its log line. */
   #prepare({ actor }: EnricherStage, run: number, makeTask: () => Promise<EnricherTask>, failure: string): void {
     void this.#run(actor.id, run, makeTask, ({ usage, error }) => {
       if (error !== undefined) this.#host.failed(actor.id, failure, error);

@@ -1,7 +1,7 @@
 /**
- * Mneme: summarises messages that are about to leave a session's window. Later it joins several such summaries to one
- * (contract §6.5, §6.5b). It is a task for the `EnricherLoop`. Its summary reaches the session as one input at the end
- * of the run. The messages that it pins to goals are pinned at once.
+ * Mneme: summarises messages that are about to leave a session's window, and later several such summaries (contract
+ * §6.5, §6.5b). A summary is a task for the `EnricherLoop`. It reaches the session as one input at the end of the run.
+ * Messages that Mneme pins to goals are pinned at once.
  */
 import { z } from 'zod';
 import { BYTES_PER_TOKEN, SNAPSHOT_CHARACTERS_MAX } from '../../src/base/bounds.ts';

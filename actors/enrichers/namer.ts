@@ -16,8 +16,8 @@ import { namerSystem, namerText } from './namer-prompt.ts';
 const SECOND_MS = 1_000;
 
 /**
- * The task that names a sub-agent. `siblings`: names that are taken. Rejects if the host cannot be asked, or if the agent
- * has no model for naming.
+ * The task that names a sub-agent. `siblings`: names that are taken. Rejects if the host cannot be asked, or if the
+ * agent has no model for naming.
  */
 export async function namerTask(stage: EnricherStage, siblings: readonly string[]): Promise<EnricherTask> {
   const { settings, actor, agent } = stage;

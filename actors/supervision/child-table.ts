@@ -7,7 +7,7 @@
  */
 import { hashText } from './backoff.ts';
 
-/** The members every row has. */
+/** The members that every row has. */
 export interface TableRow {
   readonly id: string;
   /** Position in the order of start. */
@@ -32,7 +32,7 @@ export function rowOf<Row extends TableRow>(table: ChildTable<Row>, id: string):
   return table.groups[hash & MASK]?.[(hash >>> BITS) & MASK]?.find((row) => row.id === id);
 }
 
-/** A table with this row. It replaces the row with the same id, if there is one. */
+/** A table with this row. The row replaces the row with the same id, if there is one. */
 export function withRow<Row extends TableRow>(table: ChildTable<Row>, row: Row): ChildTable<Row> {
   return replace(table, row.id, row);
 }

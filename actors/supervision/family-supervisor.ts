@@ -1,10 +1,10 @@
 /**
  * Handles failures of sub-agents: turns the supervisor's decisions into inputs for the sessions of one family.
  *
- * Owns: one supervisor state for each parent whose agent asked for `restart` or `escalate`. It is made at the first
- * failure or the first end of a back-off. Does not own: the sessions. They stop and start in the batch that contains the
- * failure, so the supervisor gets each answer at once, before the session has acted. Restarts are counted in memory, as
- * in OTP. The count begins at zero when a process starts, after an escalation, and after `forget`.
+ * Owns: one supervisor state for each parent whose agent asked for `restart` or `escalate`. A state is made at the
+ * first failure or the first end of a back-off. Does not own: the sessions. Sessions stop and start in the batch that
+ * contains the failure, so the supervisor gets each answer at once, before the session has acted. Restarts are counted
+ * in memory, as in OTP. The count begins at zero when a process starts, after an escalation, and after `forget`.
  *
  * A child that has ended is not supervised, even if it works again (`revival.ts`): its end was reported, and a restart
  * would repeat its task. A failure of its later work is reported to its parent.
@@ -31,7 +31,7 @@ interface Outcome {
   escalated?: readonly string[];
 }
 
-/** See the file header. */
+/** The supervisors of all families of a shard (see the file header). */
 export class FamilySupervisor {
   readonly #states = new Map<string, SupervisorState>();
   readonly #monotonic: () => number;
@@ -84,7 +84,7 @@ export class FamilySupervisor {
     return [{ session: child, input: { type: 'restart', reason: 'its back-off is over' } }];
   }
 
-  /** Called when the parent was deleted, or is read again from its log after a fault. */
+  /** Forgets a parent that was deleted, or that is read again from its log after a fault. */
   forget(parent: string): void {
     this.#states.delete(parent);
   }
@@ -93,7 +93,7 @@ export class FamilySupervisor {
     return outcome.restarted.map((session) => ({ session, input: { type: 'restart', reason } }));
   }
 
-  /** Gives the supervisor one input, notes its actions in the outcome, and feeds each assumed answer back to it. */
+  /** Gives the supervisor one input and all assumed answers that follow, and notes its actions in the outcome. */
   #drive(
     parent: SessionActor,
     options: SupervisorOptionsInput,
@@ -108,8 +108,8 @@ export class FamilySupervisor {
   }
 
   /**
-   * The supervisor state of a family. Children that it does not know yet are added as running, and children that have
-   * ended are removed.
+   * The supervisor state of a family. Children that are not in the state yet are added as running, and children that
+   * have ended are removed.
    */
   #current(parent: SessionActor, options: SupervisorOptionsInput): SupervisorState {
     const known = this.#states.get(parent.id);
@@ -145,7 +145,7 @@ export class FamilySupervisor {
   }
 }
 
-/** The answer of the child to an action, which is assumed here: its session obeys in the same batch. */
+/** The assumed answer of a child to an action. The assumption holds, because its session obeys in the same batch. */
 function answerTo(action: SupervisorAction): SupervisorInput | undefined {
   switch (action.type) {
     case 'start':

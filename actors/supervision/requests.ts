@@ -1,6 +1,7 @@
 /**
- * Requests to a supervisor: to add and start a child, or to stop and remove one. While the supervisor runs, requests
- * are served. While it starts or stops children one by one (a walk), they wait. When it ends, they are refused.
+ * Handles requests to a supervisor: to add and start a child, or to stop and remove a child. While the supervisor runs,
+ * it serves requests. While it starts or stops children one by one (a walk), requests wait. When it ends, it refuses
+ * them.
  */
 import { SUPERVISOR_REQUESTS_MAX } from '../../src/base/bounds.ts';
 import { rowOf, withoutRow } from './child-table.ts';

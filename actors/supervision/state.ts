@@ -81,7 +81,7 @@ export interface SupervisorState {
   readonly deferred: readonly SupervisorInput[];
   readonly nextRun: number;
   readonly nextOrder: number;
-  /** Number of answers and timers that were dropped, because their run had ended or its status had changed. */
+  /** Number of answers and timers that were dropped, because their run had ended or the child's status had changed. */
   readonly stale: number;
 }
 
@@ -127,7 +127,7 @@ export type SupervisorAction =
   | { readonly type: 'stop'; readonly id: string; readonly run: number }
   /** End the child at once; the answer is the same as for `stop`. */
   | { readonly type: 'kill'; readonly id: string; readonly run: number }
-  /** Send the `timer` input for this action after `delayMs`. With 0 it comes after inputs that already wait. */
+  /** Send the `timer` input for this action after `delayMs`. With 0, the input comes after inputs that already wait. */
   | {
       readonly type: 'scheduleRestart' | 'scheduleKill';
       readonly id: string;

@@ -16,7 +16,7 @@ export type RestartType = 'permanent' | 'transient' | 'temporary';
 export type Shutdown = 'brutalKill' | 'infinity' | number;
 /** Which children restart when one fails: only that child, all children, or that child and those started after it. */
 export type Strategy = 'oneForOne' | 'oneForAll' | 'restForOne';
-/** How a child's failure is handled. `restart`: by OTP's rules. The others: the same reaction to every failure. */
+/** How a child's failure is handled. `restart`: OTP's rules apply. Any other value: every failure is handled alike. */
 export type OnChildFailure = 'report' | 'restart' | 'escalate' | 'ignore';
 
 /** One child. `id`: unique among the children of its supervisor. */
@@ -105,7 +105,7 @@ export function supervisorOptions(input: unknown = {}): SupervisorOptions {
 
 /**
  * The spec of a sub-agent session. If the policy is `restart`, the session restarts after a failure. Otherwise it is
- * forgotten when it ends. It has the default time of a worker to stop.
+ * forgotten when it ends. The session has the default time of a worker to stop.
  */
 export function subAgentSpec(id: string, onChildFailure: OnChildFailure): ChildSpec {
   return childSpec({ id, restart: onChildFailure === 'restart' ? 'transient' : 'temporary' });

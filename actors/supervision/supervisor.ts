@@ -7,7 +7,7 @@
  * Does not own: the children, clocks, timers or threads. Its host performs the actions and returns the answers as
  * inputs. A host feeds one input at a time, in order, and performs all actions of a decision before it feeds the next.
  *
- *  S1  Children start in their order and stop in reverse. Each step waits for the answer to the one before.
+ *  S1  Children start in their order and stop in reverse. Each step waits for the answer to the previous step.
  *  S2  Counted restarts never exceed `intensity` within `periodMs`. If one more would be needed, the supervisor stops
  *      all children and then escalates.
  *  S3  After a transient fault the child waits for its back-off and restarts; this restart is not counted.
@@ -161,7 +161,7 @@ function isAwaited(child: Child, input: Answer): boolean {
 function handleExit(draft: Draft, child: Child, reason: ExitReason, input: Answer): void {
   if (child.status.name === 'stopping') return childGone(draft, child, reason);
   if (draft.phase.name === 'running') return decideExit(draft, child, reason);
-  // The walk may still reach this child; it then counts as stopped. Otherwise its end is handled after the walk.
+  // If the walk reaches this child later, the child counts as stopped. Otherwise its end is handled after the walk.
   setChild(draft, child, { status: { name: 'exited', reason: reason }, faults: faultsAfter(draft, child) });
   if (draft.phase.name !== 'stopping') draft.deferred = [...draft.deferred, input];
 }

@@ -1,6 +1,6 @@
 /**
  * Walks a supervisor's children, with one draft of the next state per decision. A walk starts children in their order,
- * or stops them in reverse. Each step handles one child, and waits for the answer of the child before.
+ * or stops them in reverse. Each step handles one child, and waits for the answer of the previous child.
  */
 
 import { type ChildTable, rowOf, rowsInOrder, withoutRow, withRow } from './child-table.ts';
@@ -16,7 +16,7 @@ import type {
 } from './state.ts';
 import type { Shutdown } from './supervisor-options.ts';
 
-/** The next state while it is being decided. Lives within one decision; the original state is not touched. */
+/** The next state while it is being decided. A draft lives within one decision; the original state never changes. */
 export interface Draft {
   readonly options: SupervisorState['options'];
   readonly now: number;
@@ -75,7 +75,7 @@ export function settle(draft: Draft, child: Child): void {
   else setChild(draft, child, { status: { name: 'stopped' }, faults: 0 });
 }
 
-/** Handles the end of a child that was asked to end. If it failed instead, that is reported only here. */
+/** Handles the end of a child that was asked to end. A failure of such a child is reported only here. */
 export function childGone(draft: Draft, child: Child, reason: ExitReason): void {
   if (reason.kind === 'error' || reason.kind === 'transientFault') report(draft, 'exited', child, reason);
   if (child.status.name === 'stopping' && child.status.forget) {

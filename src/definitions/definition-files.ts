@@ -1,6 +1,6 @@
 /**
  * Reads directories of definition files: skills, workflows, specialists. A file with a fault is reported and skipped.
- * It stops neither the reading of other files nor `open`.
+ * Other files are still read, and `open` does not fail.
  */
 import type { Dirent } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';

@@ -31,7 +31,7 @@ export interface LibraryOptions {
   readonly onChange?: () => void;
 }
 
-/** See the head of the file. */
+/** The skills and workflows of a runtime (see the head of the file). */
 export class DefinitionLibrary implements DefinitionSource {
   readonly #options: LibraryOptions;
   readonly #places: { readonly skills: DefinitionPlace; readonly workflows: DefinitionPlace };

@@ -1,9 +1,10 @@
 /**
  * Reads the acts for the audit log from a step of a session. Pure.
  *
- * An act is read from the records of the step, so it is written if and only if they are. Its author comes from the
- * input. The acts have no content: of a decision the call and the verdict, of an edit the operation and how many
- * messages it touches, of a task its number. Tasks that begin with a turn are no acts.
+ * An act is read from the records of the step, so the act is written if and only if the records are. The author of the
+ * act comes from the input. An act has no content. A decision has the call and the verdict, an edit has the operation
+ * and the number of its messages, and a task has its number. A task that begins with a turn has no record, and thus no
+ * act.
  */
 import type { AuditAct, AuditDetails } from '../base/audit/audit-entry.ts';
 import { defined } from '../base/defined.ts';
@@ -14,7 +15,7 @@ import type { SessionState } from './state/state.ts';
 
 const NO_ACTS: readonly AuditAct[] = [];
 
-/** Why a call was decided although its decision was not asked for, by the input that ended its wait. */
+/** The cause that an act gives for a decision about a call that the input does not name, by the type of the input. */
 const ENDED_BY: { readonly [Type in Input['type']]?: string } = {
   approve: 'denied_with_another',
   approvalsExpired: 'expired',
@@ -94,7 +95,7 @@ function decided(state: SessionState, input: Input, record: RecordOf<'decided'>)
   return { action: 'question.answered', ...who, details: { callId, tool, answered: allow, ...defined({ cause }) } };
 }
 
-/** An edit by the embedder. The runtime's own edits, such as those of a compression, change what no one else wrote. */
+/** The act of an edit that the embedder asked for. Edits that the runtime makes, such as a rollback, are no acts. */
 function edited(state: SessionState, input: Input, record: RecordOf<'edited'>): AuditAct | undefined {
   const facts = factsOf(record);
   const session = state.id;

@@ -55,7 +55,7 @@ export function runTurn(state: SessionState, input: Input, environment: Environm
   return { records, effects: effects ?? NO_EFFECTS };
 }
 
-/** Folds the records of a decision. Returns the seq of the event for the first entry that it accepted, or 0. */
+/** Folds the records of a decision. Returns the seq of the event for the first accepted entry among them, or 0. */
 function foldStep(fold: Fold, state: SessionState, { records }: Decision): number {
   let acceptedSeq = 0;
   for (const record of records) {

@@ -1,6 +1,6 @@
 /**
- * Events about active skills and workflows. No record says which of them are active; that follows from the window and
- * the mailbox.
+ * Publishes events about active skills and workflows. No record says which of them are active: the window and the
+ * mailbox determine it.
  */
 import { activeDefinitions, sameSkills } from '../rules/activation.ts';
 import type { Fold } from './fold.ts';

@@ -39,7 +39,7 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
   const firstSeq = state.nextMessageSeq;
   const isUnbound = record.unbound === true || state.current.outdated === true;
   const earlier = state.awaitedUses;
-  // Cleared first, because otherwise `appendAnswer` would open an epoch for its parts (see `Fold.place`).
+  // `awaitedUses` is cleared first. Otherwise `appendAnswer` would open an epoch for its parts (see `Fold.place`).
   state.awaitedUses = undefined;
   appendAnswer(fold, record, text);
   state.awaitedUses = awaitedUses(record.content, earlier);
@@ -96,14 +96,14 @@ export function applyLost(fold: Fold, record: RecordOf<'lost'>): void {
 }
 
 /**
- * True if the provider was asked to run a waiting call, and the answer has no result of it. While a paused answer is
- * continued, the result may still come in a later part.
+ * True if the provider was asked to run a waiting call, and the answer lacks the result of that call. While a paused
+ * answer is continued, the result may still come in a later part.
  */
 function hasPassedOver({ awaitedUses: awaited, turn }: SessionState, earlier: readonly string[] | undefined): boolean {
   return turn?.pauses === 0 && earlier?.some((id) => awaited?.includes(id)) === true;
 }
 
-/** Appends the messages of an answer. The first one has the usage, so that an answer without text keeps it (Δ17). */
+/** Appends the messages of an answer. The first message has the usage, so an answer without text keeps it (Δ17). */
 function appendAnswer(fold: Fold, record: RecordOf<'responded'>, text: string): void {
   const { state } = fold;
   const before = state.messages.length;
@@ -142,7 +142,7 @@ function appendAnswer(fold: Fold, record: RecordOf<'responded'>, text: string): 
   fold.said(state.messages.length - before);
 }
 
-/** Appends one message of an answer. The first one has the blocks and the usage of the whole answer. */
+/** Appends one message of an answer. The first message has the blocks and the usage of the whole answer. */
 function appendPart(
   fold: Fold,
   draft: Draft<MessageDraft>,

@@ -66,7 +66,7 @@ export function applyChildStarted({ state }: Fold, record: RecordOf<'childStarte
   state.childrenAtWork += 1;
 }
 
-/** A child that has ended works again, or waits for a place behind the other queued children. */
+/** A child that has ended works again, or waits behind the other queued children. */
 export function applyChildRevived({ state }: Fold, record: RecordOf<'childRevived'>): void {
   const child = state.children.get(record.child);
   if (child === undefined) throw new Error(`unknown child ${record.child}`);
@@ -86,7 +86,7 @@ export function applyChildExited(fold: Fold, record: RecordOf<'childExited'>): v
   if (!state.childQueue.delete(child.id)) state.childrenAtWork -= 1;
   delete child.queued;
   delete child.revived;
-  // A completed child keeps that end, whatever its later work did.
+  // A completed child stays `completed`, whatever its later work did.
   if (child.exited === 'completed') return;
   child.exited = record.reason;
   if (fold.counts())

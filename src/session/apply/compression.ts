@@ -29,8 +29,8 @@ import type { Fold } from './fold.ts';
 import { promoteAll } from './mailbox.ts';
 
 /**
- * A compression begins. It is like a claim that begins no turn. If it replaces a call whose prompt was too long, the
- * session is `awaiting` already and stays so.
+ * A compression begins. This is like a claim that begins no turn. If the compression replaces a call whose prompt was
+ * too long, the session is `awaiting` already and stays `awaiting`.
  */
 export function applyCompacting(fold: Fold, record: RecordOf<'compacting'>): void {
   const { state } = fold;
@@ -179,7 +179,7 @@ function chunksOf({ history }: LoggedMessage): readonly string[] {
   return [...(Array.isArray(earlier) ? (earlier as readonly string[]) : []), ...(typeof own === 'string' ? [own] : [])];
 }
 
-/** A kept result in its short form. It has the history id of the whole result, which is hidden. */
+/** A kept result in its short form. It has the history id of the whole result, and the whole result is hidden. */
 function shortenedMessage(
   state: SessionState,
   whole: LoggedMessage,

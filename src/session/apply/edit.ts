@@ -7,8 +7,8 @@
  *  H1 an edit is atomic: its messages, `tokens`, `callIds` and open calls change together (S4, S6);
  *  H2 a message never changes its seq, and no seq is given twice. The number of an imported id `m<n>` also counts as
  *     given;
- *  H3 an edit that changes or moves anything before the end opens an epoch (A8); an edit that only adds at the end does
- *     not, unless it adds a system message or the result of a call in an answered request.
+ *  H3 an edit that changes or moves anything before the end opens an epoch (A8). An edit that only adds at the end
+ *     opens an epoch only if it adds a system message, or the result of a call in an answered request.
  */
 
 import type { HistoryMessage } from '../../base/history-message.ts';
@@ -48,7 +48,8 @@ export function applyEdit(
   const added: LoggedMessage[] = [];
   const groups: (readonly [LoggedMessage, ...LoggedMessage[]])[] = [];
   /**
-   * For each `after`: the seq of the last message inserted there. The next message with the same `after` follows it.
+   * For each `after`: the seq of the last message inserted there. The next message with the same `after` follows that
+   * message.
    */
   const behind = new Map<number, number>();
   for (const { message, after } of record.added ?? []) {
@@ -85,7 +86,7 @@ export function applyEdit(
   };
 }
 
-/** True for the result of a call in an answered request. Requests sent a placeholder, which the result replaces. */
+/** True for the result of a call in an answered request. That request had a placeholder, and the result replaces it. */
 function answersSealed(state: SessionState, message: LoggedMessage): boolean {
   if (message.type !== 'tool_response' || state.sealedSeq === 0) return false;
   const call = state.messages.find((each) => each.type === 'tool_call' && each.toolUseId === message.toolUseId);
@@ -125,9 +126,9 @@ function annotate(state: SessionState, seq: number, message: HistoryMessage): Lo
 }
 
 /**
- * Replaces a message by other logged parts. The first part gets the seq of the old first part, which identifies the
- * message. A later call that the message already had keeps its seq, unless it was the old first part. Other parts get
- * new seqs.
+ * Replaces a message by other logged parts. The first part gets the seq of the old first part, because this seq
+ * identifies the message. A later call that the message already had keeps its seq, unless it was the old first part.
+ * Other parts get new seqs.
  */
 function replace(
   state: SessionState,
@@ -171,8 +172,8 @@ function replace(
 }
 
 /**
- * Gives the calls of a message unique ids, because a request must not repeat an id (R05), although an import may.
- * Hidden calls count too.
+ * Gives the calls of a message unique ids. An imported history may repeat an id, but a request must not (R05). The ids
+ * of hidden calls are not used either.
  */
 function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): readonly MessageDraft[] {
   const own = new Set<string>();

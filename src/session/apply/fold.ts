@@ -42,13 +42,13 @@ export type AnnouncedEvent = Extract<
   { type: 'turn.finished' | 'turn.failed' | 'approval.required' | 'question.asked' }
 >;
 
-/** See the head of the file. */
+/** The operations that all parts of `apply` share (see the head of the file). */
 export class Fold {
   readonly state: SessionState;
   /** Epoch ms of the transition. */
   readonly at: number;
   readonly observer: Observer | undefined;
-  /** Reads contents that are only in the log; missing if no state has such contents. */
+  /** Reads contents that are only in the log; missing if all contents are in the state. */
   readonly readContent: ReadContent | undefined;
 
   constructor(state: SessionState, at: number, observer: Observer | undefined, readContent?: ReadContent) {
@@ -59,7 +59,7 @@ export class Fold {
   }
 
   /**
-   * Counts a durable event (S5). True if there is a subscriber. Only then the caller builds the event and publishes it.
+   * Counts a durable event (S5). True if there is a subscriber. Only then does the caller build and publish the event.
    */
   counts(): boolean {
     this.state.eventSeq += 1;
@@ -77,7 +77,8 @@ export class Fold {
   }
 
   /**
-   * Counts an announced event (S5). True if there is an observer. Only then the caller builds the event for `announce`.
+   * Counts an announced event (S5). True if there is an observer. Only then does the caller build the event for
+   * `announce`.
    */
   countsAnnounced(): boolean {
     return this.counts() || this.observer?.announced !== undefined;
@@ -109,7 +110,7 @@ export class Fold {
     // After a call that the provider has not run yet, a request may have only results (R52). The new epoch leaves the
     // call out of requests.
     if (state.awaitedUses !== undefined && draft.type !== 'tool_response') this.openEpoch();
-    // This looks at the last message, not at the last seq, because the message with that seq may have bounced.
+    // The last message counts, not the last seq, because the message with the last seq may have bounced.
     const followsAnswered = state.sealedSeq > 0 && (state.messages.at(-1)?.seq ?? 0) <= state.sealedSeq;
     const message = draft as Draft<LoggedMessage>;
     message.seq = state.nextMessageSeq;
@@ -123,7 +124,7 @@ export class Fold {
     return message;
   }
 
-  /** Changes the session's state and publishes it. */
+  /** Changes the session's state and publishes the new state. */
   enter(next: SessionStateName): void {
     this.state.state = next;
     if (this.counts()) this.publish({ type: 'session.state', state: next });

@@ -98,7 +98,7 @@ export function applyRecovered(fold: Fold, record: RecordOf<'recovered'>): void 
 
 export function applyExited({ state }: Fold, record: RecordOf<'exited'>): void {
   const { type: _type, ...exit } = record;
-  // A completed child keeps that end and its reply, whatever its later work does.
+  // A completed child keeps its first end and its reply, whatever its later work does.
   if (state.exit?.reason !== 'completed') state.exit = exit;
   state.revived = undefined;
   // An ended child is not restarted. If its wait for a restart remained, the child would stay resident forever.
@@ -106,7 +106,7 @@ export function applyExited({ state }: Fold, record: RecordOf<'exited'>): void {
   state.queued = false;
 }
 
-/** A child that has ended is to work again. It starts when its parent gives it a place. */
+/** A child that has ended is to work again. It starts when its parent has room among the working children. */
 export function applyRevived({ state }: Fold, record: RecordOf<'revived'>): void {
   state.revived = record.resumes === true ? 'resumed' : 'waiting';
   state.queued = true;

@@ -1,8 +1,7 @@
 /**
- * How entries enter and leave the mailbox: they are accepted, promoted into the log, recalled, dropped, or set aside as
- * dead letters; and how dead letters are sent again or dropped. Changes the given state in place, as `apply` does;
- * otherwise pure. Keeps S2 and S9 of `state.ts`: an entry waits, or has left the mailbox in exactly one of these ways
- * (A7).
+ * Applies the records about entries and dead letters. Entries are accepted, promoted into the log, recalled, dropped,
+ * or set aside as dead letters. Dead letters are sent again or dropped. Changes the given state in place, as `apply`
+ * does; otherwise pure. Keeps S2 and S9 of `state.ts`: an entry waits, or has left the mailbox in exactly one way (A7).
  */
 import { DEAD_LETTER_BYTES_MAX, DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
@@ -22,10 +21,10 @@ import { showChild } from './children.ts';
 import { forgetPrepared } from './enrichment.ts';
 import { type Fold, forgetOldest } from './fold.ts';
 
-/** The fate of promoted messages if their half-step fails: those of `bouncing` leave; `keeps` says that others stay. */
+/** The fate of promoted messages if their half-step fails. Messages in `bouncing` leave. `keeps`: others stay. */
 type Bouncing = { readonly [Field in 'bouncing' | 'keeps']?: NonNullable<CurrentCall[Field]> };
 
-/** The source of a message that names none. */
+/** The source of an entry that names no source. */
 const USER: Source = Object.freeze({ type: 'user' });
 const NOTHING_PROMOTED: Bouncing = Object.freeze({});
 const KEPT: Bouncing = Object.freeze({ keeps: true as const });
@@ -118,8 +117,8 @@ export function promoteAll(fold: Fold, ids: readonly number[]): Bouncing {
 }
 
 /**
- * Promotes one entry, or `merge` entries together (§3.5). Returns the seq of the message, if there is exactly one.
- * For a child's task that message is in the log already.
+ * Promotes one entry, or `merge` entries together (§3.5). Returns the seq of the message, if there is exactly one. The
+ * message of a child's task is in the log already.
  */
 function promoteGroup(fold: Fold, group: readonly [FilledEntry, ...FilledEntry[]]): number | undefined {
   const { state } = fold;
@@ -165,8 +164,8 @@ function discard(fold: Fold, id: number, reason: 'recalled' | 'dropped', detail:
 }
 
 /**
- * An entry that cannot be promoted is set aside as a dead letter. Beyond the bounds the oldest letters are dropped: their
- * senders already know that the delivery failed.
+ * An entry that cannot be promoted is set aside as a dead letter. Beyond the bounds the oldest letters are dropped:
+ * their senders already know that the delivery failed.
  */
 export function applyPoisoned(fold: Fold, record: RecordOf<'poisoned'>): void {
   const { state } = fold;
@@ -223,7 +222,7 @@ function left(state: SessionState, { seed, bytes }: MailboxEntry): void {
   if (seed === undefined) state.mailboxBytes -= bytes;
 }
 
-/** The entry with its content in memory. Most entries have it there already and are returned unchanged. */
+/** The entry with its content in memory. Most entries already have their content in memory: they are returned as is. */
 function filled(fold: Fold, entry: MailboxEntry): FilledEntry {
   return isStored(entry.content) ? withContent(entry, fold.readContent) : (entry as FilledEntry);
 }

@@ -29,7 +29,7 @@ export function applyMemory(fold: Fold, record: MemoryRecord): void {
   } else if (before?.isAwaited === true && memory?.summarising === undefined && !hasActive(state)) {
     fold.countAndPublish({ type: 'session.state', state: state.state });
   }
-  // After a summary of messages (level 1) an eviction follows, which opens the epoch.
+  // After a summary of messages (level 1), an eviction follows and opens the epoch.
   if (record.type === 'remembered' && before?.level === 2) fold.openEpoch();
 }
 

@@ -1,7 +1,7 @@
 /**
- * Applies the records about a run (the half-steps of a turn): it is held at a message boundary and continues, it is
- * suspended and continued, and a person decides about its calls. Changes the given state in place, as `apply` does;
- * otherwise pure. Keeps S4 of `state.ts`: held calls have not started.
+ * Applies the records about a run (the half-steps of a turn). These records hold the run at a message boundary, suspend
+ * it, continue it, or decide about its calls. Changes the given state in place, as `apply` does; otherwise pure. Keeps
+ * S4 of `state.ts`: held calls have not started.
  */
 import { APPROVALS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import type { Phase } from '../../events/event.ts';
@@ -146,7 +146,7 @@ export function applyContinued(fold: Fold, record: RecordOf<'continued'>): void 
   fold.enter('executing');
 }
 
-/** Holds the open calls of the run again, until it is known which of them need a person. */
+/** Holds the open calls of the run again. The verdict at this boundary says which of them need a person. */
 function holdPending(state: SessionState, suspended: Suspension): void {
   const refused = suspended.refused ?? {};
   const calls = [...state.openCalls.keys()].map((id) => {

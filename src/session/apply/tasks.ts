@@ -24,7 +24,7 @@ export function applyTaskActivated(fold: Fold, record: RecordOf<'taskActivated'>
 
 /**
  * Makes a task active; during a turn this waits for the turn's end (B4). Messages of other branches leave the
- * conversation, and messages of the task's branch return. Both are one event.
+ * conversation, and messages of the task's branch return. One event reports both changes.
  */
 export function activate(fold: Fold, wish: Wish): void {
   const { state } = fold;

@@ -46,7 +46,7 @@ export function applyClaimed(fold: Fold, record: RecordOf<'claimed'>): void {
   }
 }
 
-/** `agent`: the agent with which the turn begins, if it has a version. */
+/** Begins a turn. `agent`: the agent of the turn, if the agent has a version. */
 export function beginTurn(state: SessionState, id: number, agent: TurnAgent | undefined): void {
   const counts = { usage: NO_USAGE, halfSteps: 0, pauses: 0, marked: false };
   state.turn = { id, ...defined({ agent }), entries: [], text: '', joins: false, ...counts };
@@ -158,8 +158,9 @@ export function applyClosed(fold: Fold, record: RecordOf<'closed'>): void {
 }
 
 /**
- * The turn ends without a failure. Its messages' receipts get the turn's text, or its cancellation. `stopDetails`:
- * those of the last answer. `output`: the structured answer; its JSON is then the text.
+ * The turn ends without a failure. The receipts of its messages get the turn's text, or say that the turn was
+ * cancelled. `stopDetails`: the stop details of the last answer. `output`: the structured answer, whose JSON is the
+ * turn's text.
  */
 export function finishTurn(fold: Fold, reason: string, stopDetails?: Json, output?: Json): void {
   const { state } = fold;

@@ -11,7 +11,10 @@ import type { Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** Puts the text of a definition into the mailbox, unless it is active. The result says whether the text was added. */
+/**
+ * Puts the text of a definition into the mailbox, unless the definition is active. The result says whether the text was
+ * added.
+ */
 export function decideActivation(
   state: SessionState,
   input: Extract<Input, { type: 'activate' }>,

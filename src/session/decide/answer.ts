@@ -87,9 +87,9 @@ export function decideAnswer(
 }
 
 /**
- * Records a lost answer: its call had begun to answer, and ended without an answer. The text is kept for people and
- * never becomes a message. The tokens that the provider reported count, because they are paid for. Other inputs
- * decide what happens to the half-step.
+ * Records a lost answer: the beginning of an answer whose call ended before the answer was complete. The text is kept
+ * for people and never becomes a message. The tokens that the provider reported count, because they are paid for. Other
+ * inputs decide what happens to the half-step.
  */
 export function decideLostAnswer(lost: LostAnswer, environment: Environment): Decision {
   const { halfStep, attempt, turn, reason, text, thinking, truncated, usage } = lost;
@@ -162,8 +162,8 @@ function routeText(state: SessionState, text: string): readonly Effect[] {
 }
 
 /**
- * A call failed. It is retried, made with another model, or repaired (by a compression, or without thoughts). Otherwise
- * the half-step fails.
+ * Handles a failed model call. The call is retried, made with another model, or repaired (by a compression, or without
+ * thoughts). Otherwise the half-step fails.
  */
 export function decideModelFailure(
   state: SessionState,
@@ -213,7 +213,7 @@ export function decideModelFailure(
   );
 }
 
-/** The API's rules about thoughts in a request. Only the model can decide whether it accepts the thoughts. */
+/** The API's rules about thoughts in a request. Only the model knows whether it accepts the thoughts. */
 const THOUGHT_RULES: ReadonlySet<unknown> = new Set(['R20', 'R21']);
 
 /**
@@ -289,9 +289,9 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
 }
 
 /**
- * True if the API would refuse every later turn in the same way, because each request begins with this one (F35). Not
- * true if the messages leave the history: they bounced, or a rollback removes them before the next turn. Not true for a
- * child, because its parent decides.
+ * True if the API would refuse every later turn in the same way, because every later request begins with the refused
+ * request (F35). False if the messages leave the history: they bounced, or a rollback removes them before the next
+ * turn. False for a child, because its parent decides what follows the failure.
  */
 function staysRefused(state: SessionState, error: ErrorShape, bounces: boolean, { settings }: Environment): boolean {
   if (bounces || state.parent !== undefined || settings.recovery.rollbackFailed) return false;

@@ -2,8 +2,8 @@
  * Calls that wait for a person: the decision about one call, and its consequences for the other calls of its round.
  * Questions wait in the same way; `questions.ts` handles their answers. Pure.
  *
- * A person's decision is not a `verdict`, because no function of the embedder is called: the wait is a record and an
- * event, and the decision is a request that gets a reply. The decision may come days and restarts later, and may be
+ * A person's decision is not a `verdict`, because no function of the embedder is called. The wait is a record and an
+ * event, and the decision is a request that gets a reply. The decision may come after days and restarts, and may be
  * repeated.
  */
 
@@ -28,10 +28,10 @@ import type { SessionState } from '../state/state.ts';
 import { startDecided } from './tools.ts';
 
 /**
- * An allowed call starts, with the person's input if there is one. A denied call is answered, and so is every other
- * call of the round that still waits. A repeated decision gets the reply of the first one. A decision that is late or
- * contradicts the first gets the reply `false`. A decision about a question is refused, because a question needs an
- * answer.
+ * Handles a person's decision about a call. An allowed call starts, with the person's input if there is one. A denied
+ * call is answered, and so is every other call of the round that still waits. A repeated decision gets the reply of the
+ * first decision. A decision that is late or contradicts the first gets the reply `false`. A decision about a question
+ * is refused, because a question needs an answer.
  */
 export function decideApproval(
   state: SessionState,

@@ -15,7 +15,7 @@ import { answerForEnded, childOfCall, spawnAnswer } from './naming.ts';
 import { answerOfParent } from './questions.ts';
 import { exitDecision } from './supervision.ts';
 
-/** Room for `:<n>` behind a parent's id. */
+/** Characters reserved for the `:<n>` that a child's id adds to the parent's id. */
 const CHILD_SUFFIX_CHARACTERS = 8;
 
 /**
@@ -133,8 +133,8 @@ function spawn(
 }
 
 /**
- * A child's grants: the requested tools that the parent itself may use (F77). Names are compared without case, and each
- * is granted once (§7.2). `granted` undefined: all tools of the child's agent.
+ * A child's grants: the requested tools that the parent itself may use (F77). Upper and lower case of names do not
+ * count, and each tool is granted once (§7.2). `granted` undefined: all tools of the child's agent.
  */
 function grantsOf(
   state: SessionState,

@@ -1,6 +1,7 @@
 /**
- * Compression of a conversation: when it begins, and what follows its answer or failure. A compression is a half-step
- * whose request asks for a summary; its answer is one record. Also recovers a call whose prompt was too long. Pure.
+ * Decides when the compression of a conversation begins, and what follows its answer or failure. A compression is a
+ * half-step whose request asks for a summary; its answer is one record. A compression also recovers a call whose prompt
+ * was too long. Pure.
  *
  *  K1 a compression begins only where every call has its result: in idle, between rounds, or in place of a call that
  *     was refused;
@@ -43,7 +44,7 @@ export type CompressAnswer =
   | { readonly started: number }
   | { readonly compressed: false; readonly reason: 'disabled' | 'busy' | 'not_needed' };
 
-/** Begins a compression instead of the claim, if one is due; `undefined`: the claim continues unchanged. */
+/** Begins a compression instead of the claim, if a compression is due; `undefined`: the claim continues unchanged. */
 export function decideCompaction(
   state: SessionState,
   selection: Selection,
@@ -157,7 +158,10 @@ export function decideSummary(
   return { records: [compacted], effects: [afterSummary(state, current, environment)] };
 }
 
-/** Why an answer is not a usable summary, or `undefined`. A cut summary would lose the content that it leaves out. */
+/**
+ * Why an answer is not a usable summary, or `undefined`. A summary that was cut off is not usable, because it would
+ * replace messages whose content it lacks.
+ */
 function problemOf(content: unknown, stop: string): string | undefined {
   const blocks: readonly unknown[] = Array.isArray(content) ? content : [];
   for (const block of blocks) {
@@ -167,7 +171,10 @@ function problemOf(content: unknown, stop: string): string | undefined {
   return WHOLE_STOPS.has(stop) ? undefined : `the summary ended with ${stop}`;
 }
 
-/** The effect with which the session continues in the new epoch: waiting entries, or the call that was too long. */
+/**
+ * The effect with which the session continues in the new epoch. It looks for waiting work, or repeats the call whose
+ * prompt was too long.
+ */
 function afterSummary(
   state: SessionState,
   { compaction }: CurrentCall & { readonly compaction: CompactionCall },
@@ -180,8 +187,9 @@ function afterSummary(
 }
 
 /**
- * A compression failed, and the conversation stays as it was. If the compression was to recover a call whose prompt was
- * too long, it is tried once more with a shorter request. If that fails too, the call fails with its original error.
+ * Handles a failed compression. The conversation stays as it was. If the compression was to recover a call whose prompt
+ * was too long, it is tried once more with a shorter request. If the second attempt fails too, the call fails with its
+ * original error.
  */
 export function compactionFailure(
   state: SessionState,
@@ -205,8 +213,8 @@ function failedRecord(halfStep: number, reason: string, usage?: Usage): SessionR
 }
 
 /**
- * The record that gives up a compression on request. It returns the session to its earlier state, which the records
- * after it end.
+ * The record that gives up a compression on request. The session returns to the state in which the compression began.
+ * The records that follow this record end that state.
  */
 export function compactionInterrupted(halfStep: number): SessionRecord {
   return failedRecord(halfStep, INTERRUPTED);

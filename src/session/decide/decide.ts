@@ -46,7 +46,7 @@ import { decideDispatch, decideToolFinished } from './tools.ts';
 import { decideVerdict } from './verdict.ts';
 import { decideUpgraded } from './versions/upgrade.ts';
 
-/** Decides one input. A refusal is an effect, so no input makes it throw. It throws only for broken invariants. */
+/** Decides one input. A refused input gets an effect, not an exception. `decide` throws only for broken invariants. */
 export function decide(state: SessionState, input: Input, environment: Environment): Decision {
   switch (input.type) {
     case 'create':

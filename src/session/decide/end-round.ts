@@ -13,7 +13,7 @@ import { compactionInterrupted } from './compression.ts';
 /**
  * Gives up a model call in flight, or closes an open round with a failed response for each open tool call (I5).
  * `firstId`: the next free pending id. `notice`: the content of those responses; a call that may have taken effect also
- * gets "outcome unknown", as after a crash. `error`: the error with which the turn failed; missing: it was cancelled.
+ * gets "outcome unknown", as after a crash. `error`: why the turn failed; missing: the turn was cancelled.
  */
 export function endRound(
   state: SessionState,
@@ -65,8 +65,8 @@ function mayHaveHappened(state: SessionState, { id, name }: OpenCall, { agent }:
 }
 
 /**
- * The records that give up a compression, and then end the state to which it returns: a round with all results, or a
- * model call. If the compression began in idle, nothing else has to end.
+ * The records that give up a compression and end the state in which it began. That state is a round with all results,
+ * or a model call. If the compression began in idle, nothing else has to end.
  */
 function endCompaction(current: CurrentCall, error: ErrorShape | undefined): readonly SessionRecord[] {
   const given = compactionInterrupted(current.halfStep);

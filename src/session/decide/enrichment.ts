@@ -4,8 +4,8 @@
  * any other input. Pure.
  *
  *  E1 a session has at most one preparation in progress, and claims no turn meanwhile (R12): arriving entries wait;
- *  E2 the turn continues no matter how the preparation ends, except after refused credentials: then the turn fails, as
- *     it would have without a preparation;
+ *  E2 the turn continues no matter how the preparation ends, with one exception: if the provider refuses the
+ *     credentials, the turn fails, as it would without a preparation;
  *  E3 a turn is prepared once: a prepared entry that still waits, because of a pause or for admission, is not prepared
  *     again.
  */
@@ -22,8 +22,8 @@ import type { SessionState } from '../state/state.ts';
 import { exitDecision } from './supervision.ts';
 
 /**
- * Begins a preparation instead of the claim, if the turn of a user's message must be prepared; `undefined`: it need
- * not.
+ * Begins a preparation instead of the claim, if the turn of a user's message must be prepared; `undefined`: the turn
+ * needs no preparation.
  */
 export function decidePreparation(
   state: SessionState,
@@ -70,7 +70,7 @@ function readyChild(state: SessionState): Effect {
   return { type: 'sendToParent', input: { type: 'childReady', child: state.id } };
 }
 
-/** A run has ended. The next stage begins, or the turn if there is none. */
+/** Handles the end of a run. The next stage begins; after the last stage, the turn begins. */
 export function decideEnriched(
   state: SessionState,
   input: Extract<Input, { type: 'enriched' }>,
@@ -89,11 +89,11 @@ export function decideEnriched(
   };
   if (stage === 'naming') {
     // A sub-agent that a model spawned may have been named before its admission. It must not overtake sessions that
-    // have waited longer for theirs.
+    // have waited longer for their admission.
     const isPlaced = state.spawnCallId === undefined;
     return { records: [prepared], effects: isPlaced ? [readyChild(state), WAKE] : [readyChild(state)] };
   }
-  // A failed search does not fail the turn: it continues as if there had been nothing to recall.
+  // A failed search does not fail the turn: the turn continues as if there had been nothing to recall.
   if (stage === 'recalling') return { records: [prepared], effects: [WAKE] };
   if (error !== undefined) return failed(state, prepared, error);
   if (goalsChanged && environment.agent.enrichers?.mneme !== undefined) {
@@ -108,7 +108,7 @@ export function decideEnriched(
 
 function failed(state: SessionState, prepared: SessionRecord, error: ErrorShape): Decision {
   if (error.code === 'model_authentication') {
-    // A queued child has begun no turn: it was only being named.
+    // A queued child has begun no turn that could fail.
     const turn = state.queued ? undefined : usersTurn(state);
     const bounced = bouncedEntries(turn?.bounced ?? []);
     const note: SessionRecord = { type: 'noted', content: `Authentication failed: ${error.message}` };
@@ -155,7 +155,7 @@ export function withPreparationGivenUp(state: SessionState, decision: Decision):
   };
 }
 
-/** An interrupt during a preparation: the run is cancelled, and the turn ends as cancelled at once. */
+/** Handles an interrupt during a preparation: the run is cancelled, and the turn ends as cancelled at once. */
 export function interruptPreparation(
   state: SessionState,
   reason: string | undefined,
@@ -181,8 +181,8 @@ export function interruptPreparation(
 }
 
 /**
- * A crash interrupted the preparation: its stage begins again with the next run number. A sub-agent that was being
- * named keeps its current name.
+ * Continues a preparation that a crash interrupted: its stage begins again with the next run number. A sub-agent that
+ * was being named keeps its current name.
  */
 export function recoverPreparation(state: SessionState, enrichment: Enrichment, { agent }: Environment): Decision {
   const run = state.nextMuseRun;

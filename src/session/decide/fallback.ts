@@ -1,10 +1,9 @@
 /**
- * The models of an agent that has several: when a session moves to the next model, and when it returns to the first.
- * Pure.
+ * Decides when a session moves to the next model of its agent, and when it returns to the first model. Pure.
  *
- * A move is durable: it is the record of a new epoch, in which requests are rendered for the other model. The half-step
- * continues with that model, and the attempts are counted from one again. A half-step tries each model at most once.
- * After the last model the half-step fails, and the next turn begins with the first model.
+ * A move is durable: the record of a new epoch names the next model, and requests are rendered for it. The half-step
+ * continues with that model, and its retries are counted from the beginning. A half-step never returns to an earlier
+ * model. After the last model the half-step fails, and the next turn begins with the first model.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Usage } from '../../base/messages.ts';
@@ -17,13 +16,13 @@ import type { CurrentCall, SessionState } from '../state/state.ts';
 
 const NOT_FOUND = 404;
 
-/** The reason of a move after an answer in which the model refused. */
+/** The reason for a move after an answer in which the model refused. */
 export const REFUSAL = 'refusal';
 
 /**
- * The half-step moves to the agent's next model. Undefined if there is none, or if the call asks for a summary:
- * `compactionFailure` handles such calls. `because`: the code of the failure, or `REFUSAL`. `toOther`: only to a model
- * of another provider. `usage`: the tokens of an answer that is not used.
+ * Moves the half-step to the agent's next model. Undefined if there is no next model, or if the call asks for a
+ * summary: `compactionFailure` handles calls for summaries. `because`: the code of the failure, or `REFUSAL`.
+ * `toOther`: only to a model of another provider. `usage`: the tokens of an answer that is not used.
  */
 export function moveOn(
   state: SessionState,
@@ -91,8 +90,8 @@ function nextModel({ agent: { models } }: Environment, toOther: boolean): EpochF
 }
 
 /**
- * The next attempt of the current call, at once and in the given epoch, because its request must change. `why`: the
- * members of the record that say the reason.
+ * Makes the next attempt of the current call at once and in the given epoch, because the request must change. `why`:
+ * the members of the record that say the reason.
  */
 export function callInNewEpoch(
   state: SessionState,

@@ -1,4 +1,4 @@
-/** Forks: the marker in the shared log, and the first record of the session that continues from it. Pure. */
+/** Makes forks: a marker in the shared log, and the first record of the session that continues from there. Pure. */
 import { FORK_DEPTH_MAX, FORKS_SHARED_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { errorShape, InvalidArgumentError, InvalidNameError } from '../../base/errors.ts';
@@ -51,8 +51,8 @@ export function copiedFork(state: SessionState, at?: number): Forked {
 }
 
 /**
- * Begins a session as a fork. The first messages of a fork that shares a log were put into its state before; those of a
- * copied fork are in `record.seed`.
+ * Begins a session as a fork. If the fork shares a log, its state already has the first messages. Otherwise they are in
+ * `record.seed`.
  */
 export function decideForked(state: SessionState, record: Forked): Decision {
   if (state.createdAt > 0) return refuse(takenName(state.id));

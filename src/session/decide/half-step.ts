@@ -16,8 +16,9 @@ import { SELECTION_GATES, SESSION_GATES } from './claim-gates.ts';
 import { returning } from './fallback.ts';
 
 /**
- * Claims the next half-step, if every gate is open and an active entry waits. Every wake-up of a session runs this
- * (effect C of the contract). An unnecessary wake-up returns `NOTHING`, so no caller has to know whether there is work.
+ * Claims the next half-step, if every gate is open and an active entry waits. Every wake-up of a session calls this
+ * function (effect C of the contract). An unnecessary wake-up returns `NOTHING`, so no caller has to know whether there
+ * is work.
  */
 export function decideClaim(state: SessionState, environment: Environment): Decision {
   for (const { gate } of SESSION_GATES) {
@@ -61,7 +62,7 @@ function claim(state: SessionState, selection: Selection, environment: Environme
   return { records, effects: [callOrEvaluate(state, environment, halfStep, epoch)] };
 }
 
-/** The fingerprint of the epoch that these records open; undefined: they open none for a change of the agent. */
+/** The fingerprint of the epoch that these records open; undefined: none of them is an `epoch` record. */
 function hashOf(opening: readonly SessionRecord[]): string | undefined {
   return opening.find((record) => record.type === 'epoch')?.fingerprint;
 }
@@ -72,7 +73,10 @@ function hashOf(opening: readonly SessionRecord[]): string | undefined {
  */
 const GO_ON: readonly SessionRecord[] = [{ type: 'noted', content: 'Go on.' }];
 
-/** True if the selection adds no user message, and the history ends with assistant text that an embedder added. */
+/**
+ * True if the selection adds no user message, and the history ends with assistant text that an embedder added, or with
+ * an answer that must be corrected.
+ */
 function needsWord(state: SessionState, { background, steers, riders }: Selection): boolean {
   if (asksProvider(state)) return false;
   if (background.length > 0 || steers.length > 0 || riders.some((entry) => entry.seed === undefined)) return false;
@@ -85,7 +89,7 @@ function needsWord(state: SessionState, { background, steers, riders }: Selectio
   }
   const last = state.messages[index];
   if (last?.type !== 'agent_message') return false;
-  // With a correction, the message that asks for it may have been removed by an edit.
+  // During a correction, an edit may have removed the message that asks for the correction.
   return last.history !== undefined || state.turn?.corrections !== undefined;
 }
 
@@ -158,9 +162,9 @@ export function decideSystemFailure(
 }
 
 /**
- * True if a half-step waits for the system text of this epoch. An interrupted claim may have requested a second
- * evaluation. Once the epoch has its text, the second result is dropped: it would change the text and call the model
- * twice.
+ * True if a half-step waits for the system text of this epoch. If a half-step was interrupted, both its claim and the
+ * next claim may have requested an evaluation. The result that comes second is dropped: it would change the text of the
+ * epoch and call the model twice.
  */
 function awaitsSystem(state: SessionState, epoch: number): boolean {
   return state.current !== undefined && state.epoch === epoch && state.system?.epoch !== epoch;

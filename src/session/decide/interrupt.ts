@@ -29,7 +29,7 @@ export function decideInterrupt(state: SessionState, reason: string | undefined,
   }
   if (state.state === 'idle') {
     // A child that waits for its restart, for a place or to be admitted counts as working, although nothing runs. The
-    // entries that would start it are cancelled. Otherwise they would make it wait again.
+    // entries that would start the child are cancelled. Otherwise these entries would make the child wait again.
     const isPending = state.restartAt !== undefined || waitsToBegin(state);
     if (!isPending) return { records: [], effects: [...children, { type: 'result', value: hasWorkingChild(state) }] };
     const records = [...neverBegun(state, 'all', 'cancelled'), ...exit.records];
@@ -47,8 +47,8 @@ function hasWorkingChild({ childrenAtWork, childQueue }: SessionState): boolean 
 }
 
 /**
- * The effects that interrupt the children. Children that wait to begin are cancelled in this batch. Otherwise the ends
- * of the working children, which come later, would start them.
+ * The effects that interrupt the children. Children that wait to begin are cancelled in this batch. Otherwise they
+ * would start later, when the working children end and make room for them.
  */
 function interruptChildren(
   state: SessionState,

@@ -1,4 +1,7 @@
-/** Dead letters: sending one again, and dropping one (S9). Which entries are set aside: `rules/promotion.ts`. Pure. */
+/**
+ * Sends a dead letter again, or drops a dead letter (S9). `rules/promotion.ts` says which entries become dead letters.
+ * Pure.
+ */
 import { ContentError, InvalidArgumentError } from '../../base/errors.ts';
 import { checkEntry, mailboxRefusal } from '../rules/mailbox.ts';
 import { promotionError } from '../rules/promotion.ts';
@@ -51,7 +54,7 @@ export function decideResendLetter(
 
 /** Why a letter cannot be sent in its own form; undefined if it can. */
 function ownFormProblem(entry: MailboxEntry): string | undefined {
-  // Its call was closed when the result was accepted, so a second result would have no call.
+  // The call was closed when its result was accepted, so a second result would have no call.
   if (entry.type === 'tool_response') return 'is the result of a call that is closed';
   const error = promotionError(entry);
   return error === undefined ? undefined : `still cannot be promoted (${error.message})`;
@@ -64,7 +67,7 @@ function entryOf({ entry }: DeadLetterEntry, as: 'user' | undefined, content: Co
   return { type, content, source, letter: entry.id };
 }
 
-/** Drops a dead letter. The result is false if there is none with this number: it was dropped, or sent again. */
+/** Drops a dead letter. The result is false if there is no such letter, because it was dropped or sent again. */
 export function decideDropLetter(state: SessionState, id: number): Decision {
   const isThere = state.deadLetters.some(({ entry }) => entry.id === id);
   return {

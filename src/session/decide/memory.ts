@@ -6,7 +6,7 @@
  *  Z1 messages leave the window only after their summary succeeded; a half-step whose request would exceed the budget
  *     waits for the run. Messages leave without a summary (`rules/eviction.ts`) only if the run failed, or if no
  *     complete part can be removed;
- *  Z2 one run at a time (M1): after a run has ended, it is checked whether another run is due;
+ *  Z2 one run at a time (M1): the session checks whether another run is due only after a run has ended;
  *  Z3 the result of a run is dropped if its messages have changed since the run began.
  */
 import { SUMMARY_ATTEMPTS_MAX } from '../../base/bounds.ts';
@@ -69,7 +69,7 @@ function mayBegin(state: SessionState, { admits }: Environment): boolean {
   return admits && !state.paused && state.blocked === undefined && state.agent !== undefined;
 }
 
-/** A run for the oldest messages; undefined if none may leave, or if the same run has just failed. */
+/** A run for the oldest messages; undefined if no message may leave, or if the same run has just failed. */
 function messagesDue(state: SessionState, environment: Environment, next: number | undefined): Begun | undefined {
   const { messages, memory } = state;
   if (memory?.failedAt === state.nextMessageSeq) return undefined;
@@ -109,7 +109,10 @@ function leavingBelow({ messages }: SessionState, boundary: number): Leaving {
   return { boundary, count: gone.length, tokens: gone.reduce((sum, message) => sum + message.tokens, 0) };
 }
 
-/** A run has ended. A failed run is tried again, if worth it. Any other result waits for a message boundary. */
+/**
+ * Handles the end of a run. A failed run is tried again, if another attempt is worth making. Any other result waits for
+ * a message boundary.
+ */
 export function decideSummarised(state: SessionState, input: Extract<Input, { type: 'summarised' }>): Decision {
   const current = state.memory?.summarising;
   if (current?.run !== input.run || current.ended !== undefined) {

@@ -21,8 +21,8 @@ export function decideNickname(state: SessionState, nickname: string): Decision 
 }
 
 /**
- * Checks a child's name, in the parent: it must be unique among the siblings. Nothing changes if it is the child's
- * current name.
+ * Checks a child's name, in the parent: the name must be unique among the siblings. Nothing changes if the child has
+ * this name already.
  */
 export function decideChildName(state: SessionState, input: Extract<Input, { type: 'nameChild' }>): Decision {
   const { child, nickname } = input;
@@ -47,7 +47,8 @@ export function decideNamed(name: string): Decision {
 }
 
 /**
- * A child's naming has ended, with or without success. The call that spawned the child gets its result, with the name.
+ * Handles the end of a child's naming, with or without success. The call that spawned the child gets its result, which
+ * contains the child's name.
  */
 export function decideChildReady(state: SessionState, child: string): Decision {
   const link = state.children.get(child);

@@ -1,9 +1,10 @@
 /**
- * Questions: of a model to a person, of a child to its parent, and of an MCP server during a call of its tool. The call
- * that asks waits like a call that needs an approval (`approval.ts`).
+ * Handles questions and their answers. A model asks a person, a child asks its parent, and an MCP server asks during a
+ * call of one of its tools. The call that asks waits like a call that needs an approval (`approval.ts`).
  *
  * The answer to a model's question is the result of the call. After a server's question the same call continues with
- * the answer. The call keeps its key. So after a crash it is treated by the effect of its tool, like any call.
+ * the answer. The call keeps its key. So after a crash the effect of its tool decides what happens to the call, as for
+ * any call.
  *
  * The form of an answer comes from the record of the question, so that a restart with another agent judges the answer
  * in the same way. An answer that does not fit its form changes nothing. Pure.
@@ -30,7 +31,7 @@ import type { SessionState } from '../state/state.ts';
 import { contentBytes } from '../state/tokens.ts';
 import { startDecided } from './tools.ts';
 
-/** A call begins to wait for the answer to its question. A question to the parent reaches it in the same batch. */
+/** Makes a call wait for the answer to its question. A question to the parent is sent there in the same batch. */
 export function decideAsk(state: SessionState, input: Extract<Input, { type: 'ask' }>): Decision {
   const { type: _type, callId, ...question } = input;
   const call = state.openCalls.get(callId);
@@ -86,9 +87,9 @@ export function decideChildAsked(state: SessionState, input: Extract<Input, { ty
 }
 
 /**
- * A person or a program answers a question, or declines. The answer or the refusal is the result of the call; if an MCP
- * server asked, the call continues with it instead. A repeated answer gets the reply of the first one. An answer that
- * is late or contradicts the first gets the reply `false`.
+ * Handles the answer of a person or a program to a question, or its refusal. The answer or the refusal is the result of
+ * the call. If an MCP server asked, the call continues with the answer or the refusal instead. A repeated answer gets
+ * the reply of the first answer. An answer that is late or contradicts the first gets the reply `false`.
  */
 export function decideReply(
   state: SessionState,
@@ -189,7 +190,7 @@ export function answerOfParent(state: SessionState, text: string, environment: E
   return { records: denials([{ call, content: unansweredText(why) }], state.nextPendingId), effects: [WAKE] };
 }
 
-/** The parent will not answer any more. The questions to it end, so that the child continues without answers. */
+/** Ends the questions to a parent that will not answer any more, so that the child continues without answers. */
 export function decideParentEnded(state: SessionState): Decision {
   if (state.replies === 'handle') return NOTHING;
   const ended = waitingCalls(state).filter(({ asked }) => asked === 'parent');
@@ -240,7 +241,7 @@ function misfitError(
   );
 }
 
-/** The outermost JSON object in a text that may have prose around it, such as the child's name; undefined: none. */
+/** The outermost JSON object in a text; undefined: there is none. Prose, such as the child's name, may surround it. */
 function objectIn(text: string): Json | undefined {
   const from = text.indexOf('{');
   const to = text.lastIndexOf('}');

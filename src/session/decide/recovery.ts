@@ -18,7 +18,7 @@ import { AT_BOUNDARY } from './run-loop.ts';
 import { startCall } from './tools.ts';
 
 /**
- * Recovery by state.
+ * Recovers a session. What happens depends on its state.
  * - `awaiting`: the model call was lost. The call is made again with the same bytes, and no entry is promoted. Without
  *   `settings.recovery.resumeAwaiting` the half-step fails instead. A pending retry waits for the rest of its time.
  * - `executing`: each open call is treated by the effect of its tool. `pure` and `keyed` calls run again, a `probe`

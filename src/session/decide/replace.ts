@@ -23,7 +23,8 @@ type Send = Extract<Input, { type: 'send' }>;
 const REASON = 'the message that it answers was replaced';
 
 /**
- * See the head of the file. `refusalOf`: why the session in a given state cannot accept the new message, or undefined.
+ * Replaces an earlier message (see the head of the file). `refusalOf`: why the session in a given state cannot accept
+ * the new message, or undefined.
  */
 export function decideReplacing(
   state: SessionState,
@@ -59,7 +60,7 @@ export function decideReplacing(
     throw error;
   }
   const next: Effect = { type: 'again', input: { ...input, hasInterrupted: true } };
-  // A child that has not begun has nothing to interrupt, and keeps what it waits to begin.
+  // A child that waits to begin has no work to interrupt. An interrupt would only cancel its waiting entries.
   if (waitsToBegin(state)) return { records: [], effects: [next] };
   return followedBy(decideInterrupt(state, REASON, environment), next);
 }

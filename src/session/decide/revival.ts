@@ -1,7 +1,7 @@
 /**
- * A child that has ended works again if a message reaches it, its suspended run resumes, or its spawner continues its
- * task. It first takes a place among its parent's working children, as a new child does. Afterwards it ends again. A
- * completed child keeps that end; any other end is replaced. Pure.
+ * Revives children. A child that has ended works again if a message reaches it, its suspended run resumes, or its
+ * spawner continues its task. The child first takes a place among its parent's working children, as a new child does.
+ * Later the child ends again. A `completed` end stays; any other end is replaced by the new one. Pure.
  */
 import { CONTINUE_TASK } from '../rules/child-texts.ts';
 import { hasActive, mayBegin } from '../rules/mailbox.ts';
@@ -16,7 +16,7 @@ export function reviveEnded(state: SessionState, environment: Environment): Deci
   return { records: [{ type: 'revived' }], effects: [asksForPlace(state)] };
 }
 
-/** True for an ended child, which has no place. A child whose parent was deleted needs none. */
+/** True for an ended child: it has no place any more. A child whose parent was deleted needs no place. */
 export function needsPlace(state: SessionState, environment: Environment): boolean {
   return state.parent !== undefined && hasEnded(state) && environment.exists(state.parent);
 }
@@ -26,7 +26,7 @@ export function asksForPlace({ id }: SessionState): Effect {
   return { type: 'sendToParent', input: { type: 'childRevived', child: id } };
 }
 
-/** The parent's side: the child has a place at once, or waits behind those that wait already. */
+/** Gives the child a place at once, or queues it behind the children that wait already. Runs in the parent. */
 export function decideChildRevived(state: SessionState, id: string, environment: Environment): Decision {
   const child = state.children.get(id);
   const start: Effect = { type: 'sendToChild', child: id, input: { type: 'start' } };

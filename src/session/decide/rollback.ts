@@ -9,8 +9,9 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
 /**
- * The records that remove the messages of the last failed turn, from the user's last own message on. Empty if no turn
- * failed, if there is nothing to remove, or if another attempt may succeed.
+ * The records that remove the messages of the last failed turn: the last message that the user wrote
+ * (`isRealUserMessage`) and all later ones. Empty if no turn failed, if there is nothing to remove, or if another
+ * attempt may succeed.
  *
  * In the process in which the turn failed, the turn is rolled back only if the provider refused the request: the same
  * history would be refused again. After a restart of the process every failed turn is rolled back.

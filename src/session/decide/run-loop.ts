@@ -1,7 +1,7 @@
 /**
- * Message boundaries: which verdicts an answer needs before its calls start, and what follows from them. Also suspended
- * runs (a run is the half-steps of a turn), and how they continue (contract of the conversation handle, run loop).
- * Pure.
+ * Decides at message boundaries: which verdicts an answer needs before its calls start, and what follows from the
+ * verdicts. Also suspends runs (a run is the half-steps of a turn) and continues them (contract of the conversation
+ * handle, run loop). Pure.
  *
  * An answer is held if listeners, a step limit or a person may have to decide before it continues. If no function of
  * the embedder has to be asked, the boundary is passed in the same batch. Otherwise the verdict is requested after the
@@ -46,8 +46,8 @@ export function gatherResults(selection: Selection): Decision {
 }
 
 /**
- * At a boundary: the verdict is requested if one is needed; otherwise the boundary is passed at once. `verdict`: the
- * verdict, once it has arrived.
+ * Handles a boundary at which the session is held. If a verdict is needed, the embedder's functions are asked for it.
+ * Otherwise the session passes the boundary at once. `verdict`: the verdict, once it has arrived.
  */
 export function decideBoundary(
   state: SessionState,
@@ -222,8 +222,8 @@ function stepLimitError({ agent }: Environment): LimitError {
 }
 
 /**
- * Ends a child that becomes idle without a waiting entry. Its last text is its reply. `output`: the structured reply,
- * whose text is `text`.
+ * Ends a child that becomes idle while no active entry waits. Its last text is its reply. `output`: the structured
+ * reply, whose text is `text`.
  */
 export function exitOnIdle(state: SessionState, text: string, output?: Json): Decision {
   if (state.parent === undefined || hasEnded(state) || hasActive(state)) return NOTHING;
@@ -241,7 +241,7 @@ export function exitWithout(state: SessionState, gone: readonly number[]): Decis
   if (state.state !== 'idle' || state.restartAt !== undefined) return NOTHING;
   const mailbox = state.mailbox.filter((entry) => !gone.includes(entry.id));
   if (mayBegin({ ...state, mailbox })) return NOTHING;
-  // A child that was to work again and did not begin ends as before.
+  // A child that was revived and did not begin to work gets its previous end again.
   if (state.exit !== undefined && state.revived !== 'working') return exitDecision(state, state.exit);
   if (state.suspended !== undefined) return NOTHING;
   return exitDecision(state, { reason: 'completed', reply: lastAnswerText(state) });
@@ -249,8 +249,8 @@ export function exitWithout(state: SessionState, gone: readonly number[]): Decis
 
 /**
  * Continues a suspended run if a user's message waits, or if a child that `resume` revived has its place. No other
- * entry wakes the session. The pending calls run first, and the message joins the half-step that promotes their results.
- * If no call is left, the message gets a normal turn.
+ * entry wakes the session. The pending calls run first, and the message joins the half-step that promotes their
+ * results. If no call is left, the message gets a normal turn.
  */
 export function continueSuspended(state: SessionState): Decision {
   if (state.revived === 'resumed') return continueRun(state);

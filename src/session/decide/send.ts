@@ -1,4 +1,4 @@
-/** Acceptance of a message into the mailbox: bounds, idempotency, and the delivery policies. Pure. */
+/** Accepts messages into the mailbox, within its bounds, once for each key, and by their delivery policies. Pure. */
 import { ContentError, KeyReusedError, LimitError, SessionBusyError, type TroupeError } from '../../base/errors.ts';
 import { imagesProblem } from '../rules/images.ts';
 import { checkEntry, hasActive, mailboxRefusal } from '../rules/mailbox.ts';
@@ -13,9 +13,9 @@ import { interruptRecords } from './interrupt.ts';
 import { decideReplacing } from './replace.ts';
 
 /**
- * Accepts a message. The table shows what each delivery policy does on arrival, in an idle and in a busy session; a
- * session is busy if it is not idle, or if an active entry waits. `selectEntries` applies the policies at the
- * selection.
+ * Accepts a message. The table shows what each delivery policy does on arrival, in an idle and in a busy session. A
+ * session is busy if it is not idle, or if an active entry waits. `selectEntries` applies the policies when a half-step
+ * selects entries.
  *
  * | policy | idle | busy |
  * | --- | --- | --- |

@@ -1,5 +1,5 @@
 /**
- * The end of a child, and what follows a failure (contract §7.8, Δ11; supervision in OTP's terms).
+ * Decides what follows the end or the failure of a child (contract §7.8, Δ11; supervision in OTP's terms).
  * `actors/supervision/family-supervisor.ts` decides which child is restarted, and how often at most. This file carries
  * out those decisions in a session. Pure.
  */
@@ -14,8 +14,8 @@ import type { SessionState } from '../state/state.ts';
 import { endRound } from './end-round.ts';
 
 /**
- * A child's end, recorded and reported to its parent in one batch (A6). The end of a child that has completed its task
- * before only frees its place.
+ * Records the end of a child and reports it to the parent, in one batch (A6). If the child has completed its task
+ * before, this end only frees its place among the working children.
  */
 export function exitDecision(state: SessionState, exit: Exit): Decision {
   if (state.parent === undefined || hasEnded(state)) return NOTHING;
@@ -28,7 +28,7 @@ export function exitDecision(state: SessionState, exit: Exit): Decision {
   };
 }
 
-/** Drops waiting entries of a child that ends before it began: all active ones, or only its task. */
+/** The records that drop waiting entries of a child that ends before it began: all active entries, or only its task. */
 export function neverBegun(state: SessionState, entries: 'all' | 'task', reason: string): readonly SessionRecord[] {
   if (!waitsToBegin(state)) return NO_RECORDS;
   return state.mailbox
@@ -37,9 +37,9 @@ export function neverBegun(state: SessionState, entries: 'all' | 'task', reason:
 }
 
 /**
- * Handles a failed turn. If the parent supervises this child, its supervisor decides. Otherwise the failure is
- * reported, and the session takes waiting work. A supervised child takes no work before the decision, because a restart
- * would cancel that work.
+ * Handles a failed turn. If the parent supervises this child, the supervisor decides what follows. Otherwise the
+ * failure is reported, and the session takes waiting work. A supervised child takes no work before the decision,
+ * because a restart would cancel that work.
  */
 export function failureToParent(state: SessionState, error: ErrorShape, environment: Environment): Decision {
   const isSupervised = state.parent !== undefined && state.exit === undefined && environment.isSupervised?.() === true;
@@ -97,8 +97,8 @@ export function decideRestart(state: SessionState, reason: string, environment: 
 }
 
 /**
- * After a transient fault the restart waits (the supervisor's back-off). The wait is durable, and no restart is
- * counted.
+ * Delays the restart of this child after a transient fault (the supervisor's back-off). The wait is durable, and does
+ * not count as a restart.
  */
 export function decideRestartLater(
   input: Extract<Input, { type: 'restartLater' }>,

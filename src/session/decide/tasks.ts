@@ -13,7 +13,7 @@ export type TaskMove =
   | { readonly success: true; readonly taskId: number }
   | { readonly success: false; readonly message: string };
 
-/** Begins a task below the active task. During a turn it begins below the task that will be active after the turn. */
+/** Begins a task below the active task. During a turn, the parent is the task that will be active after the turn. */
 export function decideStartTask(state: SessionState, title: string | undefined): Decision {
   const id = state.tasks.current + 1;
   const short = title === undefined ? '' : shortTitle(title);

@@ -12,7 +12,7 @@ import type { OpenCall } from '../state/messages.ts';
 import type { Entry, RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** The base of the time in a key: digits and letters. */
+/** The base of the number that gives the time in a key. Its digits are 0 to 9 and a to z. */
 const TIME_RADIX = 36;
 
 /** Starts every open call, in order. Refused and unknown calls are answered at once with a failure. */
@@ -56,7 +56,8 @@ export function startCall(
 
 /**
  * Records a decision about a waiting call, and starts the call. The decision is refused while the session's agent is
- * missing, and the call keeps waiting. The call could not start, and a later recovery would not know that it never did.
+ * missing, and the call keeps waiting. If the decision were recorded, a later recovery would not know that the call
+ * never started.
  */
 export function startDecided(
   state: SessionState,
@@ -73,8 +74,8 @@ export function startDecided(
 
 /**
  * Idempotency key of a call: the session's id, the seq of the call's message, and the time at which the session was
- * created. The key is stable across crashes. Without the time, two sessions of the same name would give a service the
- * same keys, for example a deleted session and its successor, or sessions of two stores.
+ * created. The key is stable across crashes. Without the time, two sessions with the same id would give a service the
+ * same keys. Examples are a deleted session and its successor, and sessions of two stores.
  */
 export function callKey(
   { id, createdAt }: Pick<SessionState, 'id' | 'createdAt'>,

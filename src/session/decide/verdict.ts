@@ -1,8 +1,8 @@
 /**
- * Verdicts of an embedder's functions: of listeners and approval predicates at a message boundary, of guardrails before
- * a model call and after its answer. These functions run outside the session. The effect `consult` asks them, and the
- * input `verdict` brings the verdict. An answer is stored only after its guardrails have passed it. If a crash loses an
- * answer before that, no caller has seen it, and the call is repeated. Pure.
+ * Applies the verdicts of an embedder's functions. Listeners and approval predicates judge at a message boundary.
+ * Guardrails judge before a model call and after its answer. These functions run outside the session. The effect
+ * `consult` asks them, and the input `verdict` brings the verdict. An answer is stored only after its guardrails have
+ * passed it. If a crash loses an answer before that, no caller has seen the answer, and the call is repeated. Pure.
  *
  * A person's decision about a call is not a verdict (see `approval.ts`).
  */
@@ -23,7 +23,7 @@ import { failureDecision } from './answer.ts';
 import { decideBoundary } from './run-loop.ts';
 import { failureToParent } from './supervision.ts';
 
-/** A verdict has arrived. It is dropped if its boundary, request or answer is no longer the current one. */
+/** Applies a verdict. The verdict is dropped if its boundary, request or answer is no longer the current one. */
 export function decideVerdict(
   state: SessionState,
   input: Extract<Input, { type: 'verdict' }>,
@@ -58,8 +58,8 @@ function judgeRequest(
 }
 
 /**
- * Applies the verdict of the guardrails after a call: the answer is stored as it came, as they changed it, or not at
- * all.
+ * Applies the verdict of the guardrails after a call. The answer is stored as it came, or as the guardrails changed it,
+ * or not at all.
  */
 function judgeAnswer(
   state: SessionState,

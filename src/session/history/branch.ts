@@ -32,8 +32,8 @@ export interface BranchShown {
 }
 
 /**
- * Moves messages between `messages` and `hidden`, so that `messages` has exactly those that the active branch shows.
- * The time is linear in both, apart from sorting.
+ * Moves messages between `messages` and `hidden`, so that `messages` has exactly the messages that the active branch
+ * shows. Apart from sorting, the time is linear in the length of both lists.
  */
 export function showBranch(state: SessionState): BranchChange {
   if (state.keepsAll) return { shown: [], hidden: [] };
@@ -90,7 +90,7 @@ function visibility(state: SessionState): (message: LoggedMessage) => boolean {
   };
 }
 
-/** The shown messages, and the others. Later parts of an answer go into the list of its first part. */
+/** Divides messages into shown and hidden messages. Later parts of an answer go into the list of its first part. */
 function divide(
   messages: readonly LoggedMessage[],
   isShown: (message: LoggedMessage) => boolean,

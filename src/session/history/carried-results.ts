@@ -1,6 +1,6 @@
 /**
- * Takes results of calls out of users' messages. In the Messages API a user's message carries them; in the history each
- * result is a separate `tool` message. Pure.
+ * Takes results of calls out of users' messages. In the Messages API a user's message carries the results. In the
+ * history each result is a separate `tool` message. Pure.
  */
 import type { HistoryDraft } from '../../base/history-message.ts';
 import type { ContentBlock } from '../../base/messages.ts';
@@ -9,8 +9,8 @@ import type { HistoryEntry } from './history-form.ts';
 import { callsOf } from './repair.ts';
 
 /**
- * The messages, with every result taken out of its user message. The rest of such a message follows as a user's
- * message. `known`: the history so far, which has the names of the calls.
+ * The messages, with each result as a separate message. The rest of the user's message follows its results. `known`:
+ * the history so far, which has the names of the calls.
  */
 export function expandResults(
   drafts: readonly HistoryDraft[],

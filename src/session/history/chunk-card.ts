@@ -1,7 +1,7 @@
 /**
- * The index card: an injected message before a user's turn that lists the archives of the session (chunks). There is at
- * most one. It is replaced only when the number of archives has changed, so that until then each request begins with
- * the one before. Pure.
+ * The index card: an injected message before a user's turn that lists the archives of the session (chunks). A session
+ * has at most one index card. The card is replaced only when the number of archives has changed. Until then each
+ * request begins with the previous request. Pure.
  */
 
 import type { Selection } from '../rules/mailbox.ts';

@@ -17,16 +17,16 @@ export interface CompactionPlan {
   /** Seq of the first kept message. */
   readonly kept: number;
   readonly cut: readonly { readonly seq: number; readonly content: string | readonly ContentBlock[] }[];
-  /** The archive that this compression makes; undefined if all its messages are injected ones or earlier summaries. */
+  /** The archive that this compression makes; undefined if it would have only injected messages and summaries. */
   readonly chunk: Omit<ArchivedChunk, 'number' | 'topics'> | undefined;
 }
 
 /** Tokens that an estimate adds for each message, for the structure around its text. */
 const MESSAGE_TOKENS = 4;
-/** A compression that is due only for its tokens must save at least this share of them. */
+/** A compression that is due only because of the number of tokens must save at least this share of the tokens. */
 const SAVING_MIN = 0.1;
 
-/** True if an automatic compression is due. None is due soon after a failed compression. */
+/** True if an automatic compression is due. Soon after a failed compression no compression is due. */
 export function isDue(state: SessionState, facts: CompressionFacts): boolean {
   const { compression } = state;
   if (compression !== undefined && state.nextMessageSeq < compression.restsUntil) return false;
@@ -126,8 +126,8 @@ export function isSummary(message: LoggedMessage): boolean {
 }
 
 /**
- * True for a message that neither a person nor the model wrote: a note of the runtime, a phantom pair (an entry shown
- * as a call with its result), an index card, or a message that an embedder marked as injected.
+ * True for a message that was not written by a person or by the model. Such messages are notes of the runtime, phantom
+ * pairs (entries shown as a call with its result), index cards, and messages that an embedder marked as injected.
  */
 function isInjected(message: LoggedMessage): boolean {
   if (message.history !== undefined) return message.history.systemInjected === true;

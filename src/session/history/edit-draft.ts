@@ -34,7 +34,7 @@ export interface NamedMessage {
 
 const NONE: readonly TransientMessage[] = [];
 
-/** See the head of the file. It is used for one operation and dropped. */
+/** An edit while it is planned (see the head of the file). A draft is used for one operation and dropped. */
 export class EditDraft {
   readonly state: SessionState;
   readonly now: number;

@@ -1,6 +1,6 @@
 /**
- * Plans each operation on a history: which messages leave, change and are added. Pure: it makes a plan from a request
- * and a state. Throws `InvalidArgumentError`, `LimitError` or `SessionBusyError`; then nothing has changed.
+ * Plans each operation on a history: which messages leave, change and are added. A plan is made from a request and a
+ * state. Throws `InvalidArgumentError`, `LimitError` or `SessionBusyError`; then nothing has changed. Pure.
  */
 import { EXTENSION_EVENT_BYTES_MAX, EXTENSION_EVENTS_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, SessionBusyError } from '../../base/errors.ts';
@@ -16,7 +16,7 @@ import { checkMessage } from './message-check.ts';
 import { planUpdate, replaceMessage } from './plan-update.ts';
 import { answeredIds, callsOf, INTERRUPTED_RESULT, interruptedResult, pruneOrphans } from './repair.ts';
 
-/** See the head of the file. */
+/** Plans one operation on the history of this state. Throws as the head of the file says. */
 export function planEdit(state: SessionState, request: EditRequest, environment: Environment): EditPlan {
   return planOn(draftOf(state, environment), request, environment);
 }
@@ -30,7 +30,7 @@ export function draftOf(state: SessionState, environment: Environment): EditDraf
   });
 }
 
-/** Plans an operation on a draft, which may have the changes of earlier ones. The plan has all changes of the draft. */
+/** Plans an operation on a draft. The plan has all changes of the draft, also those of operations planned before. */
 export function planOn(draft: EditDraft, request: EditRequest, environment: Environment): EditPlan {
   const { state } = draft;
   const { operation } = request;
@@ -192,7 +192,7 @@ function planDiscard(draft: EditDraft): EditPlan {
 function planSystemPrompt(draft: EditDraft, { text, extra }: Request<'replaceSystemPrompt'>): EditPlan {
   const known = draft.entries.find((entry) => entry.message.role === 'system' && !isTransient(entry));
   const { id: _id, createdAt: _createdAt, ...fields } = extra;
-  // The contract merges `extra` last, so a `content` in it replaces the text.
+  // The contract merges `extra` last, so a `content` in `extra` replaces the text.
   const prompt = checkMessage({ content: text, ...fields, role: 'system' }, 'extra');
   if (known === undefined) draft.add(prompt, 0);
   else replaceMessage(draft, known, { ...prompt, id: known.message.id, createdAt: draft.now });
@@ -213,7 +213,7 @@ function planMutation(draft: EditDraft, { id, message, epoch }: Request<'mutateL
   return draft.plan('mutateLastMatching', undefined);
 }
 
-/** Removes all messages from an index on; -1: none. */
+/** Removes all messages from an index on; -1: removes no message. */
 function planTruncation(draft: EditDraft, operation: string, index: number): EditPlan {
   if (index !== -1) removeAll(draft, draft.entries.slice(index));
   return draft.plan(operation, undefined);
@@ -247,7 +247,7 @@ function planSettlement(draft: EditDraft, trails: Readonly<Record<string, Json>>
   return draft.plan('settleInterrupted', undefined);
 }
 
-/** The plan's value is false if the event is not kept: it is too large, or there is no message. */
+/** Attaches an event to the newest message. The value is false if the event is too large, or if there is no message. */
 function planExtensionEvent(draft: EditDraft, event: Json): EditPlan {
   const newest = draft.entries.at(-1);
   if (newest === undefined || Buffer.byteLength(JSON.stringify(event)) > EXTENSION_EVENT_BYTES_MAX) {

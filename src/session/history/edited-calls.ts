@@ -81,8 +81,8 @@ export function settleCalls(
 }
 
 /**
- * Ends the suspension of a run if it has no calls or no messages left (E4). True if it ended. `pending`: the number of
- * calls that were open before.
+ * Ends the suspension of a run if no calls or no messages are left (E4). True if the suspension ended. `pending`: the
+ * number of calls that were open before.
  */
 export function settleSuspension(state: SessionState, pending: number): boolean {
   const isSpent = pending > 0 && state.openCalls.size === 0;
@@ -91,7 +91,7 @@ export function settleSuspension(state: SessionState, pending: number): boolean 
   return true;
 }
 
-/** Closes the calls of a suspended run that a change of branch hid. They stay unanswered in their branch. */
+/** Closes the calls of a suspended run that a change of branch hid. These calls stay unanswered in their branch. */
 export function forgetHidden(state: SessionState, hidden: readonly LoggedMessage[]): void {
   for (const { type, toolUseId } of hidden) {
     if (type === 'tool_call' && toolUseId !== undefined) state.openCalls.delete(toolUseId);

@@ -1,6 +1,6 @@
 /**
- * Gives each open call of a suspended run a placeholder as its result, because none of these calls will run. Only with
- * the setting `repair.onInterrupt: 'fill'`. Pure.
+ * Gives each open call of a suspended run a placeholder as its result, because none of these calls will run. Used only
+ * with the setting `repair.onInterrupt: 'fill'`. Pure.
  */
 import type { Environment } from '../state/inputs.ts';
 import type { SessionState } from '../state/state.ts';

@@ -63,7 +63,7 @@ export function plantSeed(state: SessionState, seed: ForkSeed): void {
   state.memory = memory;
   state.messages = messages.slice();
   state.hidden = hidden.slice();
-  // A state that is folded only to read all messages has those of all branches in `messages`.
+  // A state that is folded only to read all messages has the messages of all branches in `messages`.
   if (state.keepsAll) [state.messages, state.hidden] = [everyMessage(state).slice(), []];
   state.goal = goal === undefined ? undefined : { ...goal };
   state.tasks = restoreTasks(tasks);
@@ -110,7 +110,7 @@ function cutBehind(messages: readonly LoggedMessage[], at: number): number {
   return last + 1;
 }
 
-/** Index of the first message of the answer that a message belongs to; for a result, of the answer with its call. */
+/** Index of the first message of the answer that a message belongs to. A result belongs to the answer with its call. */
 function firstOfRound(messages: readonly LoggedMessage[], index: number): number {
   const message = messages[index];
   let first = index;
@@ -123,8 +123,8 @@ function firstOfRound(messages: readonly LoggedMessage[], index: number): number
 }
 
 /**
- * The hidden messages with seqs up to the last message before the cut. A system prompt does not count as that message,
- * because it comes first no matter when it was written.
+ * The hidden messages with seqs up to the last message before the cut. A system prompt does not count as the last
+ * message, because it comes first no matter when it was written.
  */
 function hiddenUntil(hidden: readonly LoggedMessage[], messages: readonly LoggedMessage[]): readonly LoggedMessage[] {
   const last = highestSeq(messages.filter((message) => message.prompt !== true));

@@ -15,7 +15,7 @@ import { taskOf } from './tasks.ts';
 /** A message of the history, with the logged messages of which it consists. */
 export interface HistoryEntry {
   readonly message: HistoryMessage;
-  /** Seq of the first logged message. It identifies the entry in records. */
+  /** Seq of the first logged message. Records identify the entry by this seq. */
   readonly seq: number;
   /** All logged messages of the entry, in order. */
   readonly logged: readonly LoggedMessage[];
@@ -93,7 +93,7 @@ function historyForm(logged: readonly [LoggedMessage, ...LoggedMessage[]], taskI
 
 type Base = Pick<HistoryMessage, 'id' | 'createdAt' | 'taskId'>;
 
-/** The call of a phantom pair, which shows a mailbox entry to the model, as an injected assistant message. */
+/** The call of a phantom pair as an injected assistant message. Such a pair shows a mailbox entry to the model. */
 function deliveryOf(call: LoggedMessage, base: Base): AssistantMessage {
   const toolCalls = [callOf(call.toolUseId ?? '', call.toolName ?? '', call.input)];
   return { ...base, role: 'assistant', content: '', toolCalls, systemInjected: true };

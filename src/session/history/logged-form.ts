@@ -17,8 +17,8 @@ import { withoutHoles } from './to-api.ts';
 export const REASONING_FORMAT = 'anthropic';
 
 /**
- * The logged messages of one history message, in order; at least one. The first one has the history message itself
- * (`history`).
+ * The logged messages of one history message, in order; at least one. The first logged message has the history message
+ * itself (`history`).
  */
 export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...MessageDraft[]] {
   switch (message.role) {
@@ -51,7 +51,7 @@ export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...
 
 /**
  * The content of a user's message without results of calls. An update or an import may leave a result there. Such a
- * result is not sent, because it answers no call of the message before (R04).
+ * result is not sent, because it answers no call of the previous message (R04).
  */
 function userContent(content: string | readonly ContentBlock[]): string | readonly ContentBlock[] {
   if (typeof content === 'string' || content.every((block) => block.type !== 'tool_result'))

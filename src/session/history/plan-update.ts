@@ -1,4 +1,4 @@
-/** Plans the change of one message at its position, and the removal of results whose calls it no longer has. Pure. */
+/** Plans the change of one message in place, and the removal of results whose calls the message no longer has. Pure. */
 import { InvalidArgumentError } from '../../base/errors.ts';
 import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts';
 import type { Json } from '../../base/json.ts';
@@ -61,9 +61,9 @@ function targetOf(draft: EditDraft, { id, toolCallId }: Extract<EditRequest, { o
 }
 
 /**
- * Replaces a message by another, and removes the results of calls that the new message does not have. Nothing is
- * written if both are equal. Returns the new message. Throws `InvalidArgumentError` or `ContentError` if it cannot be
- * stored.
+ * Replaces a message by another, and removes the results of calls that the new message does not have. The draft stays
+ * as it is if both messages are equal. Returns the new message. Throws `InvalidArgumentError` or `ContentError` if the
+ * new message cannot be stored.
  */
 export function replaceMessage(draft: EditDraft, target: HistoryEntry, next: HistoryDraft): HistoryMessage {
   const { message } = target;

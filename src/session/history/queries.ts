@@ -52,7 +52,7 @@ export function lastInjectedChunkCount(messages: readonly HistoryMessage[]): num
   return messages.findLast((message) => message.chunkIndex === true)?.chunkCount ?? 0;
 }
 
-/** True for a user's own message: it was not injected, and has no results of calls. */
+/** True for a message that the user wrote: it was not injected, and has no results of calls. */
 export function isRealUserMessage(message: HistoryMessage): boolean {
   if (message.role !== 'user' || message.systemInjected === true) return false;
   return typeof message.content === 'string' || !message.content.some((block) => block.type === 'tool_result');
@@ -62,7 +62,7 @@ export function realUserMessages(messages: readonly HistoryMessage[]): readonly 
   return messages.filter(isRealUserMessage);
 }
 
-/** Index of the user's last own message; null if there is none. */
+/** Index of the last message that the user wrote; null if there is none. */
 export function lastRealUserIndex(messages: readonly HistoryMessage[]): number | null {
   const index = messages.findLastIndex(isRealUserMessage);
   return index === -1 ? null : index;

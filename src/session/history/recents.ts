@@ -1,7 +1,7 @@
 /**
  * Selects the messages that a compression keeps unchanged. A call and its results form one group, wherever they are in
- * the history. The parts of one answer also form a group, with the later parts of a paused answer. A group is kept or
- * archived whole. Pure.
+ * the history. The parts of one answer also form a group, together with the answers that continue it (see
+ * `continuesAnswer`). A group is kept or archived whole. Pure.
  */
 
 import { continuesAnswer } from '../rules/answer.ts';
@@ -49,8 +49,8 @@ export class MessageGroups {
   }
 
   /**
-   * The index at which the last `count` messages of the history begin. A few more are included, so that no group is on
-   * both sides of the index. Undefined if that would be all messages.
+   * The index at which the last `count` messages of the history begin. The index is lower if a group would otherwise be
+   * on both sides of it. Undefined if the index would be that of the first message.
    */
   tailStart(count: number): number | undefined {
     const first = this.#messages.findIndex((message) => message.prompt !== true);
@@ -82,7 +82,8 @@ function leadersOf(messages: readonly LoggedMessage[]): readonly number[] {
   const leaders: number[] = [];
   const byCall = new Map<string, number>();
   /**
-   * The leader (first message of the group) of the last answer. Results may come before an answer that continues it.
+   * The leader (first message of the group) of the last answer. Results may come between that answer and an answer that
+   * continues it.
    */
   let answer = 0;
   for (const [index, message] of messages.entries()) {

@@ -1,6 +1,6 @@
 /**
- * Finds calls without a result and results without a call in a history, and repairs it in one of two ways. Pure: the
- * given list is never changed, and is returned itself if there is nothing to repair.
+ * Finds calls without a result and results without a call in a history, and repairs the history in one of two ways.
+ * Pure: the given list is never changed, and is returned itself if there is nothing to repair.
  */
 import type { AssistantMessage, HistoryCall, HistoryMessage, ToolMessage } from '../../base/history-message.ts';
 
@@ -19,7 +19,7 @@ export function answeredIds(messages: readonly HistoryMessage[]): ReadonlySet<st
   return ids;
 }
 
-/** The result, with the given id, which says that a call was interrupted. */
+/** A result with the given id. It says that the call was interrupted. */
 export function interruptedResult(call: HistoryCall, id: string, createdAt: number | string): ToolMessage {
   return {
     id,
@@ -67,8 +67,8 @@ function freeId(taken: ReadonlySet<string>, wanted: string): string {
 }
 
 /**
- * Removes incomplete rounds from a history: results that belong to no call, and assistant messages with a call that has
- * no result anywhere, together with all their results. The last assistant message stays if only results follow it,
+ * Removes incomplete rounds from a history. Results that belong to no call leave. Assistant messages with a call that
+ * has no result anywhere leave with all their results. The last assistant message stays if only results follow it,
  * because its run can continue. With `enabled` false the list is returned unchanged.
  */
 export function pruneOrphans(

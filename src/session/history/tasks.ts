@@ -20,7 +20,7 @@ import type { Tasks, Wish } from '../state/tasks.ts';
 /** The number of values in one start. */
 const STRIDE = 3;
 
-/** Begins a task for a turn, unless one was already begun for it. `seq`: seq of the next message. `at`: epoch ms. */
+/** Begins the task of a turn, unless the active task is fresh. `seq`: seq of the next message. `at`: epoch ms. */
 export function beginTurnTask(tasks: Tasks, seq: number, at: number): void {
   if (tasks.isFresh) {
     tasks.isFresh = false;
@@ -81,8 +81,8 @@ export interface Chain {
 
 /**
  * The chain of a task. The cost depends on the number of branches, not on the number of tasks, because an imported
- * history may name any number of tasks. A parent has a lower id than its child (B2). The walk ends at a parent that
- * does not, so that a cycle cannot make it endless.
+ * history may name any number of tasks. A parent has a lower id than its child (B2). The walk ends at a parent without
+ * a lower id, so that a cycle cannot make the walk endless.
  */
 export function chainOf(tasks: Tasks, task: number): Chain {
   const branches = [...tasks.parents.keys()].sort((a, b) => a - b);

@@ -2,7 +2,7 @@
  * Converts a history to messages in a general form for a model's API (`history.toApi`). Messages outside the given
  * tasks are left out, and so are fields that are not sent. Each call gets exactly one result. Answers get an empty
  * `reasoningContent` if other answers have one, or if the caller says that the provider requires it. The same history
- * gives the same bytes, on which prompt caches rely. Pure, except for `withReasoningPad`.
+ * gives the same bytes, because prompt caches compare bytes. Pure, except for `withReasoningPad`.
  */
 import type { HistoryCall, HistoryMessage, ReasoningPart, ToolMessage } from '../../base/history-message.ts';
 import type { ContentBlock } from '../../base/messages.ts';
@@ -33,7 +33,7 @@ export interface ApiMessage {
 /** The text that replaces images without data if nothing else is left. */
 const IMAGE_GONE = '[image no longer available]';
 
-/** See the head of the file. */
+/** The messages for a model's API, in the form that the head of the file describes. */
 export function toApi(messages: readonly HistoryMessage[], options: ToApiOptions = {}): readonly ApiMessage[] {
   const { taskChain } = options;
   const chain = taskChain === undefined || taskChain === null ? undefined : new Set(taskChain);
@@ -128,7 +128,7 @@ function isHole(block: ContentBlock): boolean {
 
 /**
  * Adds an empty `reasoningContent` to assistant messages without that field, if `force` is set or any assistant message
- * has the field. An empty text counts as having it, null does not. Otherwise the list itself is returned. The given
+ * has a text in the field. The text may be empty; null is no text. Otherwise the list itself is returned. The given
  * messages are never changed.
  */
 export function padReasoning<M extends { readonly role: string; readonly reasoningContent?: string | null }>(
@@ -155,8 +155,8 @@ export function wantsReasoningPad(error: unknown): boolean {
 }
 
 /**
- * Makes a call, and repeats it with padding if the first attempt was refused for missing reasoning. For providers that
- * accept `reasoningContent`. Rejects with the error of the last attempt.
+ * Makes a call, and repeats it with padding if the first attempt was refused for missing reasoning. Use it only with
+ * providers that accept `reasoningContent`. Rejects with the error of the last attempt.
  */
 export async function withReasoningPad<T>(call: (forceReasoningPad: boolean) => Promise<T>): Promise<T> {
   try {

@@ -33,7 +33,10 @@ export function messagesShown(state: SessionState, transients: readonly Transien
   );
 }
 
-/** The transient messages by the number of other messages before them: those up to the anchor that still exist. */
+/**
+ * The transient messages by the number of other messages before them. A transient message follows the newest other
+ * message up to its anchor that still exists.
+ */
 function placesOf(
   transients: readonly TransientMessage[],
   seqs: readonly number[],

@@ -12,7 +12,7 @@ import { draftOf, planOn } from './edit-plan.ts';
 /** The operation that the events of the edit name. */
 const OPERATION = 'upgrade';
 
-/** See the head of the file. */
+/** Plans these edits, in order, as one edit. Throws as the head of the file says. */
 export function planUpgrade(state: SessionState, edits: readonly EditRequest[], environment: Environment): EditPlan {
   const draft = draftOf(state, environment);
   for (const edit of edits) planOn(draft, edit, environment);

@@ -1,6 +1,6 @@
 /**
  * Skills and workflows (definitions) of a session (contract §6.3, §8). No flag stores whether a definition is active.
- * It is active while its text is in the window or waits in the mailbox. Pure.
+ * A definition is active while its text is in the window or waits in the mailbox. Pure.
  */
 
 import type { ActiveDefinitions, SessionState } from '../state/state.ts';

@@ -45,7 +45,7 @@ function isPhantomCall(block: unknown): boolean {
 export interface StorableAnswer {
   /** Blocks in the model's order, each legal in a later request. */
   readonly content: readonly ContentBlock[];
-  /** The calls among them, in order. */
+  /** The calls among the blocks, in order. */
   readonly calls: readonly DispatchedCall[];
   /**
    * True if a thought follows a dropped or changed block. A thought is bound to the original blocks before it (R21).
@@ -204,7 +204,10 @@ function replayedMembers(block: Readonly<Record<string, unknown>>): Readonly<Rec
   return members.length === 0 ? NO_MEMBERS : Object.fromEntries(members);
 }
 
-/** A member of a block as it is sent back, because a paused answer must come back unchanged (R38); undefined: none. */
+/**
+ * The member of a block that is sent back to the model, because a paused answer must come back unchanged (R38).
+ * Undefined: the member is left out.
+ */
 function replayed(value: unknown): Json | undefined {
   if (value === undefined || value === null) return undefined;
   try {
@@ -233,8 +236,8 @@ export function answerText(content: readonly ContentBlock[]): string {
  * True if the message begins an answer that continues an earlier answer. The earlier answer paused directly before it,
  * or has a call that the provider ran only now. The two answers must stay together or leave together:
  * - The API reads a paused answer and its continuation as one message (R15).
- * - It requires all thoughts of that message back while results of its calls are due (R20).
- * - It refuses a provider's call without its result, and a result without its call (R52, R37).
+ * - The API requires all thoughts of that message while results of the message's calls are due (R20).
+ * - The API refuses a provider's call without its result, and a result without its call (R52, R37).
  */
 export function continuesAnswer(before: LoggedMessage | undefined, message: LoggedMessage): boolean {
   if (message.blocks === undefined) return false;

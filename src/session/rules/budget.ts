@@ -2,8 +2,8 @@
  * Token budgets: the limits for a session and all its descendants. Pure.
  *
  * A session under a budget reports its use to its parent, in the batch that used the tokens. The report is passed up to
- * the session that owns the budget, so that session's own state has the use of the budget. Before each model call a
- * session checks its own budget and those of its ancestors. Calls in flight when a budget is reached still end, so each
+ * the session that owns the budget, and the state of the owner has the whole use. Before each model call a session
+ * checks its own budget and the budgets of its ancestors. Calls in flight when a budget is reached still end, so each
  * of them may exceed the budget.
  *
  * A session may get its first budget after it has spawned. The use of its descendants until then counts too: in the

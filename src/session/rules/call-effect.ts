@@ -4,7 +4,7 @@ import type { SessionState } from '../state/state.ts';
 
 /**
  * The effect of a half-step's call in an epoch. If the agent's system prompt is a function that was not evaluated for
- * this epoch, it is evaluated first.
+ * this epoch, the effect evaluates the function first.
  */
 export function callOrEvaluate(
   state: SessionState,

@@ -11,7 +11,7 @@ export function nextQuestionId({ id, elicited }: OpenCall): string {
   return elicited === undefined ? id : `${id}#${elicited.round + 1}`;
 }
 
-/** The call that asked, with the response with which it continues; undefined if no MCP server asked the question. */
+/** The call that asked, together with the response to its question; undefined if no MCP server asked the question. */
 export function continuedCall(
   call: OpenCall,
   { elicitation }: AskedQuestion,

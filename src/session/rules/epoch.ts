@@ -1,10 +1,10 @@
 /**
- * Which version of its agent a session has; when an epoch opens because the agent's requests change, and what it
- * records. Pure.
+ * Decides which version of its agent a session has, when an epoch opens because the agent's requests change, and what
+ * the epoch records. Pure.
  *
- * While its agent is missing (not defined, or not in the version of its turn), nothing of a session starts.
- * Between turns a session is bound to no version, and its next turn begins with the current one. A turn that began
- * without a version is bound to none: it continues with the agent as it is defined, as if versions did not exist.
+ * A session starts nothing while its agent is missing: not defined, or not in the version of the session's turn.
+ * Between turns a session is bound to no version, and its next turn begins with the current version. A turn that began
+ * without a version is bound to no version: it continues with the agent as the agent is defined now.
  * Invariants:
  *  V1 every half-step of a turn, and every call of it, has the prompt and the tools of the version with which the turn
  *     began;
@@ -27,9 +27,9 @@ export function isEpochInUse({ sealedSeq, current }: SessionState): boolean {
 }
 
 /**
- * The record of an epoch, if one must open: the agent's requests differ from those of the present epoch, or a turn left
- * calls of the provider's own tools without a result. Otherwise undefined. `opens`: an epoch opens in
- * the same transition for another reason, so newer traits are recorded as well.
+ * The record of an epoch, if an epoch must open; otherwise undefined. An epoch must open if the agent's requests differ
+ * from those of the present epoch, or if a turn left calls of the provider's own tools without a result. `opens`: an
+ * epoch opens in the same transition for another reason, so newer traits are recorded as well.
  */
 export function changedEpoch(state: SessionState, agent: EpochFacts, opens: boolean): RecordOf<'epoch'> | undefined {
   const isSame = state.fingerprint === agent.fingerprint && state.traits === agent.traits && !leavesUses(state);

@@ -38,7 +38,7 @@ export function windowBudget(tokenBudget: number, pinnedFraction: number): numbe
 }
 
 /**
- * The record of an eviction. If there are goals to which messages can be pinned, it has the token limit of the pins.
+ * The record of an eviction. If messages can be pinned to goals, the record has the token limit of the pins.
  */
 export function evictionRecord(state: SessionState, { agent, settings }: Environment, below: number): SessionRecord {
   if (state.goals === undefined && (state.goal === undefined || state.goal.completed)) {
@@ -52,7 +52,7 @@ export function evictionRecord(state: SessionState, { agent, settings }: Environ
  * The seq below which messages leave, or `undefined` while everything fits. `incomingTokens`: the tokens that the
  * half-step is about to promote. The window never begins between a call and its response, or inside one answer. If
  * possible it begins at a user's message, so that the request need not open with the model's text. The newest message
- * always stays. It may be one that is about to be promoted.
+ * always stays; this may be a message that is about to be promoted.
  */
 export function planEviction(
   state: SessionState,
@@ -133,12 +133,12 @@ export function withDeparture(departures: readonly number[], at: number): readon
   return all.length <= DEPARTURES_MAX ? all : all.filter((_, index) => index % 2 === 0 || index === all.length - 1);
 }
 
-/** The first time at which messages left the window that are not removed yet; undefined if there are none. */
+/** The first time at which messages that still exist left the window; undefined if there are no such messages. */
 export function firstDeparture({ departures, removed }: SessionState): number | undefined {
   return departures.find((at) => removed === undefined || at >= removed.before);
 }
 
-/** True if an earlier removal reached as far as one of what left the window before `before` would. */
+/** True if an earlier removal has already removed everything that left the window before `before`. */
 export function isRemovedBefore({ removed }: Pick<SessionState, 'removed'>, before: number): boolean {
   return removed !== undefined && before <= removed.before;
 }

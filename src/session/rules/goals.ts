@@ -81,7 +81,7 @@ export function applyGoal(state: SessionState, record: GoalRecord, at: number): 
   return { opensEpoch: changesPrompt || changesPrefix, isPublished: record.type !== 'pinned' };
 }
 
-/** Changes the task, if the record is about it. True if the section of the system prompt with the task changed. */
+/** Changes the task, if the record is about the task. True if the system prompt's section with the task changed. */
 function changeTask(state: SessionState, record: GoalRecord): boolean {
   if (state.goal === undefined || state.goal.completed || record.type === 'pinned' || record.id !== TASK_GOAL) {
     return false;

@@ -1,4 +1,4 @@
-/** The question to the guardrails after a call, with the answer in the form in which they see it. Pure. */
+/** The question to the guardrails after a call. It has the answer in the form that guardrails receive. Pure. */
 import type { AssistantMessage } from '../../base/history-message.ts';
 import { historyEntries } from '../history/history-form.ts';
 import type { Decision } from '../state/decision.ts';

@@ -14,8 +14,8 @@ import type { SessionState } from '../state/state.ts';
 import { asksProvider } from './server-uses.ts';
 
 /**
- * Kind of each type (§3.1). `active` entries cause half-steps. `background` entries join a half-step that another entry
- * causes.
+ * The kind of each type of entry (§3.1). `active` entries cause half-steps. `background` entries join a half-step that
+ * another entry causes.
  */
 export const KIND_OF: Readonly<Record<PendingType, 'active' | 'background'>> = Object.freeze({
   user_message: 'active',
@@ -27,7 +27,7 @@ export const KIND_OF: Readonly<Record<PendingType, 'active' | 'background'>> = O
   from_melete_goal: 'background',
 });
 
-/** Throws `ContentError` when an entry could not be promoted later (F013, F014). */
+/** Checks that an entry can be promoted later. Throws `ContentError` if it cannot (F013, F014). */
 export function checkEntry(entry: Entry): void {
   if (!Object.hasOwn(KIND_OF, entry.type)) {
     throw new ContentError(`unknown type of mailbox entry: ${describeValue(entry.type)}`);
@@ -45,9 +45,9 @@ export function checkEntry(entry: Entry): void {
 
 /**
  * Why the mailbox cannot accept another entry of this size; undefined if it can. Used for entries from outside. Results
- * of calls and replies of children are always accepted, because their senders cannot try again. They still count when a
- * later entry is checked. An empty mailbox accepts any message, so that full mailboxes of other sessions cannot make
- * this session unreachable.
+ * of calls and replies of children are always accepted, because their senders cannot try again. Their bytes still count
+ * when a later entry is checked. An empty mailbox accepts any message, so that full mailboxes of other sessions cannot
+ * make this session unreachable.
  */
 export function mailboxRefusal(
   state: SessionState,

@@ -15,8 +15,8 @@ export interface MemoryZone {
 }
 
 /**
- * True for a said message: texts, and the model's own calls of `think`. Not for system prompts, results and other
- * calls. A window may begin only with a said message.
+ * True for a said message: a text, or a call of `think` that the model made. False for system prompts, results and all
+ * other calls. A window may begin only with a said message.
  */
 function isSaid(message: LoggedMessage): boolean {
   if (message.prompt === true) return false;
@@ -31,9 +31,9 @@ export function firstBoundary(messages: readonly LoggedMessage[]): number | unde
 
 /**
  * The zone from a boundary on: the oldest messages whose tokens fit `budget`, at least one. The zone never ends between
- * a call and its response, or inside an answer. If it would, its end moves back to the nearest safe position, or
- * forward if there is none before. Undefined if no message may leave, because a round is open from the first message
- * on, or because no said message would remain. `next`: the seq of a message about to be logged, which then remains.
+ * a call and its response, or inside an answer. Instead, its end moves back to the nearest safe position, or forward if
+ * no safe position precedes it. Undefined if no message may leave, because a round is open from the first message on,
+ * or because no said message would remain. `next`: the seq of a message about to be logged, which then remains.
  */
 export function memoryZone(
   messages: readonly LoggedMessage[],
@@ -72,7 +72,7 @@ function fittingCount(messages: readonly LoggedMessage[], budget: number): numbe
 
 /**
  * The numbers of messages after which the list can be split safely, ascending. The full length is included if no call
- * is open at the end. `waiting`: ids of calls before the list that have no response yet. There are some if an edit
+ * is open at the end. `waiting`: ids of calls before the list that have no response yet. Such calls exist if an edit
  * inserted a said message after a call.
  */
 function wholePlaces(messages: readonly LoggedMessage[], waiting: ReadonlySet<string>): readonly number[] {

@@ -5,8 +5,8 @@
  * Invariants:
  *  M1 at most one run is in progress (Δ20). Each run has its own number, and the end of any run but the current one is
  *     ignored (A5);
- *  M2 a snapshot of messages is kept until a level 2 snapshot covers it completely. At most `SNAPSHOTS_KEPT_MAX`
- *     snapshots of each level are kept, the newest;
+ *  M2 a snapshot of messages is kept until a level 2 snapshot covers it completely. Of each level, only the newest
+ *     `SNAPSHOTS_KEPT_MAX` snapshots are kept;
  *  M3 the system prompt shows the memory as of the start of the epoch, so a new snapshot is shown when the next epoch
  *     opens (A8).
  */
@@ -36,7 +36,7 @@ export function uncovered(snapshots: readonly Snapshot[]): readonly Snapshot[] {
   );
 }
 
-/** A memory with one more snapshot, and without the snapshots that it covers. */
+/** A memory with one more snapshot, and without the snapshots that the new snapshot covers. */
 export function withSnapshot(memory: Memory, run: SummaryRun, text: string): Memory {
   const { level, from, to } = run;
   const snapshot: Snapshot = { level, text, from, to, tokens: estimateTokens(text) };
@@ -70,7 +70,7 @@ export function afterEdit(memory: Memory, operation: string): Memory {
   return { ...rest, snapshots: [] };
 }
 
-/** The memory for a fork, without the run in progress, which belongs to the original session. */
+/** The memory for a fork. It lacks the run in progress, because that run belongs to the original session. */
 export function settledMemory(memory: Memory): Memory {
   const { failedAt: _failedAt, restsAt: _restsAt, ...rest } = withRun(memory, undefined);
   return rest;

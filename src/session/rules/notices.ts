@@ -62,7 +62,7 @@ export interface NoticeWish {
   readonly tenant?: string;
 }
 
-/** The notice of an event; undefined if it is about a call that does not wait. `expiresMs`: how long calls may wait. */
+/** The notice of an event; undefined if its call does not wait for a person. `expiresMs`: how long calls may wait. */
 export function noticeOf(
   state: SessionState,
   announced: {

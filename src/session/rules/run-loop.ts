@@ -1,6 +1,6 @@
 /**
- * Questions about the run (the half-steps of a turn) of a session: an answer held at a boundary, a suspended run, calls
- * that wait for a decision, a failed turn. Types, and functions that only read a state. Pure.
+ * Answers questions about the run (the half-steps of a turn) of a session. The run may be held at a boundary, be
+ * suspended, have calls that wait for a decision, or have failed. The functions only read a state. Pure.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
@@ -97,7 +97,7 @@ export function waitsForApprovalOnly(state: SessionState): boolean {
   return waiting > 0 && waiting === state.openCalls.size;
 }
 
-/** Model answers since the user's last own message in the window. A step limit counts them. */
+/** The number of model answers after the last message in the window that the user wrote. A step limit bounds it. */
 export function stepsSinceUser(state: SessionState): number {
   let steps = 0;
   for (let index = state.messages.length - 1; index >= 0; index -= 1) {
@@ -108,12 +108,12 @@ export function stepsSinceUser(state: SessionState): number {
   return steps;
 }
 
-/** True for a user's own message, not one that a program added in the user's name. */
+/** True for a message that the user wrote. False for a message that a program added in the user's name. */
 export function isRealUserMessage(message: LoggedMessage): boolean {
   return message.type === 'user_message' && message.history?.systemInjected !== true;
 }
 
-/** Text of the last answer in the window; `''` if it has none, or there is no answer. */
+/** The text of the last answer in the window; `''` if that answer has no text, or if there is no answer. */
 export function lastAnswerText(state: SessionState): string {
   for (let index = state.messages.length - 1; index >= 0; index -= 1) {
     const blocks = state.messages[index]?.blocks;
@@ -122,7 +122,7 @@ export function lastAnswerText(state: SessionState): string {
   return '';
 }
 
-/** The messages at the boundary at which the session is held, in the form for listeners; empty if it is not held. */
+/** The messages at the boundary that holds the session, in the form for listeners; empty if the session is not held. */
 export function boundaryMessages(state: SessionState): readonly HistoryMessage[] {
   const { held, messages } = state;
   if (held === undefined || held.at === 'resume') return [];

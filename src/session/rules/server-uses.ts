@@ -1,8 +1,8 @@
 /**
  * Calls of the provider's own tools (server uses) that still wait for their results (R52, R38). The provider may run
  * such a call only after the session's own calls of the same answer have results, or after a pause. The next answer
- * then begins with the call's result. Until then a request may have nothing after the call except results of those own
- * calls. Pure.
+ * then begins with the call's result. Until then a request may have nothing after the provider's call except results of
+ * the session's calls. Pure.
  */
 import { type ContentBlock, isServerResult, isServerUse } from '../../base/messages.ts';
 import type { LoggedMessage } from '../state/messages.ts';

@@ -1,6 +1,6 @@
 /**
- * Structured answers: which form an answer must have, and whether the answer fits it. The value of an answer is the
- * input of its call of the answer tool. Without such a call it is the answer's text, parsed as JSON. Pure.
+ * Decides which form a structured answer must have, and whether the answer fits its form. The value of an answer is the
+ * input of its call of the answer tool. Without such a call, the value is the answer's text, parsed as JSON. Pure.
  */
 import { ANSWER_ISSUE_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { TurnFailedError } from '../../base/errors.ts';
@@ -17,8 +17,8 @@ import { lastAnswerText } from './run-loop.ts';
 export const ANSWER_TOOL = 'final_answer';
 
 /**
- * The form that the session itself asks for: the form of the message that began the turn, or the form of a child's task
- * until the child has replied. Undefined: the agent decides.
+ * The form that the session itself asks for. This is the form of the message that began the turn. Without such a form,
+ * it is the form of a child's task until the child has replied. Undefined: the agent decides.
  */
 export function formInForce(state: Pick<SessionState, 'turn' | 'form' | 'exit'>): AnswerForm | undefined {
   return state.turn?.form ?? (state.exit?.reason === 'completed' ? undefined : state.form);

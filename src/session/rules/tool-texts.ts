@@ -8,8 +8,8 @@ const SECOND_MS = 1_000;
 export const INTERRUPT_NOTICE = 'Interrupted: your human wants your attention. This call was cancelled.';
 
 /**
- * A notice, such as that of an interrupt, for a call of a tool with effects (`once`, `keyed`, `probe`) that had started
- * and had not returned: the call is cancelled, and its effect may have happened.
+ * Adds to a notice, such as `INTERRUPT_NOTICE`, that the outcome of the cancelled call is unknown. Used for a call of a
+ * tool with effects (`once`, `keyed`, `probe`) that had started and had not returned: its effect may have happened.
  */
 export function outcomeUnknown(notice: string): string {
   return `${notice} Outcome unknown: the call had started, and may or may not have taken effect; it was not run again.`;
@@ -45,7 +45,7 @@ export function expiredReason(expiresMs: number): string {
   return `nobody decided within ${Math.round(expiresMs / SECOND_MS)} seconds.`;
 }
 
-/** The result of a call that waited beside one that a person denied. */
+/** The result of a call that still waited when a person denied another call of the same answer. */
 export const APPROVAL_SKIPPED = 'Denied: not executed, as your human denied another call of this answer.';
 
 /** The result of a question that will not be answered. `why`: the reason, as a sentence without its full stop. */
@@ -61,17 +61,17 @@ export const UNANSWERED = {
   noParent: 'there is no agent that gave you a task, so decide it yourself',
 } as const;
 
-/** The reason that a person declined to answer, for `unansweredText`. */
+/** The reason that `unansweredText` gives if a person declined to answer. */
 export function declinedWhy(reason: string | undefined): string {
   return `your human declined to answer${reason === undefined || reason.trim() === '' ? '' : `: ${reason}`}`;
 }
 
-/** The reason that no answer came in time, for `unansweredText`. */
+/** The reason that `unansweredText` gives if no answer came in time. */
 export function expiredWhy(expiresMs: number): string {
   return `no answer came within ${Math.round(expiresMs / SECOND_MS)} seconds`;
 }
 
-/** Replaces a blank result, because a mailbox entry must have content, or its round would never close (Δ19). */
+/** Replaces a blank result. A mailbox entry must have content, and without the entry the round never closes (Δ19). */
 export const BLANK_RESULT = '(no output)';
 
 /** The answer to a call of a tool that does not exist or is not granted, with the nearest names (F28). */

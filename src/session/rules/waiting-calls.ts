@@ -21,7 +21,7 @@ export interface WaitingCall {
   readonly schema?: Readonly<Record<string, Json>>;
   /** For a question: answers that the model proposes. */
   readonly choices?: readonly string[];
-  /** For a question: who answers it. */
+  /** For a question: its recipient. */
   readonly asked?: Asked;
   /** For a question of an MCP server: the server's name. */
   readonly server?: string;
@@ -58,7 +58,7 @@ export function waitingCallNamed(state: SessionState, id: string): OpenCall | un
   return state.openCalls.get(questionNamed(state, id)?.callId ?? id);
 }
 
-/** A copy of `approvals` in which only those calls wait for which `keeps` is true. */
+/** A copy of `approvals` in which a call waits only if `keeps` returns true for its id. */
 export function withWaiting(approvals: Approvals, keeps: (callId: string) => boolean): Approvals {
   const { questions = [], ...rest } = approvals;
   const left = questions.filter(({ callId }) => keeps(callId));

@@ -49,8 +49,9 @@ export interface Suspension {
 /** Calls that wait for a person or a parent, and recent decisions. */
 export interface Approvals {
   /**
-   * Call ids in call order, those of questions last. Each of these calls is open and does not run. Most have not
-   * started. A call whose MCP server asked a question has run up to the question, and continues with the answer.
+   * Call ids in call order; calls that ask a question come last. Each of these calls is open and does not run. Most of
+   * them have not started. A call whose MCP server asked a question has run up to the question, and continues with the
+   * answer.
    */
   readonly waiting: readonly string[];
   /**

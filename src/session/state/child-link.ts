@@ -1,6 +1,7 @@
 /**
- * A child as its parent remembers it, how a child ends, and whether a child must wait for a place among the working
- * children. A child may end more than once, because it can work again.
+ * A child as its parent remembers it, how a child ends, and whether a child must wait. Only a bounded number of a
+ * parent's children may work at the same time: each has a place, and other children wait for a place. A child may end
+ * more than once, because it can work again.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
@@ -8,7 +9,7 @@ import type { Json } from '../../base/json.ts';
 /** How a child reports: into its parent's mailbox, or only to the handle held by the program that spawned the child. */
 export type Replies = 'mailbox' | 'handle';
 
-/** How far a child that works again has come: `waiting` to begin, `resumed` to continue a suspended run, or `working`. */
+/** The stage of a revived child: `waiting` to begin, `resumed` to continue a suspended run, or `working`. */
 export type Revived = 'waiting' | 'resumed' | 'working';
 
 /** How a child ended. */
@@ -34,8 +35,8 @@ export interface ChildLink {
   /** True while the child works again after its end, or waits for a place to do so. */
   revived?: true;
   /**
-   * Seq of the parent's event that reported that end. It gives the order in which children ended. Missing in heads
-   * written before this member existed.
+   * Seq of the parent's event that reported that end. These seqs give the order in which children ended. Missing in
+   * heads written before this member existed.
    */
   exitedSeq?: number;
 }
@@ -69,7 +70,7 @@ export function endOfChild({
   return revived === undefined || exit?.reason === 'completed' ? exit : undefined;
 }
 
-/** True if a child must wait for a place: `maxActive` are at work, or others wait before it. */
+/** True if a child must wait for a place: `maxActive` children work already, or other children wait before it. */
 export function mustQueue(
   family: { readonly childrenAtWork: number; readonly childQueue: ReadonlySet<string> },
   maxActive: number,

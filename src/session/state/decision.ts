@@ -10,8 +10,8 @@ export interface Decision {
 }
 
 /**
- * An empty list of records, shared by every transition that writes nothing, to avoid allocations. Only its type makes
- * it immutable, because iterating a frozen array would allocate an iterator and one object per element.
+ * An empty list of records, shared by every transition that writes nothing, to avoid allocations. The list is not
+ * frozen, because iterating a frozen array would allocate an iterator and one object per element.
  */
 export const NO_RECORDS: readonly never[] = [];
 

@@ -35,7 +35,7 @@ export interface ToolFacts {
 /** The facts on which the opening of an epoch depends. */
 export type EpochFacts = Pick<AgentFacts, 'fingerprint' | 'models' | 'next' | 'traits'>;
 
-/** The list of models of an agent with several, and the model that the session uses now. */
+/** The models of an agent that has several models, and the model that the session uses now. */
 export interface ModelFacts {
   /** The index of the model in use, from 0. */
   readonly place: number;
@@ -50,7 +50,7 @@ export interface ModelFacts {
   readonly returnAfterMs: number;
   /** True if a later model of the list has another provider. */
   readonly hasOtherProvider: boolean;
-  /** The facts with the model at this index. */
+  /** Returns the facts of an epoch that uses the model at this index. */
   readonly at: (place: number) => EpochFacts;
 }
 
@@ -88,7 +88,7 @@ export interface AgentFacts extends VersionFacts {
   readonly approval?: ReadonlySet<string> | 'function';
   /** How long the agent's calls wait for a person, and the effect of input meanwhile; missing: as in the settings. */
   readonly approvals?: Settings['approvals'] | undefined;
-  /** Whether guardrails run before the agent's model calls, and whether they run after them. */
+  /** `before`: guardrails run before the agent's model calls. `after`: guardrails run after them. */
   readonly guards?: { readonly before: boolean; readonly after: boolean };
   /** How the session's structured answers are asked for and judged now; missing: answers are text. */
   readonly answer?: AnswerFacts | undefined;
@@ -101,7 +101,7 @@ export interface AgentFacts extends VersionFacts {
   readonly enrichers?: EnricherFacts | undefined;
 }
 
-/** The models of the enrichers, each missing where it is off. */
+/** The models of the enrichers. A member is missing if that enricher is off. */
 export interface EnricherFacts {
   /** Prepares the turns of users' messages. */
   readonly melete?: { readonly model: string };
@@ -116,8 +116,8 @@ export interface CompressionFacts extends Omit<CompressionSettings, 'enabled'> {
   /** True if compression begins by itself. False if it begins only on demand, and when a prompt was too long. */
   readonly isAutomatic: boolean;
   /**
-   * True if the model refuses thoughts after a change of the history before them, so that a round with thoughts must
-   * stay where it is.
+   * True if the model refuses thoughts when the history before them has changed. A round with thoughts must then stay
+   * behind the same messages.
    */
   readonly bindsThinking: boolean;
 }
@@ -139,8 +139,8 @@ export interface Environment extends VersionSurroundings {
    */
   readonly isSupervised?: () => boolean;
   /**
-   * Whether a half-step may start now. False while too many sessions run (`limits.liveSessions`) and while the runtime
-   * closes.
+   * Whether a half-step may start now. False if the agent is missing, if too many sessions run (`limits.liveSessions`),
+   * if edits of this session wait, or if the runtime starts no more work.
    */
   readonly admits: boolean;
   /** Messages of this session that the model is shown and that are never stored; missing: none. */
@@ -288,15 +288,15 @@ export type Input =
   | { readonly type: 'surface'; readonly id: string; readonly content: string }
   | { readonly type: 'rename'; readonly name: string }
   /**
-   * A name for a sub-agent that has none. The sub-agent proposes it to its parent (`nameChild`), and the parent answers
-   * with the final name (`nicknamed`).
+   * A name for a sub-agent that has none. The sub-agent proposes the name to its parent (`nameChild`), and the parent
+   * answers with the final name (`nicknamed`).
    */
   | { readonly type: 'nickname'; readonly nickname: string }
   | { readonly type: 'nameChild'; readonly child: string; readonly nickname: string }
   | { readonly type: 'nicknamed'; readonly name: string }
-  /** A child has its final name: a new name, or the name from its spawning. */
+  /** A child has its final name: a new name, or the name that it got at its spawning. */
   | { readonly type: 'childReady'; readonly child: string }
-  /** A run that prepares a turn has ended. `error`: it failed. */
+  /** A run that prepares a turn has ended. `error`: why the run failed. */
   | { readonly type: 'enriched'; readonly run: number; readonly usage: Usage; readonly error?: ErrorShape }
   | { readonly type: 'pause' }
   | { readonly type: 'resume' }
@@ -360,7 +360,7 @@ export interface ChildSeed {
   readonly output?: AnswerForm;
 }
 
-/** All effects. `again` and effects on sessions of the same tree join the batch; the others happen outside of it. */
+/** All effects. `again` and effects on sessions of the same tree join the batch; all others happen outside of it. */
 export type Effect =
   | { readonly type: 'again'; readonly input: Input }
   | { readonly type: 'born'; readonly seed: ChildSeed }

@@ -31,7 +31,7 @@ export type FilledEntry = MailboxEntry & { readonly content: Content };
 export interface LoggedMessage extends Message {
   /** On the first message of a model answer: all blocks of the answer, replayed unchanged. */
   readonly blocks?: readonly ContentBlock[];
-  /** True for a later message of the same answer. The `blocks` of the answer's first message contain it. */
+  /** True for each later message of an answer. The `blocks` of the answer's first message contain this message. */
   readonly inAnswer?: true;
   /**
    * True for the first message after an answered request. It starts a separate request message even if the role is the
@@ -40,7 +40,7 @@ export interface LoggedMessage extends Message {
   readonly opens?: true;
   /** True for both messages of a phantom pair: a call that the runtime added to show the model a text as its result. */
   readonly phantom?: true;
-  /** True for a child's task. The text before the window shows the task again once it has left the window. */
+  /** True for the message of a child's task. Once it has left the window, the text before the window shows the task. */
   readonly pinned?: true;
   /** `tool_call` only: the call's own timeout, ms. */
   readonly timeoutMs?: number;

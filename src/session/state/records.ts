@@ -86,10 +86,10 @@ export type SessionRecord =
     }
   /** This session, a queued child, may start. */
   | { readonly type: 'started' }
-  /** An ended child is to work again, and waits for a place. `resumes`: it continues its suspended run. */
+  /** This ended child is to work again, once its parent lets it start. `resumes`: its suspended run continues. */
   | { readonly type: 'revived'; readonly resumes?: true }
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
-  /** `turn`: the half-step begins this turn. `agent`: the agent with which it begins, if that has a version. */
+  /** `turn`: the half-step begins this turn. `agent`: the agent of the turn, if the agent has a version. */
   | {
       readonly type: 'claimed';
       readonly halfStep: number;
@@ -97,7 +97,7 @@ export type SessionRecord =
       readonly turn?: number;
       readonly agent?: TurnAgent;
     }
-  /** The session moved to another version of its agent. `version` missing: the definition has none. */
+  /** The session moved to another version of its agent. `version` missing: the agent's definition has no version. */
   | { readonly type: 'upgraded'; readonly from?: string; readonly version?: string }
   /**
    * An epoch opens. `traits`: the model's traits for rendering the epoch, in the short form of `request-traits.ts`.
@@ -127,10 +127,10 @@ export type SessionRecord =
       readonly then: Continuation;
       /**
        * True if the next request will not begin with this answer's request, or if the answer was changed before it was
-       * stored. Its thoughts are bound to its own request, so they cannot be sent again.
+       * stored. The thoughts of an answer are bound to its request, so these thoughts cannot be sent again.
        */
       readonly unbound?: true;
-      /** True if thoughts of the answer were left out before it was stored, so that no later request may need them. */
+      /** True if thoughts of the answer were not stored. An epoch then opens, whose requests do not need them. */
       readonly lacksThoughts?: true;
       /** Why the model refused, as the API describes it. */
       readonly stopDetails?: Json;
@@ -233,7 +233,7 @@ export type SessionRecord =
     }
   /** A queued child of this session may start. */
   | { readonly type: 'childStarted'; readonly child: string }
-  /** A child that has ended works again; `queued`: it waits for a place. */
+  /** A child that has ended works again. `queued`: it first waits for a place among the working children. */
   | { readonly type: 'childRevived'; readonly child: string; readonly queued?: true }
   /** A descendant used tokens that count for this session's budget. */
   | { readonly type: 'budgetUsed'; readonly tokens: number }
@@ -302,9 +302,9 @@ export type SessionRecord =
   | { readonly type: 'misanswered'; readonly callId: string }
   /**
    * A waiting call was decided. `input`: the input that replaces the call's own.
-   * For a question, `allow` is true if it was answered. The next record has the answer. `answer`: the fingerprint of
-   * the value that a person or program gave. `response`: the answer for an MCP server; the call continues with it, and
-   * no result follows.
+   * For a question, `allow` is true if the question was answered. The next record has the answer. `answer`: the
+   * fingerprint of the value that a person or program gave. `response`: the answer for an MCP server. The call then
+   * continues with that answer, and no record has a result.
    */
   | {
       readonly type: 'decided';
@@ -343,7 +343,7 @@ export type SessionRecord =
       /** Messages whose metadata changes. Requests do not contain metadata. */
       readonly annotated?: readonly { readonly seq: number; readonly message: HistoryMessage }[];
       readonly reason?: string;
-      /** True if callbacks for the new messages are not called. */
+      /** False if callbacks are called for the new messages. Missing or true: they are not called. */
       readonly silent?: boolean;
       /** Idempotency key of the operation, the fingerprint of its arguments, and its outcome. */
       readonly key?: string;
@@ -353,7 +353,7 @@ export type SessionRecord =
   /** A task begins below another. It becomes active now, or at the end of the running turn. */
   | { readonly type: 'taskStarted'; readonly id: number; readonly parent: number; readonly title?: string }
   /**
-   * Another task becomes active. During a turn the record is only a request, and the task becomes active at its end.
+   * Another task becomes active. During a turn the record is only a request: the task becomes active as the turn ends.
    */
   | { readonly type: 'taskActivated'; readonly id: number; readonly cause: 'undo' | 'switch' }
   /** The log up to here is shared with a fork. `copied`: the fork has a copy instead. */
@@ -383,7 +383,7 @@ export type SessionRecord =
       /** Kept results that are shortened, with the content shown from now on. */
       readonly cut?: readonly { readonly seq: number; readonly content: string | readonly ContentBlock[] }[];
       readonly chunk?: ArchivedChunk;
-      /** The task in which the compression was made. Other branches ignore it. */
+      /** The task in which the compression was made. Other branches ignore the compression. */
       readonly task?: number;
       readonly usage: Usage;
     }
@@ -441,7 +441,7 @@ export type SessionRecord =
    * The session has a new name. `prompt`: the part of the prompt that gives a sub-agent its identity.
    */
   | { readonly type: 'named'; readonly name: string; readonly prompt?: string }
-  /** A child has another name than at its spawning. */
+  /** A child gets a name that differs from its name at its spawning. */
   | { readonly type: 'childNamed'; readonly child: string; readonly name: string };
 
 /** A range of seqs, both ends included. */

@@ -4,10 +4,10 @@
  */
 import { MEDIA_CHARACTERS_MIN, SHARED_MEDIA_BYTES_MAX } from '../../base/bounds.ts';
 
-/** Marks a text with base64. Other texts are parsed without a visit to each member, which is faster. */
+/** Marks a text with base64. Any other text is parsed without a visit to each member, because that is faster. */
 const BASE64 = '"type":"base64"';
 
-/** See the head of the file. Each reading of a log has its own object, which keeps up to `SHARED_MEDIA_BYTES_MAX`. */
+/** The media of one reading of a log (see the head of the file); at most `SHARED_MEDIA_BYTES_MAX` are kept. */
 export class SharedMedia {
   readonly #known = new Map<string, string>();
   #bytes = 0;

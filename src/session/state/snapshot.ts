@@ -50,9 +50,9 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
     >;
   // The members are assigned over an empty state, because members that were undefined are absent from the text.
   const state: SessionState = Object.assign(emptyState(plain.id), plain, {
-    // Heads written before compression existed have none.
+    // Heads written before compression existed have no `compactions`.
     compactions: new Map(
-      // Snapshots of earlier versions lack the times of compressions. `updatedAt` is the latest possible time.
+      // Heads of earlier versions lack the times of compressions. `updatedAt` is the latest possible time.
       (plain.compactions as [number, { task: number | undefined; at?: number }][] | undefined)?.map(
         ([number, made]) => [number, { task: made.task, at: made.at ?? plain.updatedAt }],
       ) ?? [],
@@ -69,8 +69,8 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
     childKeys: new Map(plain.childKeys),
     tasks: restoreTasks(plain.tasks),
   });
-  // Heads of versions with at most one rider (an entry delivered with `ride`) in a half-step have `rider` instead of
-  // `bouncing`.
+  // In earlier versions a half-step had at most one rider (an entry delivered with `ride`). Heads of these versions
+  // have `rider` instead of `bouncing`.
   if (state.current !== undefined) state.current = withBouncing(state.current);
   const { compaction } = state.current ?? {};
   if (state.current !== undefined && compaction?.overflow !== undefined) {
@@ -80,7 +80,8 @@ export function restoreState(text: string, media: SharedMedia = new SharedMedia(
   // `callIds` of older heads lack the ids of hidden calls.
   addCallIds(state, state.hidden);
   if (plain.mailboxBytes === undefined) measureMailbox(state);
-  // Letters of older heads have no time of their own. In the oldest heads their entries have no size either.
+  // Dead letters of older heads lack the time at which they were set aside. In the oldest heads, the entries of dead
+  // letters also lack their size.
   state.deadLetters = plain.deadLetters.map(({ entry, error, at = entry.at }) => ({
     entry:
       entry.bytes === undefined ? { ...(entry as MailboxEntry), bytes: contentBytes(entry.content as Content) } : entry,

@@ -9,9 +9,9 @@
  *  S2 `mailbox` is ascending by id; an entry is in the mailbox or was promoted, recalled or dropped, never two of them
  *     (A7);
  *  S3 `current` is present exactly while the state is `awaiting`;
- *  S4 `openCalls` are the calls without a response in the log or in the mailbox. There are some only while `executing`,
- *     or while idle and `suspended`; suspended calls have not started. Calls of an answer that is `held`, or that wait
- *     in `approvals`, have not started either;
+ *  S4 `openCalls` are the calls without a response in the log or in the mailbox. Open calls exist only while
+ *     `executing`, or while idle and `suspended`; suspended calls have not started. Calls of an answer that is `held`,
+ *     or that wait in `approvals`, have not started either;
  *  S5 every event with a seq was counted exactly once: `eventSeq` is the seq of the last one;
  *  S6 `tokens` is the sum over `messages`, so that a half-step need not add up its history;
  *  S7 `enrichment` is present only while idle: no turn is claimed before the preparation has ended (R12);
@@ -105,7 +105,7 @@ export interface CurrentCall {
   retryWaitMs?: number;
   /** Users' messages of this half-step that return to their senders if it fails; missing if there are none. */
   readonly bouncing?: readonly BouncingMessage[];
-  /** True if this half-step also has messages (delivered with `steer` or `ride`) that stay in the log if it fails. */
+  /** True if this half-step also has messages of users or children that stay in the log if it fails. */
   readonly keeps?: true;
   /** Present if the call asks for a summary of the conversation; missing: the call is a half-step of a turn. */
   readonly compaction?: CompactionCall;
@@ -159,7 +159,7 @@ export interface CompactionCall {
 export interface CompressionState {
   /** Number of the last compression that succeeded. */
   number: number;
-  /** The number of compressions that succeeded. The oldest messages were summed up as often. */
+  /** The number of compressions that succeeded. The oldest messages were summed up this many times. */
   level: number;
   /** Number of the newest archive; 0: there is none. */
   chunk: number;
@@ -225,7 +225,7 @@ export interface SessionState {
   approvals: Approvals | undefined;
   /** The error with which the last turn failed. */
   failure: TurnFailure | undefined;
-  /** The end of the last turn; undefined before it. */
+  /** The end of the last turn; undefined before the first turn has ended. */
   last: LastTurn | undefined;
   /** Number of messages of users and agents logged so far; undefined after a snapshot without this count. */
   spoken: number | undefined;
@@ -233,7 +233,10 @@ export interface SessionState {
   enrichment: Enrichment | undefined;
   /** Pending ids of the waiting entries whose turn was prepared; undefined: none. */
   prepared: readonly number[] | undefined;
-  /** Number of the next run of an enricher. The outcome of an earlier run is stale. */
+  /**
+   * Number of the next run of an enricher. A run that begins again gets a new number, so that a late outcome of the
+   * earlier run is recognised as stale.
+   */
   nextMuseRun: number;
 
   messages: LoggedMessage[];
@@ -249,7 +252,7 @@ export interface SessionState {
   traits: string | undefined;
   /** Present while the session does not use the first model of its agent. */
   fallback: Fallback | undefined;
-  /** True from the return to the first model until its first answer. Meanwhile a failure is not retried with it. */
+  /** True from the return to the first model until its first answer. Meanwhile a failed call moves to another model. */
   isReturning: boolean;
   /** The system prompt of this epoch, if the agent's system prompt is a function. */
   system: { readonly epoch: number; readonly text: string } | undefined;

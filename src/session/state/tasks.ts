@@ -11,7 +11,7 @@ export interface Tasks {
   /**
    * Triples that say when a task became active: seq of its first message, task id, and epoch ms at which the task
    * began. The time is 0 if the session only returned to the task. The list is flat to save memory, because every turn
-   * adds a triple. It ascends by seq; the last of several triples with the same seq counts.
+   * adds a triple. The triples ascend by seq. Of several triples with the same seq, the last one counts.
    */
   starts: number[];
   /** The parents of tasks whose parent is not the preceding task. */

@@ -17,8 +17,8 @@ export interface AnsweredInput {
   readonly container?: Container;
   readonly inputTransformations?: Json;
   /**
-   * True if the request had transient messages, so that the next request will not begin with this one, or if a thought
-   * follows a changed block.
+   * True if the request had transient messages, because the next request then does not begin with the same messages.
+   * Also true if a thought follows a changed block.
    */
   readonly unbound?: true;
   /** True if thoughts of the answer were left out, because their texts may not be stored. */
@@ -75,7 +75,10 @@ export interface BoundaryVerdict {
   readonly approve: readonly string[];
 }
 
-/** The verdict of all guardrails before a call, or of all after it: the last transformation, or the first block. */
+/**
+ * The joint verdict of all guardrails before a call, or of all guardrails after it. The first block decides. Without a
+ * block, the last transformation decides.
+ */
 export type GuardVerdict<T> =
   | { readonly type: 'pass' }
   | { readonly type: 'transform'; readonly value: T }

@@ -13,9 +13,9 @@ export interface VersionFacts {
   readonly upgrades?: boolean;
 }
 
-/** A decision may use these facts besides those of the session's agent. */
+/** Facts about versions that a decision may use besides the facts of the session's agent. */
 export interface VersionSurroundings {
-  /** The version of an agent with which new sessions begin; undefined: it has none. */
+  /** The version with which new sessions of an agent begin; undefined: the agent has no version. */
   readonly versionOf: (agent: string) => string | undefined;
   /** True while the `upgrade` function runs for this session, and after it failed. */
   readonly isUpgradeHeld?: boolean;
