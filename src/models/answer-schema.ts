@@ -83,7 +83,9 @@ function rewrite(schema: PlainSchema, path: string, depth: number, label: string
   return sent;
 }
 
-/** True for a keyword that excludes no answer. So does a bound at the largest exact integer of JavaScript. */
+/**
+ * True for a keyword that excludes no answer. A bound at the largest exact integer of JavaScript excludes none either.
+ */
 function isSilent(key: string, value: Json): boolean {
   if (SILENT.has(key)) return true;
   return (key === 'minimum' || key === 'maximum') && Math.abs(Number(value)) === Number.MAX_SAFE_INTEGER;
@@ -116,7 +118,7 @@ function describe(schema: PlainSchema, sent: Record<string, Json>, moved: Readon
   if (text !== '') sent['description'] = text;
 }
 
-/** True if the API accepts this value of the keyword. It refuses some other values of the same keyword. */
+/** True if the API accepts this value of the keyword. The API refuses some other values of the same keyword. */
 function isSendable(key: string, value: Json): boolean {
   switch (key) {
     case 'enum':

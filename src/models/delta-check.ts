@@ -5,7 +5,7 @@ import type { ModelDelta } from './provider.ts';
 
 /**
  * A new object with only the two members of the delta, or the error that ends its call. The error is not retryable: the
- * code of the provider would pass the same again.
+ * code of the provider would pass the same delta again.
  */
 export function checkDelta(delta: unknown): ModelDelta | ModelError {
   if (!isRecord(delta)) return deltaError(describeValue(delta));

@@ -56,7 +56,10 @@ export interface ModelFailure {
   /** The header `x-should-retry`: the server's own judgement. It decides before the error code and the status. */
   readonly shouldRetry?: boolean;
   readonly cause?: unknown;
-  /** Further facts for programs: `phase` of a timeout (default `total`), `network`, the system's error code. */
+  /**
+   * Further facts for programs: `phase` of a timeout (default `total`), and `network`, which is the system's error
+   * code.
+   */
   readonly data?: Readonly<Record<string, unknown>>;
 }
 

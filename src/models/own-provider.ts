@@ -19,7 +19,8 @@ import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from
 
 /**
  * Marks a provider that imitates the Messages API. Its answers may have types of blocks, stop reasons and members of
- * `usage` that this library does not know (F38). The symbol is registered, because `troupe` and `troupe/testing` may be loaded as separate copies.
+ * `usage` that this library does not know (F38). The symbol is in the global registry, because `troupe` and
+ * `troupe/testing` may be loaded as separate copies.
  */
 export const API_ANSWERS: unique symbol = Symbol.for('troupe.apiAnswers');
 

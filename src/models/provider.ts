@@ -130,7 +130,7 @@ export const KNOWN_STOP_REASONS = [
 /** Why a model stopped. The Messages API may add reasons; every other provider gives one of the list. */
 export type StopReason = (typeof KNOWN_STOP_REASONS)[number] | (string & {});
 
-/** One rate limit, as the provider counted it when it took the call. */
+/** One rate limit, as the provider counted it when the provider took the call. */
 export interface RateLimit {
   readonly limit: number;
   readonly remaining: number;
@@ -200,7 +200,7 @@ export interface GenerateContext {
   /**
    * Publishes a piece of the answer, as `text.delta` or `thinking.delta`. May be called any number of times before the
    * promise settles; never throws. A value of another form, such as a text that is `undefined`, ends the call: `signal`
-   * aborts, and the turn fails with `model_protocol`. After the end of its call it does nothing.
+   * aborts, and the turn fails with `model_protocol`. After the end of the call, `onDelta` does nothing.
    */
   readonly onDelta: (delta: ModelDelta) => void;
   /**

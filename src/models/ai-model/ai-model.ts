@@ -46,8 +46,8 @@ export interface AiModelOptions {
    */
   readonly name?: string;
   /**
-   * False: images and files of a tool's result are sent in the next user message. Default: false for chat completions
-   * and for Gemini before version 3, otherwise true.
+   * False: images and files of a tool's result are sent in the next user message. Default: false for chat completions,
+   * for Gemma and for Gemini before version 3, otherwise true.
    */
   readonly mediaInResults?: boolean;
   /** The milliseconds that a call may take in total. Default 600,000. */
@@ -212,8 +212,8 @@ class AiModelCaller {
 }
 
 /**
- * True if a result can hold images and files. In chat completions a result is a text. Gemini models before version 3
- * take one response for a call, but the AI SDK sends several if a result has images.
+ * True if a result can hold images and files. In chat completions a result is a text. Gemma, and Gemini before version
+ * 3, take one response for a call, but the AI SDK sends several if a result has images.
  */
 function takesMediaInResults({ provider, modelId }: LanguageModel): boolean {
   return !provider.endsWith('.chat') && !/^(?:.*\/)?(?:gemini-[12]|gemma)/u.test(modelId);

@@ -271,7 +271,7 @@ function encoded(data: unknown): unknown {
   return data['type'] === 'url' ? { ...data, url: encoded(data['url']) } : data;
 }
 
-/** The input of a call; undefined if it is not JSON. Some providers send no text for no input. */
+/** The input of a call; undefined if it is not JSON. If there is no input, some providers send an empty text. */
 function parseInput(text: string): Json | undefined {
   if (text.trim() === '') return {};
   try {

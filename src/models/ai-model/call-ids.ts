@@ -1,6 +1,6 @@
 /**
  * The ids of calls in a prompt. The log has ids that the Messages API accepts; the wires (interfaces) of other vendors
- * have other rules. The new id depends only on the history, so the same history gives the same prompt. Pure.
+ * have other rules. An id in a prompt depends only on the history, so the same history gives the same prompt. Pure.
  *
  * | wire | rule | source |
  * | --- | --- | --- |

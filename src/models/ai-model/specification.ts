@@ -12,7 +12,7 @@ interface Part {
   readonly providerOptions?: PartOptions;
 }
 
-/** The data of a file: version 3 has it plain, version 4 says its kind. */
+/** The data of a file. In version 3 the data is plain; in version 4 an object names the kind of the data. */
 export type FileData =
   | string
   | URL

@@ -18,7 +18,7 @@ export interface Credentials {
   readonly headers: Readonly<Record<string, string | null>>;
   /** Every secret text, to be kept out of messages. */
   readonly secrets: readonly string[];
-  /** Equal for calls that may share a client. Holds secrets. */
+  /** A text that is equal for calls that may share a client. It contains secrets. */
   readonly identity: string;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The amounts, requests or tokens, of the last minute.
+ * The amounts (requests or tokens) of the last minute.
  * Owns: the amounts of the last `RATE_WINDOW_MS`. Does not own: which calls may wait, and how an amount is measured.
  *
  * - W1 No one-minute window ever holds more than `limit`, wherever it starts, provided that the noted amounts are
@@ -13,7 +13,7 @@
  */
 import { RATE_WINDOW_MS } from '../../base/bounds.ts';
 
-/** Expired entries kept before the lists are shortened; shortening costs a copy. */
+/** The number of expired entries up to which the lists are not shortened, because shortening costs a copy. */
 const EXPIRED_MAX = 1_024;
 
 /** See the head of the file. Times are monotonic ms and never decrease. */

@@ -33,7 +33,9 @@ export interface ThreadAnchor {
   readonly sentAtMs: number;
 }
 
-/** Fields that the API takes from each request of a thread. `transport` is not a field; its betas are hashed apart. */
+/**
+ * Fields that the API takes from each request of a thread. `transport` is not a field; its betas are hashed separately.
+ */
 const FREE_FIELDS: ReadonlySet<string> = new Set([
   ...['messages', 'max_tokens', 'stop_sequences', 'metadata', 'stream', 'cache_control', 'diagnostics', 'transport'],
 ]);

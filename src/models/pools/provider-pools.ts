@@ -20,9 +20,9 @@ import type { CallWait, ContextDelta, ModelCall, ModelCompletion, ModelPool, Mod
 
 /** A provider of `createProviderPools`. */
 export interface PooledProvider {
-  /** Its name in the option `providers`; empty: it has none. */
+  /** The provider's name in the option `providers`; empty if it has none. */
   readonly key: string;
-  /** Makes its pool. Called once, synchronously. */
+  /** Makes the provider's pool. Called once, synchronously. */
   readonly makePool: (listener: ModelPoolListener) => ModelPool;
   /** Called for each call that the pool is given. Must not throw. */
   readonly onCall: () => void;
@@ -50,7 +50,7 @@ export function createProviderPools(options: ProviderPoolsOptions): ModelPool {
 interface Place {
   readonly provider: PooledProvider;
   readonly pool: ModelPool;
-  /** Calls for which turns wait. */
+  /** The number of its calls for which turns wait. */
   running: number;
 }
 
@@ -142,7 +142,7 @@ class ProviderPools implements ModelPool {
   /** The provider of a call; undefined: no provider has that name (R2, R3). */
   #route({ session, context }: ModelCall): Place | undefined {
     const known = this.#sessions.get(session);
-    // The delta of an unknown session fits no mirror. The first pool reports that.
+    // The delta of an unknown session fits no mirror. The first pool handles it as any delta that does not fit.
     if (context.header === undefined) return known ?? this.#first;
     const key = context.header.transport?.provider;
     const place = key === undefined ? this.#first : this.#places.get(key);
