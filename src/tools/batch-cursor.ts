@@ -7,8 +7,8 @@
  *
  * C1 A call is either claimed by the thread or taken back by the pool, never both, and only once.
  * C2 Calls are claimed from the first to the last, and taken back from the last to the first.
- * C3 The thread writes the marks, and the pool reads them. The pool writes only its wish for a note. If the pool finds
- *    the thread busy after that, the thread sees the wish when it has begun every call.
+ * C3 The thread writes the marks, and the pool reads them. The pool writes only its wish for a note. If the thread is
+ *    still busy after the pool has written the wish, the thread sees the wish once it has begun every call.
  */
 import { strict as assert } from 'node:assert';
 

@@ -7,7 +7,8 @@ import type { McpEffect } from './mcp/protocol.ts';
 import type { Effect, ToolDescription, ToolOutcome } from './tool.ts';
 
 /**
- * A tool's code on a tool thread. With `options` (a JSON text) the export is a function that makes the tool from it.
+ * A tool's code on a tool thread. With `options` (a JSON text) the export is a function that makes the tool from these
+ * options.
  */
 export interface ThreadPlace {
   readonly kind: 'thread';

@@ -169,7 +169,9 @@ export function cleanText(text: string): string {
   return wellFormed(text).replace(ESCAPES, '').replace(CONTROLS, '');
 }
 
-/** Cleans a JSON text. Only single characters are removed: a whole sequence could include a quote. */
+/**
+ * Cleans a JSON text. Only single characters are removed: a whole terminal sequence could include a quote of the JSON.
+ */
 function cleanJson(json: string): string {
   return UNCLEAN.test(json) ? json.replace(CONTROLS, '') : json;
 }

@@ -127,8 +127,8 @@ class Ready<Run> {
 class Fifo<Member> {
   readonly #members = new Set<Member>();
   /**
-   * One iterator is kept. V8 leaves a hole in the table of a set for each removed member, and a new iterator would skip
-   * them all.
+   * One iterator is kept. V8 leaves a hole in the table of a set for each removed member, and a new iterator would have
+   * to skip all these holes.
    */
   #iterator: Iterator<Member> | undefined;
   /** The first member, if the iterator has passed it. */

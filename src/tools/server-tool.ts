@@ -185,8 +185,8 @@ const TYPES: Readonly<Record<keyof ServerToolTypes, { readonly name: string; rea
 const SERVER_TOOL_TYPES = Object.keys(TYPES) as readonly (keyof ServerToolTypes)[];
 
 /**
- * Grants an agent a tool that the provider runs, such as web search. Throws `ConfigError` for an unknown type, an
- * unknown setting or a bad value, and names it. `open` checks that the agent's model has the tool.
+ * Grants an agent a tool that the provider runs, such as web search. Throws a `ConfigError` that names the unknown
+ * type, the unknown setting or the bad value. `open` checks that the agent's model has the tool.
  *
  * ```ts
  * agent({ name: 'scout', tools: [serverTool({ type: 'web_search_20260318', max_uses: 5 })] });

@@ -160,7 +160,7 @@ class Execution implements Expiring {
     }
   }
 
-  /** The probe's answer; if it is undefined, runs the tool. */
+  /** Calls the tool's probe. Runs the tool if the probe answers undefined. */
   async probeOrRun(input: unknown, context: ToolContext): Promise<unknown> {
     const { tool } = this;
     if (typeof tool.probe !== 'function') {

@@ -32,7 +32,10 @@ export interface ToolContext {
   readonly attempt: number;
   /** Milliseconds that this call may take from its start. Missing on tool threads, where the pool ends late calls. */
   readonly timeoutMs?: number;
-  /** Publishes the call's progress to subscribers. Progress is not stored; a newer update replaces one not yet sent. */
+  /**
+   * Publishes the call's progress to subscribers. Progress is not stored. A newer update replaces an update that has
+   * not been sent yet.
+   */
   readonly progress: (data: unknown) => void;
 }
 
@@ -90,13 +93,16 @@ export interface Tool<Input = unknown> {
    * `settings.tools.maxToolResponseChars`. Not together with `truncate: false`.
    */
   readonly maxResultChars?: number;
-  /** UTF-8 bytes of the result that the model receives; default and most `limits.toolResultBytes`. */
+  /**
+   * UTF-8 bytes of the result that the model receives. The default is `limits.toolResultBytes`, which is also the
+   * largest value.
+   */
   readonly maxResultBytes?: number;
   /**
    * The bound on simultaneous runs of this tool, per shard. Without it a tool thread runs up to 64 calls of a `pure`,
-   * `keyed` or `probe` tool at a time; a call of a `once` tool has its thread to itself. With more than 1 a `once` tool
-   * shares threads; if another call ends such a thread, the outcome of its calls is unknown. Tools given as values have
-   * no default bound.
+   * `keyed` or `probe` tool at a time; a call of a `once` tool has its thread to itself. With a bound above 1 a `once`
+   * tool shares threads; if another call ends such a thread, the outcome of the `once` calls on it is unknown. Tools
+   * given as values have no default bound.
    */
   readonly concurrency?: number;
   /**

@@ -57,7 +57,7 @@ const input = z.object({
 });
 
 /**
- * A `bash` tool with its own options. Throws `ConfigError` for bad options; its failures are results.
+ * A `bash` tool with its own options. Throws `ConfigError` for bad options. The tool's failures are results.
  *
  * A session's shell stays between calls and turns: directory, variables and background jobs are kept. Calls of one
  * session run one after the other. The timeout covers the whole call, including the wait and all commands of a batch.

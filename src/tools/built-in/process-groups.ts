@@ -28,8 +28,8 @@ export async function groupsOf(leader: number, carried?: string, watcher?: numbe
 }
 
 /**
- * Kills each process that was started with one of these entries (`NAME=value`) in its environment. It waits for
- * nothing, so that it can run while this process exits. Does nothing without `/proc`.
+ * Kills each process that was started with one of these entries (`NAME=value`) in its environment. This function waits
+ * for nothing, so that it can run while this process exits. Does nothing without `/proc`.
  */
 export function killCarriers(entries: ReadonlySet<string>): void {
   if (process.platform !== 'linux' || entries.size === 0) return;

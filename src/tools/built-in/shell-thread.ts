@@ -160,7 +160,7 @@ export class ShellsOfTool {
     return answer.result;
   }
 
-  /** Notes the tool that has these shells, and returns it. */
+  /** Notes the tool that has these shells, and returns the tool. */
   belongTo<Made extends object>(tool: Made): Made {
     SHELLS.set(tool, this);
     return tool;

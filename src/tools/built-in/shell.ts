@@ -199,7 +199,7 @@ export class Shell {
     return this.#ending;
   }
 
-  /** Kills shells and their processes at once, for the exit of this process. */
+  /** Kills shells and their processes at once, because this process exits. */
   static killAll(shells: Iterable<Shell>): void {
     const alive = [...shells].filter((shell) => !shell.#isGone);
     killCarriers(new Set(alive.map((shell) => shell.#carried)));
@@ -239,7 +239,7 @@ export class Shell {
     const end = at === -1 ? -1 : data.indexOf(mark, at + mark.length);
     if (end === -1) {
       this.#held = data.subarray(until);
-      // A mark that does not end within this bound is not a mark: the shell no longer reports its state.
+      // If the mark does not end within this bound, the shell no longer reports its state, and is ended.
       if (this.#held.length > SHELL_PATH_BYTES_MAX) void this.end();
       return;
     }

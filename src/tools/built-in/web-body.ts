@@ -99,7 +99,8 @@ export interface ShowOptions {
 }
 
 /**
- * A body as text for the model, preceded by a note of its conversion. Throws `WebError` for a body that is not text.
+ * A body as text for the model. If the body was converted, a note says so first. Throws `WebError` for a body that is
+ * not text.
  */
 export async function showBody(type: BodyType, body: BodyBytes, options: ShowOptions): Promise<string> {
   if (type.kind === 'binary') throw new WebError(`Not a text: ${type.mediaType}`);

@@ -237,8 +237,8 @@ export class McpConnection {
       const { wasReady, why } = await this.#liveOnce();
       if (signal.aborted) return;
       this.#lastFailure = why;
-      // A server may end its process when it is asked for the newer era before it was initialised. So it is started
-      // again at once in the older era. While neither era works, they alternate.
+      // A server may end its process when it is asked for the newer era before it was initialised. So the server is
+      // started again at once in the older era. While neither era works, the attempts alternate between the two.
       if (!wasReady && 'command' in this.#parts.server) this.#isLegacy = wasAsked;
       if (!wasReady && this.#isLegacy && failures === 0) {
         failures = 1;

@@ -9,8 +9,8 @@ export interface McpProcess {
   readonly command: string;
   readonly args?: readonly string[];
   /**
-   * Variables added to those of this process. Of the latter, those whose names look like secrets are left out; the ones
-   * given here are always passed on.
+   * Variables added to the variables of this process. Variables of this process whose names look like secrets are left
+   * out. The variables given here are always passed on.
    */
   readonly env?: Readonly<Record<string, string>>;
   /** The directory in which the process starts; default: that of this process. */
@@ -41,7 +41,9 @@ export type McpEffect = Exclude<Effect, 'probe'>;
 /** Separates the name of a server from that of its tool in the name that a model knows. */
 export const MCP_NAME_SEPARATOR = '__';
 
-/** A tool of a server. `name`: its name at the server. The name in its description is `<server>__<tool>`. */
+/**
+ * A tool of a server. `name`: the tool's name at the server. The name in the tool's description is `<server>__<tool>`.
+ */
 export interface McpTool {
   readonly name: string;
   readonly description: ToolDescription;

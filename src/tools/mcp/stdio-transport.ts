@@ -5,8 +5,8 @@
  *
  * Owns: the process, its group, its pipes. Does not own: the protocol, starting the process again.
  *
- * T1 The process leads its own POSIX session, and `close` ends every process in it: it closes the input, then sends
- *    TERM, then KILL.
+ * T1 The process leads its own POSIX session, and `close` ends every process in that session: `close` ends the input,
+ *    then sends TERM, then KILL.
  * T2 A watcher in the group waits for a pipe to close, and then kills the group. So the server ends with this thread
  *    and this process, even if they are killed.
  * T3 A message is at most `MCP_MESSAGE_BYTES_MAX` bytes. A server that exceeds it is ended.

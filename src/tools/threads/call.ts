@@ -35,12 +35,12 @@ interface BatchInThread {
   ended: number;
 }
 
-/** A call, for as long as anything it started is alive. */
+/** A call on its thread. Code that the call started may outlive the call and still refer to this object. */
 export interface CallInThread {
   readonly call: ThreadCall;
   /** Asks the tool to stop. */
   readonly abort: LazyAbort;
-  /** The cursor of its batch, and its index there. */
+  /** The cursor of the call's batch, and the call's index in that batch. */
   readonly cursor: BatchCursor;
   readonly at: number;
   /** False once the call has its outcome; later errors are ignored. */

@@ -27,7 +27,7 @@ export class EarlierRuns {
     return earlier.place;
   }
 
-  /** True if a run waits for this one to end. */
+  /** True if another run waits for this run to end. */
   isAwaited({ run }: OpenRun): boolean {
     return this.#waiting.has(run.key);
   }

@@ -50,7 +50,7 @@ import { RunDeadlines } from './deadlines.ts';
 import { EarlierRuns } from './earlier-runs.ts';
 import type { ThreadFinished, ThreadNote } from './protocol.ts';
 
-/** Milliseconds after which calls that a thread was handed and has not begun may move to a free one. */
+/** Milliseconds after which calls that a thread was handed and has not begun may move to a free thread. */
 const BATCH_MS = 5;
 
 /** The answer of a run that has ended on its thread, but whose outcome never arrived (R5). */
@@ -192,7 +192,8 @@ export class ThreadRuns {
 
   #handOver(): void {
     const { threads } = this.#options;
-    // A thread takes only its share, even while others are busy: these become free before one thread could run all.
+    // A thread takes only its share, even while others are busy: they become free before one thread could run all
+    // calls.
     const share = (isAlone: boolean): number =>
       Math.min(BATCH_CALLS_MAX, Math.ceil(this.#queue.ready(isAlone) / threads));
     const alone = share(true);
@@ -231,7 +232,7 @@ export class ThreadRuns {
     for (const shift of this.#shifts.values()) {
       if (!shift.mayGrow) continue;
       for (const { cursor } of shift.batches) cursor.wish();
-      // The loop may have become free between the look at it and the wish.
+      // The loop may have become free between the check and the wish.
       if (shift.isReady && !ready.includes(shift)) this.#join(shift, share);
     }
   }
