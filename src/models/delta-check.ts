@@ -1,4 +1,7 @@
-/** Checks the deltas that a provider passes to `onDelta`. Pure. It runs for each piece of an answer, so it is cheap. */
+/**
+ * Checks the deltas that a provider passes to `onDelta`. Pure. The check runs for each piece of an answer, so it is
+ * cheap.
+ */
 import { describeValue, ModelError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import type { ModelDelta } from './provider.ts';

@@ -26,8 +26,8 @@ export const API_ANSWERS: unique symbol = Symbol.for('troupe.apiAnswers');
 
 /**
  * The provider's checked answer. Rejects with `model_protocol` for any other value. If the provider throws an error
- * that is not of this library, rejects with `internal`. That error has the thrown one as its cause, and names the
- * provider.
+ * that is not of this library, rejects with `internal`. The error `internal` has the thrown error as its cause, and
+ * names the provider.
  */
 export async function callOwnProvider(
   provider: ModelProvider,

@@ -72,8 +72,9 @@ export interface RequestTransport {
   /** `1h`: the cache marks last an hour. Missing: five minutes. */
   readonly cacheTtl?: '1h';
   /**
-   * UTF-16 units at the beginning of `system` that all sessions of the agent share. They are one block with a cache
-   * mark. So sub-agents, whose tasks follow this block, read one cache entry. Missing: `system` is one block.
+   * UTF-16 units at the beginning of `system` that all sessions of the agent share. This part of `system` is one block
+   * with a cache mark. So sub-agents, whose tasks follow this block, read one cache entry. Missing: `system` is one
+   * block.
    */
   readonly sharedSystem?: number;
   /** True: the provider may keep the conversation in a message thread (`settings.llm.threads`). */
@@ -83,8 +84,8 @@ export interface RequestTransport {
 }
 
 /**
- * The body of a model call, and its `transport`. The body has no cache marks and no `stream` yet. It is byte-stable
- * within an epoch. An agent's option `request` may add further fields of the body.
+ * The body of a model call, and its `transport`. The body has no cache marks and no `stream` yet. The body is
+ * byte-stable within an epoch. An agent's option `request` may add further fields of the body.
  */
 export interface ModelRequest {
   readonly model: string;
@@ -213,9 +214,9 @@ export interface GenerateContext {
 }
 
 /**
- * A model. `generate` takes a request in the shape of the Messages API and resolves to an answer in that shape. It must
- * not retry: the runtime's retries run on the runtime's clock and are shown to the user. It is called on a model
- * thread, or on the host thread for a provider given by value.
+ * A model. `generate` takes a request in the shape of the Messages API and resolves to an answer in that shape.
+ * `generate` must not retry: the runtime's retries run on the runtime's clock and are shown to the user. `generate` is
+ * called on a model thread, or on the host thread for a provider given by value.
  *
  * `generate` rejects with:
  * - `ModelError`: its `retryable` decides whether the half-step waits and tries again;

@@ -1,7 +1,7 @@
 /**
  * Shows how far a thread is with the calls that its pool handed to it. Pool and thread share the memory. The thread
  * claims the calls one by one and marks the state of each. The pool takes back unclaimed calls and reads the marks
- * without asking the thread: a thread in a busy loop would not answer, and a killed thread cannot.
+ * without asking the thread. A thread in a busy loop would not answer, and a killed thread cannot answer.
  *
  * Owns: which calls have begun, and the marks. Does not own: the calls, their results.
  *

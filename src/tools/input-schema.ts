@@ -115,7 +115,7 @@ function isZod4(input: StandardSchema): input is StandardSchema & z.ZodType {
   return input['~standard'].vendor === 'zod' && '_zod' in input;
 }
 
-/** The form of the answers that a schema describes. Its key depends only on the schema. */
+/** The form of the answers that a schema describes. The key of the form depends only on the schema. */
 export function formOfSchema(schema: AnswerForm['schema']): AnswerForm {
   return { schema, key: fingerprint(JSON.stringify(schema)) };
 }

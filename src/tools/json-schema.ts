@@ -1,7 +1,7 @@
 /**
- * JSON Schema 2020-12: checks schemas, and values against schemas. It is the only importer of the validator library,
- * and loads the library with the first schema that needs it. The library is larger than all our code that `import
- * 'troupe'` loads.
+ * JSON Schema 2020-12: checks schemas, and values against schemas. This file is the only importer of the validator
+ * library, and loads the library with the first schema that needs it. The library is larger than all our code that
+ * `import 'troupe'` loads.
  */
 
 import type { Ajv2020, ErrorObject, ValidateFunction } from 'ajv/dist/2020.js';

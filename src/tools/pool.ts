@@ -20,8 +20,8 @@ export interface ThreadPlace {
 }
 
 /**
- * The place where a tool's code runs: on a tool thread, from a module's export; on the host thread, as a value; or at
- * an MCP server, which the host thread calls.
+ * The place where a tool's code runs. `thread`: on a tool thread, from a module's export. `host`: on the host thread,
+ * as a value. `mcp`: at an MCP server, which the host thread calls.
  */
 export type ToolPlace =
   | ThreadPlace
@@ -81,8 +81,9 @@ export interface ToolPool {
    */
   holds(id: number): boolean;
   /**
-   * The tools that a module exports, loaded on a tool thread. Rejects with `ConfigError` that names the module and the
-   * export when the module cannot be loaded, exports no tool, or exports a tool with a bad name or schema.
+   * The tools that a module exports, loaded on a tool thread. Rejects with a `ConfigError` when the module cannot be
+   * loaded, exports no tool, or exports a tool with a bad name or schema. The error names the module and, for a bad
+   * tool, the export.
    */
   describe(url: string): Promise<readonly FoundTool[]>;
   /** Aborts running calls and ends the threads. */

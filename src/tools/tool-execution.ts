@@ -72,7 +72,7 @@ export function startTool(tool: AnyTool, execution: ToolExecution, onOutcome: (o
   new Execution(tool, execution, onOutcome).begin();
 }
 
-/** The state of one call until it ends. It is small, because every call has one. */
+/** The state of one call until the call ends. This object is small, because every call has one. */
 class Execution implements Expiring {
   readonly tool: AnyTool;
   readonly given: ToolExecution;

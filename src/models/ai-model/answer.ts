@@ -5,7 +5,7 @@
  *
  * - B1 Texts and thoughts are in the order in which they start, other blocks in the order in which they arrive. Later
  *   metadata of a part replace earlier metadata, as in the AI SDK.
- * - B2 Unknown parts change nothing. Neither do parts of a text that was not started.
+ * - B2 Unknown parts, and parts of a text that was not started, change nothing.
  * - B3 A call whose input is not JSON keeps the model's text as its input, so that the call is refused and the model is
  *   informed. If the token limit cut the input, the call is the last block of its answer, and its input becomes `{}`.
  * - B4 An answer exists only after `finish`. If the model failed, or stopped for an unknown reason without content, the

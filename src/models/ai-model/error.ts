@@ -1,7 +1,7 @@
 /**
- * Maps errors of the AI SDK and its providers to our own error classes. They are recognised by shape: no package of the
- * AI SDK is loaded here, and an application may have several versions of such a package. The cause is left out, because
- * an `APICallError` holds the whole request. Pure.
+ * Maps errors of the AI SDK and its providers to our own error classes. Errors are recognised by shape: no package of
+ * the AI SDK is loaded here, and an application may have several versions of such a package. The cause is left out,
+ * because an `APICallError` holds the whole request. Pure.
  */
 import { ERROR_CODE_CHARACTERS_MAX, ERROR_MESSAGE_CHARACTERS_MAX, RETRY_AFTER_MS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';

@@ -1,6 +1,6 @@
 /**
- * The part of the AI SDK's language model specification (`LanguageModelV3`, `LanguageModelV4`) that is used here, as
- * types of our own: no package of the AI SDK is needed or loaded. Source: the package `@ai-sdk/provider`, versions 3
+ * The part of the AI SDK's language model specification (`LanguageModelV3`, `LanguageModelV4`) that is used here. These
+ * are our own types: no package of the AI SDK is needed or loaded. Source: the package `@ai-sdk/provider`, versions 3
  * and 4. Types only.
  */
 import type { Json } from '../../base/json.ts';

@@ -281,8 +281,8 @@ function thoughtRule(message: string): 'R20' | 'R21' | undefined {
 }
 
 /**
- * Adds to a failure the facts that only its call knows: the rule that the request breaks (N6), the model that may be
- * meant (N7), the tokens of the lost answer (N4).
+ * Adds to a failure the facts that only the call knows. These are the rule that the request breaks (N6), the model that
+ * may be meant (N7), and the tokens of the lost answer (N4).
  */
 function explained(error: Error, out: CallOut | undefined): Error {
   if (!(error instanceof ModelError) || out === undefined) return error;

@@ -23,9 +23,9 @@ export interface Credentials {
 }
 
 /**
- * The credentials of a call; undefined when there are none. They are read at every call, so a key that is set after a
- * failure is found. The host thread finds a new key at once. A model thread has a copy of the environment, so it finds
- * the key only after a restart. Throws `ModelAuthenticationError` for a key that no header can carry.
+ * The credentials of a call; undefined when there are none. The credentials are read at every call, so a key that is
+ * set after a failure is found. The host thread finds a new key at once. A model thread has a copy of the environment,
+ * so it finds the key only after a restart. Throws `ModelAuthenticationError` for a key that no header can carry.
  */
 export function credentialsOf(data: AnthropicData): Credentials | undefined {
   const baseURL = data.baseURL ?? environment('ANTHROPIC_BASE_URL') ?? PUBLIC_BASE_URL;

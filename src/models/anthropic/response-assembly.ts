@@ -197,7 +197,7 @@ export class ResponseAssembly {
       case 'compaction_delta':
         if (block.start.type !== 'compaction')
           throw protocolError(`compaction_delta in a block of type ${block.start.type}`);
-        // This delta holds final values, not pieces.
+        // A compaction delta holds final values, not pieces.
         for (const key of COMPACTION_FIELDS) if (delta[key] !== undefined) block.final[key] = delta[key];
         break;
       default:

@@ -88,10 +88,10 @@ class GovernedPool implements ModelPool {
   readonly #pool: ModelPool;
   readonly #governor: Governor;
   readonly #waiting = new ModelQueues<Waiting>();
-  /** The model of each session that has a mirror. It is kept because a delta does not name the model. */
+  /** The model of each session that has a mirror. The model is kept because a delta does not name it. */
   readonly #models = new Map<string, string>();
   /**
-   * Input tokens of each session's latest answer. They are needed because a delta does not contain the earlier
+   * Input tokens of each session's latest answer. The tokens are needed because a delta does not contain the earlier
    * messages. They are kept only if input is limited.
    */
   readonly #lastInput = new Map<string, number>();
@@ -227,7 +227,8 @@ class GovernedPool implements ModelPool {
     }
     this.#noteStop();
     if (this.#waiting.size > 0) {
-      // This runs before the listener is notified. Calls that the owner then makes come after the waiting ones (G2).
+      // The waiting calls are handled before the listener is notified. Calls that the owner then makes come after the
+      // waiting ones (G2).
       if (isRefused) this.#endWaiting(({ call }) => this.#refusalOf(call));
       if (isPaused) this.#endWaiting(({ call }) => this.#tooLongFor(call));
       this.#pump();

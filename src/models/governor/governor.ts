@@ -1,8 +1,9 @@
 /**
- * The state that all sessions on one provider key share: rates, the pause that a refusal asks for, the window of calls
- * in flight, the circuit breaker, refused credentials. It is pure policy over a monotonic time given by the caller: no
- * timer, no call, no session. A shard has one governor for each provider. The limits of a governor are the shard's
- * share of the limits of the provider's key. All shards share the rates that the provider reports.
+ * Decides when a call may leave, from the state that all sessions on one provider key share. This state is rates, the
+ * pause that a refusal asks for, the window of calls in flight, the circuit breaker, and refused credentials. The
+ * governor is pure policy over a monotonic time given by the caller: it has no timer, makes no call, and knows no
+ * session. A shard has one governor for each provider. The limits of a governor are the shard's share of the limits of
+ * the provider's key. All shards share the rates that the provider reports.
  *
  * Owns: which calls are in flight, the amounts of the last minute, the common pause, the window. Does not own: which
  * calls wait and in which order (`governed-pool.ts`); the retries of one session, because the core decides them
@@ -15,15 +16,15 @@
  * - N2 After a 429, a 529 or a server error no call leaves before the provider's `retry-after`. A 429 or a 529 without
  *   that header, or with 0, makes no pause. Such a refusal makes the window of calls in flight smaller, and answers
  *   make the window larger (`call-window.ts`).
- * - N3 After any pause one call tries, and the others follow in a window that probes, so that a thousand waiting
- *   sessions do not return at once.
+ * - N3 After any pause one call tries, and the others follow in a window that probes. So a thousand waiting sessions do
+ *   not return at once.
  * - N4 `GOVERNOR_FAILURES_MAX` connection faults and server errors in a row, within a minute, open the circuit for a
  *   growing time. Then one call tries, and its failure opens the circuit again.
  * - N5 Once the credentials were refused (401, 402, 403), no call leaves until `resume`; then one call tries. A model
  *   that is not found (404) is refused to all sessions that ask for it until `resume`.
- * - N6 A call that left before the latest pause, circuit or refusal of credentials is stale. Its outcome changes none
- *   of these, so a thousand calls that fail together count as one failure. Only a `retry-after` of a stale call still
- *   counts. Stale calls take no room in the window.
+ * - N6 A call that left before the latest pause, circuit or refusal of credentials is stale. Except for a
+ *   `retry-after`, the outcome of a stale call changes no pause, circuit, refusal or window. So a thousand calls that
+ *   fail together count as one failure. Stale calls take no room in the window.
  * - N7 Without limits, reported rates and trouble, `isFree` is true, and a call costs only one map entry. Answers end
  *   the trouble: a window that holds no call back is removed (Y3 of `call-window.ts`).
  * - N8 The rates that the provider reports hold calls back before the provider refuses them. With one runtime on a key,
@@ -223,7 +224,7 @@ export class Governor {
 
   /** Notes the outcomes of calls that ended together; returns the troubles that they cause for all sessions. */
   ended(completions: readonly ModelCompletion[], now: number): readonly Trouble[] {
-    // This is the number of calls in flight when the provider refused. So it is read before the first call is removed.
+    // The number of calls in flight when the provider refused. So the number is read before the first call is removed.
     const inFlight = this.#inFlight;
     const troubles: Trouble[] = [];
     for (const completion of completions) {

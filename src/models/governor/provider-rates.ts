@@ -10,8 +10,8 @@
  *   and the difference corrects the copy. So an answer that took minutes corrects as well as one that took a second.
  * - H2 The provider may take a call before others that left earlier. The count in its answer is then too high, because
  *   the other calls are not subtracted yet. So a count below the copy lowers the copy at once. A higher count raises
- *   the copy only when all calls that were in flight with that call have ended, or after `RATE_PHASE_MS_MAX`. It raises
- *   the copy by the least difference that the answers to these calls showed.
+ *   the copy only when all calls that were in flight with that call have ended, or after `RATE_PHASE_MS_MAX`. The copy
+ *   is then raised by the least difference that the answers to these calls showed.
  * - H3 A share of each limit is never used (`RATE_RESERVE`), because the provider takes a call some time after it left.
  *   Calls of other processes on the same key are known only from the corrections, so they may cause a few refusals.
  * - H4 A rate whose limit is unknown or 0 holds nothing back.

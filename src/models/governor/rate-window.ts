@@ -8,8 +8,8 @@
  * - W2 An amount above `limit` fits an empty window, so that no call waits forever.
  * - W3 At most one entry per millisecond is kept, so the number of entries has a bound at any rate.
  *
- * This is a log of starts and not a token bucket. A bucket of a minute's size lets twice the rate through in its first
- * minute. A smaller bucket wastes the burst that an idle key may use.
+ * The window is a log of starts and not a token bucket. A bucket of a minute's size lets twice the rate through in its
+ * first minute. A smaller bucket wastes the burst that an idle key may use.
  */
 import { RATE_WINDOW_MS } from '../../base/bounds.ts';
 

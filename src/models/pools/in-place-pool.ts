@@ -1,6 +1,6 @@
 /**
- * Makes model calls on the calling thread. It is a session thread's own pool (`threads.models: 0`), and also runs
- * inside each model thread.
+ * Makes model calls on the calling thread. This pool is a session thread's own pool (`threads.models: 0`), and also
+ * runs inside each model thread.
  * Owns: the running calls, their deadlines and streamed text, the mirror of contexts, unreported deltas and
  * completions. Does not own: the provider's sockets, retries, rates.
  *

@@ -65,7 +65,7 @@ export async function createThreadedPool(options: ThreadedPoolOptions): Promise<
   }
 }
 
-/** A slot for a thread. Its thread may be replaced, but its sessions stay in it. */
+/** A slot for a thread. The thread of a lane may be replaced, but the sessions of a lane stay in it. */
 interface Lane {
   thread: ModelThread | undefined;
   readonly index: MirrorIndex;
@@ -253,7 +253,7 @@ function startWorker(provider: ProviderData): ModelThread {
 }
 
 /**
- * A hash of a text: FNV-1a over UTF-16 units. It is cheap, and spreads sessions evenly enough. Source: the FNV
+ * A hash of a text: FNV-1a over UTF-16 units. This hash is cheap, and spreads sessions evenly enough. Source: the FNV
  * specification, 32 bits.
  */
 function hashOf(text: string): number {

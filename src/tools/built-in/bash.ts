@@ -65,7 +65,7 @@ const input = z.object({
  * Security: commands run with the rights of the process that embeds the runtime, on its machine. The model can read,
  * write and reach everything that the process can. The tool does not sandbox commands: grant it only where the whole
  * process is sandboxed. The environment is passed on without variables that look like secrets (`secretEnv` names
- * exceptions). This does not protect secrets either, because a command may read the memory of the process.
+ * exceptions). Leaving them out does not protect secrets either, because a command may read the memory of the process.
  *
  * Sessions are distinguished by their ids: runtimes in one process that use the same ids need separate tools.
  */

@@ -14,7 +14,7 @@
 import type { TokenizerCallbacks } from 'htmlparser2';
 import { HTML_DEPTH_MAX } from '../../base/bounds.ts';
 
-/** An element. Its name is in lower case, and only the attributes of `ATTRIBUTES` are kept. */
+/** An element. The name is in lower case, and only the attributes of `ATTRIBUTES` are kept. */
 export interface HtmlElement {
   readonly name: string;
   readonly attributes: ReadonlyMap<string, string>;

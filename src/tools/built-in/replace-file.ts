@@ -103,7 +103,7 @@ async function moveInto({ real, path, bytes, signal, isCurrent }: Replacement): 
       return true;
     });
   } finally {
-    // This does nothing after the move: no file has this name then.
+    // After the move no file has this name, so nothing is removed.
     await rm(part, { force: true });
   }
 }
@@ -176,8 +176,8 @@ async function underLock<T>(real: string, signal: AbortSignal, work: () => Promi
 }
 
 /**
- * The path of a file's lock. It is beside the file, so that all writers find the same lock, and its name is never too
- * long.
+ * The path of a file's lock. The lock is beside the file, so that all writers find the same lock. The lock's name is
+ * never too long.
  */
 export function lockOf(real: string): string {
   const name = createHash('sha256').update(basename(real)).digest('hex').slice(0, 16);

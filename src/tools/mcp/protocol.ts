@@ -23,8 +23,8 @@ export interface McpAddress {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
   /**
-   * An `AuthProvider` or `OAuthClientProvider` of `@modelcontextprotocol/client`. It is called on the host thread, so
-   * such a server's connection is there too.
+   * An `AuthProvider` or `OAuthClientProvider` of `@modelcontextprotocol/client`. The provider is called on the host
+   * thread, so the connection to such a server is there too.
    */
   readonly authProvider?: object;
 }
@@ -85,7 +85,7 @@ export interface McpResult {
 /** How a server answers a call: with its result, or with a question. The call continues with the question's answer. */
 export type McpServerAnswer = McpResult | ServerQuestion;
 
-/** Receives the events of the servers. Its methods must not throw. */
+/** Receives the events of the servers. The methods must not throw. */
 export interface McpListener {
   /** The server has these tools now. */
   tools(list: McpToolList): void;

@@ -28,7 +28,7 @@ export class ThreadBatch {
   readonly cursor: BatchCursor;
   /** Monotonic ms at which the batch was handed over. */
   readonly handedAt: number;
-  /** True if the batch joined a shift that was already running. It was then sent over the thread's line. */
+  /** True if the batch joined a shift that was already running. Such a batch was sent over the thread's line. */
   readonly hasJoined: boolean;
   /** The number of runs that were not taken back. */
   end: number;
@@ -112,7 +112,7 @@ export class ThreadShift {
   readonly batches: Set<ThreadBatch> = new Set();
   /** Runs that were answered although their tools still work, by id. */
   readonly abandoned: Map<number, BatchPlace> = new Map();
-  /** The cursor of the first batch. It shows when the thread takes no further batch. */
+  /** The cursor of the first batch. This cursor shows when the thread takes no further batch. */
   cursor: BatchCursor | undefined;
   /** True if its runs begin one after another, because they need the thread alone. */
   isAlone: boolean;
@@ -120,7 +120,7 @@ export class ThreadShift {
   isDraining = false;
   /** True if its thread is to be replaced once its runs are over. */
   isRetired = false;
-  /** True if the thread did not begin a batch in time. It receives no more runs until it sends a note. */
+  /** True if the thread did not begin a batch in time. The thread then receives no more runs until it sends a note. */
   isDeaf = false;
   /** True if the thread has finished the shift. Reports of its runs may still be in flight. */
   isLeft = false;

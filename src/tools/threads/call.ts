@@ -1,7 +1,7 @@
 /**
  * Runs the calls of one shift (see `batch.ts`) on a tool thread, from the first claim to the last outcome. Real and
- * simulated threads share this code. It has no deadlines: the pool aborts late calls, and ends a thread whose loop does
- * not answer.
+ * simulated threads share this code. There are no deadlines here: the pool aborts late calls, and ends a thread whose
+ * loop does not answer.
  *
  * Owns: the calls that have begun and not ended, the marks of their batches. Does not own: the modules, the thread.
  *

@@ -172,7 +172,7 @@ export class RunDeadlines {
   }
 
   /**
-   * Checks a shift without runs. Such a shift ends by itself; if the report of its end was lost, its thread is ended.
+   * Checks a shift without runs. Such a shift ends by itself. If the report of its end was lost, the thread is ended.
    */
   #nextOfIdle({ shift, handedAt }: ThreadBatch, now: number): number {
     if (shift.calls > 0 || shift.abandoned.size > 0 || shift.isLeft) return Number.POSITIVE_INFINITY;

@@ -43,8 +43,8 @@ export type FromProcess =
   | { readonly reply: TaskReply };
 
 /**
- * The environment variable with the id of the tool process. It identifies processes that have left the POSIX session of
- * the tool process (K2).
+ * The environment variable with the id of the tool process. This id identifies processes that have left the POSIX
+ * session of the tool process (K2).
  */
 const PROCESS_ID = 'TROUPE_TOOL_ID';
 

@@ -32,7 +32,8 @@ export function serveTools(
   const noise = new Set<string>();
   const modules = new Map<string, ModuleExports>();
   /**
-   * Tools that the exports of modules made from options. Their number is bounded by the tools that agents were given.
+   * Tools that the exports of modules made from options. The number of these tools is bounded, because agents were
+   * given only so many.
    */
   const made = new Map<string, AnyTool>();
   const post = (note: ThreadNote): void => line.post(note);
