@@ -25,9 +25,9 @@ import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from
 export const API_ANSWERS: unique symbol = Symbol.for('troupe.apiAnswers');
 
 /**
- * The provider's checked answer. Rejects with `model_protocol` for any other value. If the provider throws an error
- * that is not of this library, rejects with `internal`. The error `internal` has the thrown error as its cause, and
- * names the provider.
+ * The provider's checked answer. Rejects with `model_protocol` for a value that is not an answer. If the provider
+ * throws an error that is not of this library, rejects with `internal`. The error `internal` has the thrown error as
+ * its cause, and names the provider.
  */
 export async function callOwnProvider(
   provider: ModelProvider,

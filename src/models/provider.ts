@@ -128,7 +128,7 @@ export const KNOWN_STOP_REASONS = [
   'model_context_window_exceeded',
 ] as const;
 
-/** Why a model stopped. The Messages API may add reasons; every other provider gives one of the list. */
+/** Why a model stopped. The Messages API may add reasons; every other provider gives one of `KNOWN_STOP_REASONS`. */
 export type StopReason = (typeof KNOWN_STOP_REASONS)[number] | (string & {});
 
 /** One rate limit, as the provider counted it when the provider took the call. */

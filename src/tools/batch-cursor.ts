@@ -52,7 +52,7 @@ export class BatchCursor {
   /** The memory that is sent to the thread, which makes its own cursor from it. */
   readonly memory: SharedArrayBuffer;
   /**
-   * The cells. The low half of the first one is the number of claimed calls, the high half the number of calls that
+   * The cells. The low half of the first cell is the number of claimed calls. The high half is the number of calls that
    * were not taken back.
    */
   readonly #cells: Int32Array;

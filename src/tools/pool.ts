@@ -81,9 +81,9 @@ export interface ToolPool {
    */
   holds(id: number): boolean;
   /**
-   * The tools that a module exports, loaded on a tool thread. Rejects with a `ConfigError` when the module cannot be
-   * loaded, exports no tool, or exports a tool with a bad name or schema. The error names the module and, for a bad
-   * tool, the export.
+   * The tools that a module exports. The module is loaded on a tool thread, or in a tool process if Node does not load
+   * a native addon of the module on a thread. Rejects with a `ConfigError` when the module cannot be loaded, exports no
+   * tool, or exports a tool with a bad name or schema. The error names the module and, for a bad tool, the export.
    */
   describe(url: string): Promise<readonly FoundTool[]>;
   /** Aborts running calls and ends the threads. */

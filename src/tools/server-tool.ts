@@ -26,7 +26,7 @@ export interface ServerToolSettings {
   readonly strict?: boolean;
 }
 
-/** Settings of tools that read the web. Either `allowed_domains` or `blocked_domains` may be given. */
+/** Settings of tools that read the web. `allowed_domains` and `blocked_domains` may not be given together. */
 export interface WebToolSettings extends ServerToolSettings {
   readonly allowed_domains?: readonly string[];
   readonly blocked_domains?: readonly string[];

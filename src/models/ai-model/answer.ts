@@ -306,8 +306,8 @@ function usageOf(value: unknown): Usage {
 }
 
 /**
- * The only option that a provider may ignore. Every request has this limit, and its loss changes no answer. The other
- * options are those that an agent gave.
+ * The only option that a provider may ignore. Every request has this limit, even if the agent gave none. The other
+ * options are in a request only because an agent gave them.
  */
 const SPARED = 'maxOutputTokens';
 

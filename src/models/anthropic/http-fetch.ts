@@ -29,7 +29,8 @@ import type { FetchFunction } from './bounded-fetch.ts';
 
 /**
  * The socket's stream of each event stream, by its `Response`. A class that extends `Response` would load the
- * platform's fetch as soon as this file is imported. That takes longer than loading all other code of the package.
+ * platform's fetch as soon as this file is imported. Loading that fetch takes longer than loading all other code of the
+ * package.
  */
 const INCOMING: WeakMap<Response, IncomingMessage> = new WeakMap();
 

@@ -4,7 +4,7 @@
  *
  * - W1 No one-minute window ever holds more than `limit`, wherever it starts, provided that the noted amounts are
  *   right. The burst is the allowance of a whole minute: after an idle minute the whole `limit` may leave at once. Then
- *   nothing leaves until those entries are a minute old.
+ *   nothing leaves until the entries of this burst are a minute old.
  * - W2 An amount above `limit` fits an empty window, so that no call waits forever.
  * - W3 At most one entry per millisecond is kept, so the number of entries has a bound at any rate.
  *

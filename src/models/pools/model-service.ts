@@ -21,7 +21,7 @@ export function serveModelCalls(
   endpoint: Endpoint,
   make: (listener: ModelPoolListener) => Promise<ServedModels>,
 ): void {
-  /** Resolves the request for each call's completion. */
+  /** The functions that answer the request for each call with its completion, by the id of the call. */
   const waiting = new Map<number, (completion: ModelCompletion) => void>();
   const made = make({
     completed(completions) {

@@ -10,7 +10,7 @@
  *    the file's name.
  * W2 Two changes of one file follow one another. Changes of one thread queue, so that none is prepared in vain.
  *    Changes of other threads and processes wait for the lock. A file that changed since it was read is not replaced.
- * W3 A caller that has given up by its signal changes nothing from then on.
+ * W3 A call whose signal was aborted changes nothing from then on.
  * W4 No lock outlives its owner for long: a lock that stays the same for `FILE_LOCK_STALE_MS` is removed. The lock
  *    guards two quick steps. A process that stalls there for longer may overwrite another's change (W2), but even then
  *    no reader finds a part of a file (W1).

@@ -9,7 +9,7 @@
  *    then sends TERM, then KILL.
  * T2 A watcher in the group waits for a pipe to close, and then kills the group. So the server ends with this thread
  *    and this process, even if they are killed.
- * T3 A message is at most `MCP_MESSAGE_BYTES_MAX` bytes. A server that exceeds it is ended.
+ * T3 A message is at most `MCP_MESSAGE_BYTES_MAX` bytes. A server that exceeds this bound is ended.
  */
 import { strict as assert } from 'node:assert';
 import { type ChildProcess, spawn } from 'node:child_process';

@@ -36,7 +36,7 @@ export class ThreadBatch {
   left = 0;
   /** The number of outcomes that the thread has reported, or that are known to be lost (R5). */
   reported = 0;
-  /** The time of the next check of its runs. */
+  /** The next check of the batch's runs. */
   deadline: Deadline<Due> | undefined;
 
   constructor(shift: ThreadShift, runs: readonly OpenRun[], handedAt: number) {
@@ -133,7 +133,7 @@ export class ThreadShift {
   /** The number of runs of each tool that are not over. */
   readonly #lanes = new Map<string, number>();
 
-  /** `isSingle`: the thread is ended after its first run. */
+  /** `isSingle`: the thread receives no run after its first one. */
   constructor(number: number, isAlone: boolean, isSingle: boolean = false) {
     this.number = number;
     this.isAlone = isAlone;

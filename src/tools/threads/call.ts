@@ -8,7 +8,7 @@
  * B1 A call that ends at once reports its outcome before the next call begins, because the next call may hold the loop.
  * B2 A call that the pool has taken back is not begun.
  * B3 A call of a sequential batch begins when the call before it has ended. Other calls run side by side.
- * B4 While a call occupies the loop to begin its tool, the cursor of its batch names it.
+ * B4 While a call occupies the loop to begin its tool, the cursor of its batch names the call.
  */
 import { strict as assert } from 'node:assert';
 import type { Clock, Soon } from '../../base/clock.ts';

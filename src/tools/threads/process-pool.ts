@@ -8,7 +8,8 @@
  *    death.
  * K2 A process leads its own POSIX session. When its task has ended in any way, every process in that session is
  *    killed. If the system has `/proc`, every process with the tool process's id in its environment is killed as well.
- * K3 A watcher in the group kills these processes when this thread or this process ends, even if it was killed.
+ * K3 A watcher in the group kills these processes when this thread or this process ends, also when this process is
+ *    killed.
  * K4 A task that was taken back before its process was ready is never sent. The pool writes the marks of the batch, as
  *    the process reports them, because the pool and the process share no memory.
  */
