@@ -27,7 +27,7 @@ const REFUSED_PATTERN = /\\[1-9bB]|\\k<|\(\?<?[=!]|\{\d/;
 
 /**
  * The schema as it is sent. Throws `ConfigError` (`data.key` is `label`) for a schema whose answers no grammar can
- * describe. The message names the place in the schema, and the remedy.
+ * describe. The message names the path in the schema, and the remedy.
  */
 export function grammarSchema(schema: PlainSchema, label: string): PlainSchema {
   const rewritten = rewrite(schema, '$', 0, label);

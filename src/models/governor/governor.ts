@@ -396,7 +396,10 @@ export class Governor {
     this.#begin(CallWindow.probing(patienceMs));
   }
 
-  /** Starts a new phase. The calls now in flight become stale, because they say nothing about the new phase (N6). */
+  /**
+   * Begins a pause, an open circuit, a refusal, or the trial after `resume`. The calls now in flight become stale,
+   * because their outcomes say nothing about the time from now on (N6).
+   */
   #begin(window: CallWindow | undefined): void {
     this.#stale = new Set(this.#running.keys());
     this.#failures = 0;

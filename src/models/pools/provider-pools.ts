@@ -8,7 +8,7 @@
  *   with `ConfigError`. No method throws, and the listener is never called from within `call`, `cancel` or `close`.
  * - R2 A whole context says which provider its session uses: `transport.provider` of the header, or without it the
  *   first provider. A delta goes to the provider of the session's last whole context.
- * - R3 Only the session's provider has the session's mirror. When a session changes its provider, the former provider
+ * - R3 Only the session's provider has the session's mirror. When a session changes its provider, the earlier provider
  *   forgets the session. So a context is sent whole if the session returns.
  * - R4 Providers share nothing: a pause, a circuit or refused credentials of one hold back no call of another.
  */

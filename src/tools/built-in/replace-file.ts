@@ -8,8 +8,9 @@
  *
  * W1 A reader finds the old content or the new, never a part. The new content is complete and on disk before it gets
  *    the file's name.
- * W2 Two changes of one file follow one another. Changes of one thread queue, so that none is prepared in vain.
- *    Changes of other threads and processes wait for the lock. A file that changed since it was read is not replaced.
+ * W2 Two changes of one file follow one another. Changes of one thread queue, so that each starts from the result of
+ *    the change before it. Changes of other threads and processes wait for the lock. A file that changed since it was
+ *    read is not replaced.
  * W3 A call whose signal was aborted changes nothing from then on.
  * W4 No lock outlives its owner for long: a lock that stays the same for `FILE_LOCK_STALE_MS` is removed. The lock
  *    guards two quick steps. A process that stalls there for longer may overwrite another's change (W2), but even then

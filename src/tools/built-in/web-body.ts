@@ -49,8 +49,8 @@ export function bodyType(header: string | undefined): BodyType {
 
 /**
  * The first `bytesMax` decoded bytes of a body. The body is decoded as it arrives, and only up to this bound, so a
- * small body cannot expand in memory. Destroys `source`. Rejects with `WebError` for an unknown encoding, or with the
- * connection's error.
+ * small body cannot expand in memory. Destroys `source`, except when it rejects with `WebError` for an unknown
+ * encoding. Rejects with the connection's error if the connection fails.
  */
 export async function readBody(source: Readable, encoding: string | undefined, bytesMax: number): Promise<BodyBytes> {
   const decoder = decoderOf(encoding);

@@ -1,6 +1,7 @@
 /**
  * The pool's view of its threads. A **batch** is the calls that a thread was handed in one message. A **shift** is a
- * thread's work from its first batch until every call of every batch has ended.
+ * thread's work from its first batch until every call of every batch has ended. A **line** (`ThreadLine`) carries
+ * messages to a thread while its shift runs.
  */
 import { strict as assert } from 'node:assert';
 import { TOOL_ABANDONED_MAX, TOOL_THREAD_CALLS_MAX } from '../../base/bounds.ts';
@@ -218,14 +219,17 @@ export function runningIn(shifts: Iterable<ThreadShift>): number {
   return running;
 }
 
-/** The run at a place. */
+/** The run at an index of a batch. */
 export function runAt({ batch, at }: BatchPlace): OpenRun {
   const open = batch.runs[at];
   assert(open !== undefined, 'a place is in its batch');
   return open;
 }
 
-/** Milliseconds for which a run's tool has worked; 0 before it began. `place`: its place, if a thread has the run. */
+/**
+ * Milliseconds for which a run's tool has worked; 0 before it began. `place`: the run's batch and index, if a thread
+ * has the run.
+ */
 export function elapsedOf(open: OpenRun, place: BatchPlace | undefined, now: number): number {
   const mark = place?.batch.cursor.markOf(place.at);
   if (place !== undefined && mark !== undefined && 'ms' in mark) open.startedAt = place.batch.handedAt + mark.ms;
