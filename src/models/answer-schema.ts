@@ -27,7 +27,7 @@ const REFUSED_PATTERN = /\\[1-9bB]|\\k<|\(\?<?[=!]|\{\d/;
 
 /**
  * The schema as it is sent. Throws `ConfigError` (`data.key` is `label`) for a schema whose answers no grammar can
- * describe. The message names the place in the schema, and the remedy.
+ * describe. The message names the path in the schema, and the remedy.
  */
 export function grammarSchema(schema: PlainSchema, label: string): PlainSchema {
   const rewritten = rewrite(schema, '$', 0, label);
@@ -83,7 +83,9 @@ function rewrite(schema: PlainSchema, path: string, depth: number, label: string
   return sent;
 }
 
-/** True for a keyword that excludes no answer. So does a bound at the largest exact integer of JavaScript. */
+/**
+ * True for a keyword that excludes no answer. A bound at the largest exact integer of JavaScript excludes none either.
+ */
 function isSilent(key: string, value: Json): boolean {
   if (SILENT.has(key)) return true;
   return (key === 'minimum' || key === 'maximum') && Math.abs(Number(value)) === Number.MAX_SAFE_INTEGER;
@@ -116,7 +118,7 @@ function describe(schema: PlainSchema, sent: Record<string, Json>, moved: Readon
   if (text !== '') sent['description'] = text;
 }
 
-/** True if the API accepts this value of the keyword. It refuses some other values of the same keyword. */
+/** True if the API accepts this value of the keyword. The API refuses some other values of the same keyword. */
 function isSendable(key: string, value: Json): boolean {
   switch (key) {
     case 'enum':

@@ -1,11 +1,14 @@
-/** Checks the deltas that a provider passes to `onDelta`. Pure. It runs for each piece of an answer, so it is cheap. */
+/**
+ * Checks the deltas that a provider passes to `onDelta`. Pure. The check runs for each piece of an answer, so it is
+ * cheap.
+ */
 import { describeValue, ModelError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import type { ModelDelta } from './provider.ts';
 
 /**
  * A new object with only the two members of the delta, or the error that ends its call. The error is not retryable: the
- * code of the provider would pass the same again.
+ * code of the provider would pass the same delta again.
  */
 export function checkDelta(delta: unknown): ModelDelta | ModelError {
   if (!isRecord(delta)) return deltaError(describeValue(delta));

@@ -51,12 +51,18 @@ export interface ModelFailure {
   /** Decides the class. Missing: the other members decide it. */
   readonly code?: ModelErrorCode;
   readonly retryAfterMs?: number;
-  /** The API's own code (`error.details.error_code`). It decides before the status and the message. */
+  /** The API's own code (`error.details.error_code`). This code decides before the status and the message. */
   readonly errorCode?: string;
-  /** The header `x-should-retry`: the server's own judgement. It decides before the error code and the status. */
+  /**
+   * The header `x-should-retry`: the server's own judgement. This judgement decides before the error code and the
+   * status.
+   */
   readonly shouldRetry?: boolean;
   readonly cause?: unknown;
-  /** Further facts for programs: `phase` of a timeout (default `total`), `network`, the system's error code. */
+  /**
+   * Further facts for programs: `phase` of a timeout (default `total`), and `network`, which is the system's error
+   * code.
+   */
   readonly data?: Readonly<Record<string, unknown>>;
 }
 

@@ -18,7 +18,7 @@ export interface ModelList {
    * not requested then.
    */
   source(): string | undefined;
-  /** Rejects with `ModelError`, or with `CancelledError` after the signal. It must not retry. */
+  /** Rejects with `ModelError`, or with `CancelledError` after the signal. `read` must not retry. */
   read(options: { readonly signal: AbortSignal; readonly clock: Clock }): Promise<ModelListing>;
 }
 

@@ -134,8 +134,8 @@ export function cachedFields(header: RequestHeader): object {
 }
 
 /**
- * The header of a request for a summary: without fields that would keep the answer from being a whole text. Undefined
- * if the header has no such fields.
+ * The header of a request for a summary: without the fields that may keep the model from writing a complete text.
+ * Undefined if the header has no such fields.
  */
 export function summaryHeader(header: RequestHeader): RequestHeader | undefined {
   const { tool_choice: choice, stop_sequences: stops, output_config: config, ...rest } = header;
@@ -149,7 +149,9 @@ export function summaryHeader(header: RequestHeader): RequestHeader | undefined 
   };
 }
 
-/** The models of an agent, in the order in which they are asked. Never empty. `isChild`: it runs as a sub-agent. */
+/**
+ * The models of an agent, in the order in which they are asked. Never empty. `isChild`: the agent runs as a sub-agent.
+ */
 export function modelsOf(
   definition: { readonly model?: string | readonly string[] | undefined },
   { llm }: Settings,

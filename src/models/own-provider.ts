@@ -19,14 +19,15 @@ import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from
 
 /**
  * Marks a provider that imitates the Messages API. Its answers may have types of blocks, stop reasons and members of
- * `usage` that this library does not know (F38). The symbol is registered, because `troupe` and `troupe/testing` may be loaded as separate copies.
+ * `usage` that this library does not know (F38). The symbol is in the global registry, because `troupe` and
+ * `troupe/testing` may be loaded as separate copies.
  */
 export const API_ANSWERS: unique symbol = Symbol.for('troupe.apiAnswers');
 
 /**
- * The provider's checked answer. Rejects with `model_protocol` for any other value. If the provider throws an error
- * that is not of this library, rejects with `internal`. That error has the thrown one as its cause, and names the
- * provider.
+ * The provider's checked answer. Rejects with `model_protocol` for a value that is not an answer. If the provider
+ * throws an error that is not of this library, rejects with `internal`. The error `internal` has the thrown error as
+ * its cause, and names the provider.
  */
 export async function callOwnProvider(
   provider: ModelProvider,

@@ -11,8 +11,8 @@ export type RequestHeader = Omit<ModelRequest, 'messages' | 'container'>;
 
 /**
  * The change of a session's request since its previous call: the mirror keeps its first `keep` messages and appends
- * `append`. A mirror without exactly that epoch (new thread, forgotten session) receives the whole context: `keep` 0
- * and `header` present.
+ * `append`. If the mirror does not have the epoch (new thread, forgotten session), the delta is the whole context:
+ * `keep` is 0, and `header` is present.
  */
 export interface ContextDelta {
   readonly epoch: number;
@@ -29,8 +29,8 @@ export interface ModelCall {
   readonly session: string;
   readonly context: ContextDelta;
   /**
-   * True if a subscriber wants deltas, which are then sent coalesced. `ModelPool.wantsDeltas` changes it while the call
-   * runs.
+   * True if a subscriber wants deltas, which are then sent coalesced. `ModelPool.wantsDeltas` changes this choice while
+   * the call runs.
    */
   readonly wantsDeltas: boolean;
   /** The milliseconds that the call may take in total. */
@@ -119,8 +119,9 @@ export interface ModelPoolListener {
 /** Runs model calls. */
 export interface ModelPool {
   /**
-   * Starts a call. Never throws: a failure is a completion. `whole` gives the same request with its whole context. It
-   * is called if the call had to wait and its delta no longer fits the mirror: at most once, before the completion.
+   * Starts a call. Never throws: a failure is a completion. `whole` gives the same request with its whole context. The
+   * pool calls `whole` if the call had to wait and its delta no longer fits the mirror. This happens at most once, and
+   * before the completion.
    */
   call(call: ModelCall, whole?: () => ContextDelta): void;
   /**

@@ -72,8 +72,9 @@ export interface RequestTransport {
   /** `1h`: the cache marks last an hour. Missing: five minutes. */
   readonly cacheTtl?: '1h';
   /**
-   * UTF-16 units at the beginning of `system` that all sessions of the agent share. They are one block with a cache
-   * mark. So sub-agents, whose tasks follow this block, read one cache entry. Missing: `system` is one block.
+   * UTF-16 units at the beginning of `system` that all sessions of the agent share. This part of `system` is one block
+   * with a cache mark. So sub-agents, whose tasks follow this block, read one cache entry. Missing: `system` is one
+   * block.
    */
   readonly sharedSystem?: number;
   /** True: the provider may keep the conversation in a message thread (`settings.llm.threads`). */
@@ -83,8 +84,8 @@ export interface RequestTransport {
 }
 
 /**
- * The body of a model call, and its `transport`. The body has no cache marks and no `stream` yet. It is byte-stable
- * within an epoch. An agent's option `request` may add further fields of the body.
+ * The body of a model call, and its `transport`. The body has no cache marks and no `stream` yet. The body is
+ * byte-stable within an epoch. An agent's option `request` may add further fields of the body.
  */
 export interface ModelRequest {
   readonly model: string;
@@ -127,10 +128,10 @@ export const KNOWN_STOP_REASONS = [
   'model_context_window_exceeded',
 ] as const;
 
-/** Why a model stopped. The Messages API may add reasons; every other provider gives one of the list. */
+/** Why a model stopped. The Messages API may add reasons; every other provider gives one of `KNOWN_STOP_REASONS`. */
 export type StopReason = (typeof KNOWN_STOP_REASONS)[number] | (string & {});
 
-/** One rate limit, as the provider counted it when it took the call. */
+/** One rate limit, as the provider counted it when the provider took the call. */
 export interface RateLimit {
   readonly limit: number;
   readonly remaining: number;
@@ -200,7 +201,7 @@ export interface GenerateContext {
   /**
    * Publishes a piece of the answer, as `text.delta` or `thinking.delta`. May be called any number of times before the
    * promise settles; never throws. A value of another form, such as a text that is `undefined`, ends the call: `signal`
-   * aborts, and the turn fails with `model_protocol`. After the end of its call it does nothing.
+   * aborts, and the turn fails with `model_protocol`. After the end of the call, `onDelta` does nothing.
    */
   readonly onDelta: (delta: ModelDelta) => void;
   /**
@@ -213,9 +214,9 @@ export interface GenerateContext {
 }
 
 /**
- * A model. `generate` takes a request in the shape of the Messages API and resolves to an answer in that shape. It must
- * not retry: the runtime's retries run on the runtime's clock and are shown to the user. It is called on a model
- * thread, or on the host thread for a provider given by value.
+ * A model. `generate` takes a request in the shape of the Messages API and resolves to an answer in that shape.
+ * `generate` must not retry: the runtime's retries run on the runtime's clock and are shown to the user. `generate` is
+ * called on a model thread, or on the host thread for a provider given by value.
  *
  * `generate` rejects with:
  * - `ModelError`: its `retryable` decides whether the half-step waits and tries again;

@@ -28,7 +28,10 @@ export interface TimedCallOptions {
   readonly outer: AbortSignal;
   /** True once the answer is whole. */
   readonly isWhole: () => boolean;
-  /** The error for a failure: of the deadline, or thrown by the request. */
+  /**
+   * Makes the error of the call from its failure: the error of an expired deadline, or the error that the request
+   * threw.
+   */
   readonly failure: (thrown: unknown) => Error;
 }
 

@@ -1,14 +1,14 @@
 /**
  * Shows how far a thread is with the calls that its pool handed to it. Pool and thread share the memory. The thread
  * claims the calls one by one and marks the state of each. The pool takes back unclaimed calls and reads the marks
- * without asking the thread: a thread in a busy loop would not answer, and a killed thread cannot.
+ * without asking the thread. A thread in a busy loop would not answer, and a killed thread cannot answer.
  *
  * Owns: which calls have begun, and the marks. Does not own: the calls, their results.
  *
  * C1 A call is either claimed by the thread or taken back by the pool, never both, and only once.
  * C2 Calls are claimed from the first to the last, and taken back from the last to the first.
- * C3 The thread writes the marks, and the pool reads them. The pool writes only its wish for a note. If the pool finds
- *    the thread busy after that, the thread sees the wish when it has begun every call.
+ * C3 The thread writes the marks, and the pool reads them. The pool writes only its wish for a note. If the thread is
+ *    still busy after the pool has written the wish, the thread sees the wish once it has begun every call.
  */
 import { strict as assert } from 'node:assert';
 
@@ -52,7 +52,7 @@ export class BatchCursor {
   /** The memory that is sent to the thread, which makes its own cursor from it. */
   readonly memory: SharedArrayBuffer;
   /**
-   * The cells. The low half of the first one is the number of claimed calls, the high half the number of calls that
+   * The cells. The low half of the first cell is the number of claimed calls. The high half is the number of calls that
    * were not taken back.
    */
   readonly #cells: Int32Array;

@@ -1,6 +1,6 @@
 /**
- * The key of an encrypted file that one call of `read_file` reads: a shortened result. It is a member of the call's
- * context under a symbol, and only tools of `read-file.ts` receive it.
+ * The key of an encrypted file that one call of `read_file` reads: a shortened result. The key is a member of the
+ * call's context under a symbol, and only tools of `read-file.ts` receive it.
  */
 import type { ToolContext } from './tool.ts';
 

@@ -1,7 +1,7 @@
 /**
- * Runs tools given as values, and calls tools of MCP servers, on the host thread. It is the `HostRunner` that a pool
- * calls, directly or over a bridge. A host tool cannot be killed. Its call is still answered: here at the timeout, by
- * the pool at the deadline.
+ * Runs tools given as values, and calls tools of MCP servers, on the host thread. This is the `HostRunner` that a pool
+ * calls, directly or over a bridge. A host tool cannot be killed. The call of such a tool is still answered: here at
+ * the timeout, by the pool at the deadline.
  *
  * H1 `run` resolves with exactly one outcome and never rejects.
  * H2 A `probe` is not called while an earlier run of its call is still at work, because that run may still take effect.

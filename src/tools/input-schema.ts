@@ -34,8 +34,9 @@ export function inputSchemaOf(input: unknown, label: string): Readonly<Record<st
 
 /**
  * The JSON Schema of an object, as a plain copy without `$schema`. The rules of a tool's input also hold for a
- * structured answer, because some models can give one only as the input of a tool. `label` and `member` name the schema
- * in errors. `bytesMax`: the most bytes of the schema's JSON; a larger schema is refused before it is compiled.
+ * structured answer, because some models can give such an answer only as the input of a tool. `label` and `member` name
+ * the schema in errors. `bytesMax`: the most bytes of the schema's JSON; a larger schema is refused before it is
+ * compiled.
  */
 export function objectSchemaOf(
   input: unknown,
@@ -114,7 +115,7 @@ function isZod4(input: StandardSchema): input is StandardSchema & z.ZodType {
   return input['~standard'].vendor === 'zod' && '_zod' in input;
 }
 
-/** The form of the answers that a schema describes. Its key depends only on the schema. */
+/** The form of the answers that a schema describes. The key of the form depends only on the schema. */
 export function formOfSchema(schema: AnswerForm['schema']): AnswerForm {
   return { schema, key: fingerprint(JSON.stringify(schema)) };
 }

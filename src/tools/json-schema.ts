@@ -1,7 +1,7 @@
 /**
- * JSON Schema 2020-12: checks schemas, and values against schemas. It is the only importer of the validator library,
- * and loads the library with the first schema that needs it. The library is larger than all our code that `import
- * 'troupe'` loads.
+ * JSON Schema 2020-12: checks schemas, and values against schemas. This file is the only importer of the validator
+ * library, and loads the library with the first schema that needs it. The library is larger than all our code that
+ * `import 'troupe'` loads.
  */
 
 import type { Ajv2020, ErrorObject, ValidateFunction } from 'ajv/dist/2020.js';
@@ -19,8 +19,8 @@ export interface SchemaIssue {
 const LENIENT = { strict: false, validateFormats: false, logger: false } as const;
 /**
  * The validators. `whole` first checks a schema against the meta-schema. `plain` is for schemas that need no such
- * check, so the meta-schema is not compiled for them. `thorough` finds all faults of a value instead of the first. It
- * also skips the check, because its schemas were found valid before.
+ * check, so the meta-schema is not compiled for them. `thorough` finds all faults of a value instead of the first.
+ * `thorough` also skips the check, because its schemas were found valid before.
  */
 type Validators = Readonly<Record<'whole' | 'plain' | 'thorough', Ajv2020>>;
 let loaded: Validators | undefined;
@@ -72,7 +72,7 @@ export function schemaIssue(schema: object, value: unknown): SchemaIssue | undef
 
 /**
  * Every fault of `value` against `schema`, at most `issuesMax`. Throws when the schema itself cannot be compiled. A
- * model that corrects its answer needs all of them at once.
+ * model that corrects its answer needs all faults at once.
  */
 export function schemaIssues(schema: object, value: unknown, issuesMax: number): readonly SchemaIssue[] {
   if (schemaIssue(schema, value) === undefined) return [];

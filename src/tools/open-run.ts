@@ -23,15 +23,15 @@ export interface OpenRun extends QueuedRun {
   isAlone: boolean;
   /** How often the run has begun again because another call ended its thread. */
   repeats: number;
-  /** Monotonic ms at which the tool began; 0 before that. For a run on a thread it is read from the marks. */
+  /** Monotonic ms at which the tool began; 0 before that. For a run on a thread this time is read from the marks. */
   startedAt: number;
   /** The answer of the run, once the pool has decided it. */
   decided: string | undefined;
-  /** How the run failed, if a failure decided it. */
+  /** How the run failed, if a failure decided its answer. */
   failed: ToolFailure | undefined;
   /** True after a cancellation or an uncaught error: the decision then counts although the tool never saw the abort. */
   isFinal: boolean;
-  /** The stack of the error that the tool threw, if the error decided the run. */
+  /** The stack of the error that the tool threw, if that error decided the answer. */
   stack: string | undefined;
   /** Monotonic ms at which the decision was made. */
   decidedAt: number;
@@ -46,8 +46,8 @@ export function openHostRun(run: ToolRun): OpenRun {
 
 /**
  * A run that waits for one of `threads` tool threads. A bound from the tool's description holds for all threads
- * together. Without one, a tool has the default bound on each thread. A run needs a thread alone if its tool runs in a
- * process, or if it is a `once` run without a bound above 1.
+ * together. Without such a bound, a tool has the default bound on each thread. A run needs a thread alone if its tool
+ * runs in a process, or if it is a `once` run without a bound above 1.
  */
 export function openThreadRun(run: ToolRun, threads: number): OpenRun {
   const { concurrency, effect, place } = run;
@@ -92,7 +92,7 @@ export function laneOf({ place, toolName }: ToolRun): string {
   return place.kind === 'host' ? `host\n${place.agent}\n${toolName}` : `mcp\n${place.server}`;
 }
 
-/** The lane of a tool in a module. With `options`, the export is a function that makes the tool from them. */
+/** The lane of a tool in a module. With `options`, the export is a function that makes the tool from these options. */
 export function threadLane({ url, exportName, options }: Pick<ThreadPlace, 'url' | 'exportName' | 'options'>): string {
   const lane = `${url}\n${exportName}`;
   return options === undefined ? lane : `${lane}\n${options}`;

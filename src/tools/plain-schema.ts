@@ -1,7 +1,7 @@
 /**
  * Recognises schemas that are evidently valid: they use only common keywords, each with a value that JSON Schema
  * 2020-12 allows. Nearly all tools have such a schema. The validator's own check must compile the standard's
- * meta-schema. That takes tens of milliseconds, at every opening of a store.
+ * meta-schema. Compiling it takes tens of milliseconds, at every opening of a store.
  */
 import { isRecord } from '../base/json.ts';
 

@@ -7,7 +7,8 @@ import type { McpEffect } from './mcp/protocol.ts';
 import type { Effect, ToolDescription, ToolOutcome } from './tool.ts';
 
 /**
- * A tool's code on a tool thread. With `options` (a JSON text) the export is a function that makes the tool from it.
+ * A tool's code on a tool thread. With `options` (a JSON text) the export is a function that makes the tool from these
+ * options.
  */
 export interface ThreadPlace {
   readonly kind: 'thread';
@@ -19,8 +20,8 @@ export interface ThreadPlace {
 }
 
 /**
- * The place where a tool's code runs: on a tool thread, from a module's export; on the host thread, as a value; or at
- * an MCP server, which the host thread calls.
+ * The place where a tool's code runs. `thread`: on a tool thread, from a module's export. `host`: on the host thread,
+ * as a value. `mcp`: at an MCP server, which the host thread calls.
  */
 export type ToolPlace =
   | ThreadPlace
@@ -80,8 +81,9 @@ export interface ToolPool {
    */
   holds(id: number): boolean;
   /**
-   * The tools that a module exports, loaded on a tool thread. Rejects with `ConfigError` that names the module and the
-   * export when the module cannot be loaded, exports no tool, or exports a tool with a bad name or schema.
+   * The tools that a module exports. The module is loaded on a tool thread, or in a tool process if Node does not load
+   * a native addon of the module on a thread. Rejects with a `ConfigError` when the module cannot be loaded, exports no
+   * tool, or exports a tool with a bad name or schema. The error names the module and, for a bad tool, the export.
    */
   describe(url: string): Promise<readonly FoundTool[]>;
   /** Aborts running calls and ends the threads. */

@@ -1,4 +1,7 @@
-/** Limits the rate of progress updates, so that subscribers can follow. A newer update replaces one not yet sent. */
+/**
+ * Limits the rate of progress updates, so that subscribers can follow. A newer update replaces an update that has not
+ * been sent yet.
+ */
 import { PROGRESS_COALESCE_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 

@@ -61,8 +61,9 @@ export const NO_OUTPUT = '(no output)';
 
 /**
  * The text of a returned value. A string stays as it is, bytes are read as UTF-8, and other values become JSON.
- * `undefined` and blank text become `(no output)`. An object with its own `error` is a failure. So is a value that JSON
- * cannot carry; the text then names the value's path. The text is cut to `bytesMax` UTF-8 bytes. Never throws.
+ * `undefined` and blank text become `(no output)`. An object with its own `error` is a failure. A value that JSON
+ * cannot carry is also a failure; the text then names the value's path. The text is cut to `bytesMax` UTF-8 bytes.
+ * Never throws.
  */
 export function resultText(value: unknown, bytesMax: number): ResultText {
   try {
@@ -169,7 +170,9 @@ export function cleanText(text: string): string {
   return wellFormed(text).replace(ESCAPES, '').replace(CONTROLS, '');
 }
 
-/** Cleans a JSON text. Only single characters are removed: a whole sequence could include a quote. */
+/**
+ * Cleans a JSON text. Only single characters are removed: a whole terminal sequence could include a quote of the JSON.
+ */
 function cleanJson(json: string): string {
   return UNCLEAN.test(json) ? json.replace(CONTROLS, '') : json;
 }

@@ -26,7 +26,7 @@ export interface QueuedRun {
 
 interface Lane<Run> {
   admitted: number;
-  /** The waiting runs, in the lane's order. They are in a set, so that a cancelled run can be removed in O(1). */
+  /** The waiting runs, in the lane's order. The runs are in a set, so that a cancelled run can be removed in O(1). */
   readonly waiting: Set<Run>;
 }
 
@@ -105,7 +105,7 @@ export class RunQueue<Run extends QueuedRun> {
   }
 }
 
-/** The runs that may begin in one of the two lines. Those that were put back come first. */
+/** The runs that may begin in one of the two lines. Runs that were put back come first. */
 class Ready<Run> {
   readonly returned: Fifo<Run> = new Fifo<Run>();
   readonly fresh: Fifo<Run> = new Fifo<Run>();
@@ -127,8 +127,8 @@ class Ready<Run> {
 class Fifo<Member> {
   readonly #members = new Set<Member>();
   /**
-   * One iterator is kept. V8 leaves a hole in the table of a set for each removed member, and a new iterator would skip
-   * them all.
+   * One iterator is kept. V8 leaves a hole in the table of a set for each removed member, and a new iterator would have
+   * to skip all these holes.
    */
   #iterator: Iterator<Member> | undefined;
   /** The first member, if the iterator has passed it. */

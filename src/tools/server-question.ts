@@ -9,7 +9,10 @@ export interface ServerQuestion {
   readonly elicitation: Elicitation;
 }
 
-/** The returned value of a tool whose server asks a question. It is a class, so that no other value looks like one. */
+/**
+ * The returned value of a tool whose server asks a question. This is a class, so that no other value looks like such a
+ * result.
+ */
 export class AskingResult {
   readonly asks: ServerQuestion;
   constructor(asks: ServerQuestion) {

@@ -26,7 +26,7 @@ export interface ServerToolSettings {
   readonly strict?: boolean;
 }
 
-/** Settings of tools that read the web. Either `allowed_domains` or `blocked_domains` may be given. */
+/** Settings of tools that read the web. `allowed_domains` and `blocked_domains` may not be given together. */
 export interface WebToolSettings extends ServerToolSettings {
   readonly allowed_domains?: readonly string[];
   readonly blocked_domains?: readonly string[];
@@ -185,8 +185,8 @@ const TYPES: Readonly<Record<keyof ServerToolTypes, { readonly name: string; rea
 const SERVER_TOOL_TYPES = Object.keys(TYPES) as readonly (keyof ServerToolTypes)[];
 
 /**
- * Grants an agent a tool that the provider runs, such as web search. Throws `ConfigError` for an unknown type, an
- * unknown setting or a bad value, and names it. `open` checks that the agent's model has the tool.
+ * Grants an agent a tool that the provider runs, such as web search. Throws a `ConfigError` that names the unknown
+ * type, the unknown setting or the bad value. `open` checks that the agent's model has the tool.
  *
  * ```ts
  * agent({ name: 'scout', tools: [serverTool({ type: 'web_search_20260318', max_uses: 5 })] });

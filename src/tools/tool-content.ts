@@ -16,9 +16,9 @@ export interface ToolContent {
 
 /**
  * A tool's result as blocks for the model, in the given order: texts, images, documents and search results. `isError`
- * marks the call as failed. The blocks are checked when the tool returns them: a block that the Messages API would
- * refuse makes the call fail, with a text that names the block. All blocks together may have `limits.messageBytes`
- * bytes. Their texts are shortened like any result. Callable on every thread; throws nothing.
+ * marks the call as failed. The blocks are checked when the tool returns them. If the Messages API would refuse a
+ * block, the call fails with a text that names the block. All blocks together may have `limits.messageBytes` bytes. The
+ * texts of the blocks are shortened like any result. Callable on every thread; throws nothing.
  */
 export function content(
   blocks: readonly ResultBlock[],

@@ -72,7 +72,7 @@ export function startTool(tool: AnyTool, execution: ToolExecution, onOutcome: (o
   new Execution(tool, execution, onOutcome).begin();
 }
 
-/** The state of one call until it ends. It is small, because every call has one. */
+/** The state of one call until the call ends. This object is small, because every call has one. */
 class Execution implements Expiring {
   readonly tool: AnyTool;
   readonly given: ToolExecution;
@@ -160,7 +160,7 @@ class Execution implements Expiring {
     }
   }
 
-  /** The probe's answer; if it is undefined, runs the tool. */
+  /** Calls the tool's probe. Runs the tool if the probe answers undefined. */
   async probeOrRun(input: unknown, context: ToolContext): Promise<unknown> {
     const { tool } = this;
     if (typeof tool.probe !== 'function') {

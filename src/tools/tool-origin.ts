@@ -1,6 +1,6 @@
 /**
  * The origin of a tool value: the module and the function that can make the same tool on another thread. A built-in
- * tool has one, so that it runs in the tool threads although it is given as a value.
+ * tool has an origin, so that the tool runs on the tool threads although it is given as a value.
  *
  * Owns: which value has which origin. A copy of a tool has no origin, because its `run` may differ.
  */

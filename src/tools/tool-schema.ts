@@ -170,7 +170,8 @@ export function advertiseTool(description: ToolDescription, timeoutMs: number, m
 }
 
 /**
- * True when the runtime reads `timeout` from a call's input. A tool with its own `timeout` property reads it itself.
+ * True when the runtime reads `timeout` from a call's input. A tool with its own `timeout` property reads that property
+ * itself.
  */
 export function takesTimeout(tool: Pick<ToolDescription, 'adjustableTimeout' | 'inputSchema'>): boolean {
   if (!tool.adjustableTimeout) return false;

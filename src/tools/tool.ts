@@ -21,8 +21,8 @@ export interface ToolContext {
   /** The model's id of this call. */
   readonly callId: string;
   /**
-   * An idempotency key for external systems. It stays the same for this call across crashes and restarts. It differs
-   * after the session was deleted and created again, and in another store.
+   * An idempotency key for external systems. It stays the same for this call across crashes and restarts. The key
+   * differs after the session was deleted and created again, and in another store.
    */
   readonly key: string;
   /**
@@ -32,7 +32,10 @@ export interface ToolContext {
   readonly attempt: number;
   /** Milliseconds that this call may take from its start. Missing on tool threads, where the pool ends late calls. */
   readonly timeoutMs?: number;
-  /** Publishes the call's progress to subscribers. Progress is not stored; a newer update replaces one not yet sent. */
+  /**
+   * Publishes the call's progress to subscribers. Progress is not stored. A newer update replaces an update that has
+   * not been sent yet.
+   */
   readonly progress: (data: unknown) => void;
 }
 
@@ -90,13 +93,15 @@ export interface Tool<Input = unknown> {
    * `settings.tools.maxToolResponseChars`. Not together with `truncate: false`.
    */
   readonly maxResultChars?: number;
-  /** UTF-8 bytes of the result that the model receives; default and most `limits.toolResultBytes`. */
+  /**
+   * UTF-8 bytes of the result that the model receives. Default: `limits.toolResultBytes`. A larger value has no effect.
+   */
   readonly maxResultBytes?: number;
   /**
-   * The bound on simultaneous runs of this tool, per shard. Without it a tool thread runs up to 64 calls of a `pure`,
-   * `keyed` or `probe` tool at a time; a call of a `once` tool has its thread to itself. With more than 1 a `once` tool
-   * shares threads; if another call ends such a thread, the outcome of its calls is unknown. Tools given as values have
-   * no default bound.
+   * The bound on simultaneous runs of this tool, per shard. Without this bound a tool thread runs up to 64 calls of a
+   * `pure`, `keyed` or `probe` tool at a time. A call of a `once` tool then has its thread to itself. With a bound
+   * above 1 a `once` tool shares threads; if another call ends such a thread, the outcome of the `once` calls on it is
+   * unknown. Tools given as values have no default bound.
    */
   readonly concurrency?: number;
   /**
@@ -106,8 +111,8 @@ export interface Tool<Input = unknown> {
   readonly isolation?: 'process';
   /**
    * Runs a failed call again, for tools that are `pure` or `keyed`. A call that returns `{ error }` has an answer for
-   * the model and is not repeated. Neither is a call that throws an error whose `retryable` is false. The wait between
-   * two attempts holds no thread and does not count for `concurrency`.
+   * the model and is not repeated. A call that throws an error whose `retryable` is false is not repeated either. The
+   * wait between two attempts holds no thread and does not count for `concurrency`.
    */
   readonly retry?: ToolRetry;
   /**

@@ -113,7 +113,7 @@ function roomOf(max: number, noticeSize: number): number {
   return Math.max(0, max - noticeSize);
 }
 
-/** The number of lines as an editor counts them: a newline at the very end starts none. */
+/** The number of lines as an editor counts them: a newline at the very end starts no line. */
 function lineCount(text: string): number {
   let count = text === '' || text.endsWith('\n') ? 0 : 1;
   for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) count += 1;

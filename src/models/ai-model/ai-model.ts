@@ -8,10 +8,10 @@
  *   signal.
  * - M3 A call fails when its answer begins too late, pauses too long or ends too late (`data.phase`: `ttfb`, `idle`,
  *   `total`).
- * - M4 A request with an option that the specification has no place for is refused. It is sent without the option only
- *   if the option is for another model (`transport.fits`).
- * - M5 Metadata, thoughts and parts of an answer carry the name of this provider and its model (`BlockOrigin`). They
- *   are sent to no other model.
+ * - M4 A request with an option that the specification has no place for is refused. Such a request is sent without the
+ *   option only if the option is for another model (`transport.fits`).
+ * - M5 Metadata, thoughts and parts of an answer carry the name of this provider and its model (`BlockOrigin`). Content
+ *   with these names is sent to no other model.
  */
 import { z } from 'zod';
 import {
@@ -46,8 +46,8 @@ export interface AiModelOptions {
    */
   readonly name?: string;
   /**
-   * False: images and files of a tool's result are sent in the next user message. Default: false for chat completions
-   * and for Gemini before version 3, otherwise true.
+   * False: images and files of a tool's result are sent in the next user message. Default: false for chat completions,
+   * for Gemma and for Gemini before version 3, otherwise true.
    */
   readonly mediaInResults?: boolean;
   /** The milliseconds that a call may take in total. Default 600,000. */
@@ -72,12 +72,14 @@ const optionsSchema = z.strictObject({
 });
 
 /**
- * A provider that calls this language model. Agents name the model by its `modelId`. Given to `open` as a value it runs
- * on the host thread; as the default export of a module whose URL is given to `open` it runs on the model threads.
+ * A provider that calls this language model. Agents name the model by its `modelId`. If `open` is given the provider as
+ * a value, the provider runs on the host thread. If `open` is given the URL of a module whose default export is the
+ * provider, it runs on the model threads.
  *
  * Throws `ConfigError` for a value that is not a `LanguageModelV3` or `LanguageModelV4`, and for a bad or unknown
- * option. Its calls reject with the errors of `ModelProvider.generate`. A request with an option that the specification
- * has no place for rejects with `ModelInvalidRequestError`. If the provider is a value, `open` refuses such an option.
+ * option. Calls of the provider reject with the errors of `ModelProvider.generate`. A request with an option that the
+ * specification has no place for rejects with `ModelInvalidRequestError`. If the provider is a value, `open` refuses
+ * such an option.
  *
  * ```ts
  * import { openai } from '@ai-sdk/openai';
@@ -212,8 +214,8 @@ class AiModelCaller {
 }
 
 /**
- * True if a result can hold images and files. In chat completions a result is a text. Gemini models before version 3
- * take one response for a call, but the AI SDK sends several if a result has images.
+ * True if a result can hold images and files. In chat completions a result is a text. Gemma, and Gemini before version
+ * 3, take one response for a call, but the AI SDK sends several if a result has images.
  */
 function takesMediaInResults({ provider, modelId }: LanguageModel): boolean {
   return !provider.endsWith('.chat') && !/^(?:.*\/)?(?:gemini-[12]|gemma)/u.test(modelId);

@@ -5,7 +5,7 @@
  *
  * - B1 Texts and thoughts are in the order in which they start, other blocks in the order in which they arrive. Later
  *   metadata of a part replace earlier metadata, as in the AI SDK.
- * - B2 Unknown parts change nothing. Neither do parts of a text that was not started.
+ * - B2 Unknown parts, and parts of a text that was not started, change nothing.
  * - B3 A call whose input is not JSON keeps the model's text as its input, so that the call is refused and the model is
  *   informed. If the token limit cut the input, the call is the last block of its answer, and its input becomes `{}`.
  * - B4 An answer exists only after `finish`. If the model failed, or stopped for an unknown reason without content, the
@@ -271,7 +271,7 @@ function encoded(data: unknown): unknown {
   return data['type'] === 'url' ? { ...data, url: encoded(data['url']) } : data;
 }
 
-/** The input of a call; undefined if it is not JSON. Some providers send no text for no input. */
+/** The input of a call; undefined if it is not JSON. If there is no input, some providers send an empty text. */
 function parseInput(text: string): Json | undefined {
   if (text.trim() === '') return {};
   try {
@@ -306,8 +306,8 @@ function usageOf(value: unknown): Usage {
 }
 
 /**
- * The only option that a provider may ignore. Every request has this limit, and its loss changes no answer. The other
- * options are those that an agent gave.
+ * The only option that a provider may ignore. Every request has this limit, even if the agent gave none. The other
+ * options are in a request only because an agent gave them.
  */
 const SPARED = 'maxOutputTokens';
 

@@ -1,6 +1,6 @@
 /**
  * The ids of calls in a prompt. The log has ids that the Messages API accepts; the wires (interfaces) of other vendors
- * have other rules. The new id depends only on the history, so the same history gives the same prompt. Pure.
+ * have other rules. An id in a prompt depends only on the history, so the same history gives the same prompt. Pure.
  *
  * | wire | rule | source |
  * | --- | --- | --- |
@@ -44,9 +44,9 @@ export class CallIds {
   }
 
   /**
-   * The id of the next call of the prompt. `own`: the id under which the provider knows the call. It is used unchanged
-   * if the wire's rule accepts it and no earlier call of the prompt has it. Some servers refuse ids that they made
-   * themselves, because these are too long.
+   * The id of the next call of the prompt. `own`: the id under which the provider knows the call. This id is used
+   * unchanged if the wire's rule accepts it and no earlier call of the prompt has it. Some servers refuse ids that they
+   * made themselves, because these are too long.
    */
   ofCall(stored: string, own = ''): string {
     const isFit = this.#rule.pattern.test(own) && !this.#used.has(own);

@@ -1,7 +1,7 @@
 /**
- * Maps errors of the AI SDK and its providers to our own error classes. They are recognised by shape: no package of the
- * AI SDK is loaded here, and an application may have several versions of one. The cause is left out, because an
- * `APICallError` holds the whole request. Pure.
+ * Maps errors of the AI SDK and its providers to our own error classes. Errors are recognised by shape: no package of
+ * the AI SDK is loaded here, and an application may have several versions of such a package. The cause is left out,
+ * because an `APICallError` holds the whole request. Pure.
  */
 import { ERROR_CODE_CHARACTERS_MAX, ERROR_MESSAGE_CHARACTERS_MAX, RETRY_AFTER_MS_MAX } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
@@ -61,7 +61,7 @@ export function aiModelError(thrown: unknown, nowMs: number): TroupeError {
   return modelErrorOf({ code: 'model_connection', message, ...networkOf(thrown) });
 }
 
-/** A refusal of the server: an `APICallError`. */
+/** The failure for a refusal of the server (an `APICallError`). */
 function apiFailure(fields: Fields, status: number, nowMs: number): ModelFailure {
   const { responseHeaders, responseBody, isRetryable } = fields;
   const body = errorOfBody(responseBody);
@@ -79,7 +79,7 @@ function apiFailure(fields: Fields, status: number, nowMs: number): ModelFailure
   return isRetryable === true && status < 500 ? { ...failure, shouldRetry: true } : failure;
 }
 
-/** An error inside a stream: an object of the server's own form, or a text. */
+/** The failure for an error inside a stream. The error is an object of the server's own form, or a text. */
 function streamFailure(thrown: unknown): ModelFailure {
   const body = isRecord(thrown) ? errorOf(thrown) : {};
   const code = codeOf(body);

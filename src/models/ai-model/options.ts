@@ -1,7 +1,7 @@
 /**
  * The fields of a request that the AI SDK's specification has no place for. A request with such a field is refused,
- * because an accepted option must have an effect. It is sent without the field only if its options were given for
- * another model (`transport.fits`). Pure.
+ * because an accepted option must have an effect. The request is sent without the field only if its options were given
+ * for another model (`transport.fits`). Pure.
  */
 import { defined } from '../../base/defined.ts';
 import { BODY_FIELDS } from '../../context/legality/fields.ts';
@@ -30,7 +30,7 @@ export function refusedRequest(request: RequestShape, reader: RequestReader): Re
     const remedy = `this provider has the model ${reader.model} only: name it in option "model"`;
     return { key: 'model', value: request.model, remedy };
   }
-  // The options were written for another model. Those that have no place here are left out.
+  // The options were written for another model. Options that have no place here are left out.
   if (request.transport?.fits === true) return undefined;
   return (
     refusedThinking(request, reader) ??

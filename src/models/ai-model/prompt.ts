@@ -3,7 +3,7 @@
  * request gives the same options, and the prompt of a longer history begins with the prompt of the shorter one (A8).
  * `losses.ts` lists everything that is lost. Pure.
  *
- * Why the prompt is legal for every wire:
+ * Why the prompt is legal for every wire (the interface of a vendor):
  * - Every result follows its call in the next message (R01 to R04 hold for the request).
  * - Neighbours of one role are joined: Gemini refuses a call that follows the model's own message.
  * - A thought is sent only to the model that wrote it, and only if another part follows. The Responses API refuses a
@@ -138,7 +138,7 @@ class PromptDraft {
     const isJoined = last?.role === role;
     const all = isJoined ? [...last.content, ...content] : content;
     if (isJoined) this.#messages.pop();
-    // Each caller passes only parts of its role.
+    // Each caller passes only parts that fit the role.
     this.#messages.push({ role, content: all } as PromptMessage);
   }
 

@@ -1,6 +1,6 @@
 /**
- * The part of the AI SDK's language model specification (`LanguageModelV3`, `LanguageModelV4`) that is used here, as
- * types of our own: no package of the AI SDK is needed or loaded. Source: the package `@ai-sdk/provider`, versions 3
+ * The part of the AI SDK's language model specification (`LanguageModelV3`, `LanguageModelV4`) that is used here. These
+ * are our own types: no package of the AI SDK is needed or loaded. Source: the package `@ai-sdk/provider`, versions 3
  * and 4. Types only.
  */
 import type { Json } from '../../base/json.ts';
@@ -12,7 +12,7 @@ interface Part {
   readonly providerOptions?: PartOptions;
 }
 
-/** The data of a file: version 3 has it plain, version 4 says its kind. */
+/** The data of a file. In version 3 the data is plain; in version 4 an object names the kind of the data. */
 export type FileData =
   | string
   | URL

@@ -52,8 +52,8 @@ export async function readAnswer(
 }
 
 /**
- * Takes the chunks of a body as the socket delivers them. Resolves at their end, or when the signal aborts, which
- * closes the connection. Rejects if the connection fails, or if `take` throws.
+ * Takes the chunks of a body as the socket delivers them. Resolves at the end of the body, or when the signal aborts.
+ * The abort closes the connection. Rejects if the connection fails, or if `take` throws.
  */
 function takeFromSocket(
   incoming: IncomingMessage,
@@ -88,8 +88,9 @@ function takeFromSocket(
     signal.addEventListener('abort', close, { once: true });
     incoming.on('close', () => {
       signal.removeEventListener('abort', close);
-      // Every stream closes, and an error with its stack takes the time of ten events. After an error this has no
-      // effect. Without one and without an end, the connection closed before a listener was there.
+      // Every stream emits `close`. So an error is made only if one is needed: making its stack takes the time of ten
+      // events. After an `error` event, `fail` has no effect. Without `error` and `end`, the connection was closed
+      // before the listeners were attached.
       if (!hasEnded && !isOver) fail(new Error('the connection was closed'));
     });
     if (signal.aborted) close();

@@ -3,8 +3,8 @@
  * Owns: one SDK client, kept while the credentials stay the same, and the timer of each call. Does not own: retries and
  * their waits (the runtime makes them and shows them to the user), rate limits, the legality of requests.
  *
- * - N1 A call is one HTTP request: the SDK retries nothing. Only a request that the API refuses for its message thread
- *   is followed by another (`message-threads.ts`).
+ * - N1 A call is one HTTP request: the SDK retries nothing. Only a request that the API refuses because of its message
+ *   thread is followed by another (`message-threads.ts`).
  * - N2 Every failure is a `ModelError` whose class follows from its cause, or `CancelledError` after the signal.
  * - N3 Keys and tokens go into headers only: never into an error's message or cause.
  * - N4 An incomplete answer is an error (B4), never a short answer. The error reports the tokens of the answer as
@@ -187,12 +187,15 @@ class AnthropicCaller {
     });
   }
 
-  /** The options for the SDK. Its own timeout is only a safeguard: our deadline ends every call before it. */
+  /** The options for the SDK. The SDK's own timeout is only a safeguard: our deadline ends every call earlier. */
   #transport(out: CallOut): { readonly signal: AbortSignal; readonly timeout: number } {
     return { signal: out.signal, timeout: this.#limits.totalMs };
   }
 
-  /** The betas of the provider's headers and of the call: the header of the call replaces the provider's header. */
+  /**
+   * The betas of the provider's headers and of the call. They are joined, because the header of the call replaces the
+   * provider's header.
+   */
   #betas({ transport }: ModelRequest): string | undefined {
     const ofCall = [...(transport?.betas ?? []), ...(transport?.thread === undefined ? [] : [THREADS_BETA])];
     if (ofCall.length === 0) return undefined;
@@ -278,8 +281,8 @@ function thoughtRule(message: string): 'R20' | 'R21' | undefined {
 }
 
 /**
- * Adds to a failure the facts that only its call knows: the rule that the request breaks (N6), the model that may be
- * meant (N7), the tokens of the lost answer (N4).
+ * Adds to a failure the facts that only the call knows. These are the rule that the request breaks (N6), the model that
+ * may be meant (N7), and the tokens of the lost answer (N4).
  */
 function explained(error: Error, out: CallOut | undefined): Error {
   if (!(error instanceof ModelError) || out === undefined) return error;

@@ -31,7 +31,7 @@ function bounded(body: ReadableStream<Uint8Array>, bytesMax: number): ReadableSt
   });
 }
 
-/** The headers for the bounded body. That body is already decoded, and may be shorter. */
+/** The headers for the bounded body. The bounded body is already decoded, and may be shorter. */
 function decodedHeaders(headers: Headers): Headers {
   const kept = new Headers(headers);
   for (const name of ['content-encoding', 'content-length']) kept.delete(name);

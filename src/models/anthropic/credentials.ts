@@ -18,14 +18,14 @@ export interface Credentials {
   readonly headers: Readonly<Record<string, string | null>>;
   /** Every secret text, to be kept out of messages. */
   readonly secrets: readonly string[];
-  /** Equal for calls that may share a client. Holds secrets. */
+  /** A text that is equal for calls that may share a client. It contains secrets. */
   readonly identity: string;
 }
 
 /**
- * The credentials of a call; undefined when there are none. They are read at every call, so a key that is set after a
- * failure is found. The host thread finds a new key at once. A model thread has a copy of the environment, so it finds
- * the key only after a restart. Throws `ModelAuthenticationError` for a key that no header can carry.
+ * The credentials of a call; undefined when there are none. The credentials are read at every call, so a key that is
+ * set after a failure is found. The host thread finds a new key at once. A model thread has a copy of the environment,
+ * so it finds the key only after a restart. Throws `ModelAuthenticationError` for a key that no header can carry.
  */
 export function credentialsOf(data: AnthropicData): Credentials | undefined {
   const baseURL = data.baseURL ?? environment('ANTHROPIC_BASE_URL') ?? PUBLIC_BASE_URL;

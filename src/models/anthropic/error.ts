@@ -113,7 +113,7 @@ function redactJson(value: unknown, secrets: readonly string[]): string {
   );
 }
 
-/** The fewest leading characters of a secret that are redacted where a text was cut inside the secret. */
+/** A text may be cut inside a secret. The start of the secret is redacted if it has at least this many characters. */
 const SECRET_START_MIN = 4;
 
 /** The system's error code, such as `ECONNREFUSED`: the first code among the causes. */

@@ -108,7 +108,8 @@ export class EventStreamParser {
   }
 
   /**
-   * The whole line. Its pieces are joined only now, because joining at each chunk would copy a long line repeatedly.
+   * The whole line. The pieces of the line are joined only now, because joining at each chunk would copy a long line
+   * repeatedly.
    */
   #joined(last: string): string {
     if (this.#pending.length === 0) return last;

@@ -5,8 +5,8 @@
  *
  * - F1 An answer that is not an event stream is read whole, up to a bound (F76), and returned as an ordinary
  *   `Response`.
- * - F2 The chunks of an event stream are read from the socket (`incomingOf`). Its reader counts the bytes and ends the
- *   connection.
+ * - F2 The chunks of an event stream are read from the socket (`incomingOf`). The reader of the stream counts the bytes
+ *   and ends the connection.
  * - F3 Failures look like those of the platform's fetch: `TypeError` with the system's error as its cause.
  * - F4 Redirects are not followed: the key of a request would go to another address.
  * - F5 An idle connection is closed after `MODEL_SOCKET_IDLE_MS_MAX`, before most servers close it. A request fails if
@@ -29,7 +29,8 @@ import type { FetchFunction } from './bounded-fetch.ts';
 
 /**
  * The socket's stream of each event stream, by its `Response`. A class that extends `Response` would load the
- * platform's fetch as soon as this file is imported. That takes longer than loading all other code of the package.
+ * platform's fetch as soon as this file is imported. Loading that fetch takes longer than loading all other code of the
+ * package.
  */
 const INCOMING: WeakMap<Response, IncomingMessage> = new WeakMap();
 

@@ -7,7 +7,7 @@
  * - B2 Unknown event types and delta types change nothing. A block of unknown type is kept unchanged, or left out if an
  *   unknown delta makes it impossible to rebuild.
  * - B3 A call whose input is not JSON keeps the model's text as its input, so that the call is refused and the model is
- *   informed. If the token limit cut the input, it becomes `{}`: the call is then the last block of an answer that
+ *   informed. If the token limit cut the input, the input becomes `{}`. Such a call is the last block of an answer that
  *   stopped at the limit.
  * - B4 An answer exists only after `message_stop`.
  * - B5 A block other than text and thinking is kept with all members of its start, because it is sent back unchanged
@@ -197,7 +197,7 @@ export class ResponseAssembly {
       case 'compaction_delta':
         if (block.start.type !== 'compaction')
           throw protocolError(`compaction_delta in a block of type ${block.start.type}`);
-        // This delta holds final values, not pieces.
+        // A compaction delta holds final values, not pieces.
         for (const key of COMPACTION_FIELDS) if (delta[key] !== undefined) block.final[key] = delta[key];
         break;
       default:
@@ -301,7 +301,10 @@ export class ResponseAssembly {
   }
 }
 
-/** True for a usable value. A number must be a count; texts, lists and objects are checked where the usage is read. */
+/**
+ * True for a value of the usage that can be kept. A number must be a count; texts, lists and objects are checked where
+ * the usage is read.
+ */
 function isUsageValue(value: unknown): boolean {
   return typeof value === 'number' ? tokenCount(value) !== undefined : value !== undefined && value !== null;
 }
@@ -318,7 +321,7 @@ function textDelta(index: number): string {
   return `{"type":"content_block_delta","index":${index},"delta":{"type":"text_delta","text":"`;
 }
 
-/** Few answers have more blocks. */
+/** The beginnings for the first eight blocks. Few answers have more blocks. */
 const TEXT_DELTAS: readonly string[] = Array.from({ length: 8 }, (_, index) => textDelta(index));
 
 /** True if the data ends here with the two brackets of a delta. The API puts blanks between them. */

@@ -72,7 +72,7 @@ const KNOWN_BLOCKS: readonly string[] = [...REQUIRED_STRINGS.keys(), 'provider_p
 
 /**
  * `checkResponse` for a provider that an embedder wrote. Such a provider does not follow newer versions of the API, so
- * its block types, stop reasons and usage must be known to this library. An unknown one is a mistake, and is refused
+ * its block types, stop reasons and usage must be known to this library. An unknown value is a mistake, and is refused
  * instead of ignored. Throws as `checkResponse` does.
  */
 export function checkOwnResponse(value: unknown): ModelResponse {

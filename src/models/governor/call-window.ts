@@ -4,9 +4,9 @@
  * Owns: the size of the window. Does not own: which calls are in flight, which errors count as a refusal, pauses.
  *
  * - Y1 A window of answers (as many answers as it has calls) widens the window by a sixth, but at least by one call. A
- *   window of refusals halves it. Each outcome changes the window by its share, so the calls of one round trip cannot
- *   halve it more than once. The window grows while fewer than one in four calls is refused. Refusals that our load did
- *   not cause must not stop us, because a smaller window would not reduce them.
+ *   window of refusals halves it. Each answer or refusal makes its share of the change, so the calls of one round trip
+ *   cannot halve the window more than once. The window grows while fewer than one in four calls is refused. Refusals
+ *   that our load did not cause must not stop us, because a smaller window would not reduce them.
  * - Y2 The window never falls below one call. At one call it probes: each answer adds one call, so each wave of calls
  *   is twice the size of the previous one. Once `patienceMs` have passed after the first call, each second without a
  *   refusal doubles the window. Silence is a good sign: a refusal comes at once, but an answer may take minutes. A
@@ -28,13 +28,13 @@ export class CallWindow {
   #reportedBelow: number | undefined;
   #isProbing = false;
   #patienceMs = GOVERNOR_WINDOW_STEP_MS;
-  /** The time at which a probing window doubles without an answer; set by its first call. */
+  /** The time at which a probing window doubles if no answer comes. The first call of the window sets it. */
   #stepAt: number | undefined;
   /** The size when the window last held a call back (Y3). */
   #sizeAtHold: number;
   #answersSinceHold = 0;
 
-  /** `size`: the calls in flight when the first was refused; at least 1. */
+  /** `size`: the number of calls in flight at the first refusal; at least 1. */
   constructor(size: number) {
     this.#size = Math.max(1, size);
     this.#sizeAtHold = this.#size;

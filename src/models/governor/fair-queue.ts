@@ -25,7 +25,7 @@ interface Link<T> {
 interface Tree<T> {
   readonly root: string;
   readonly items: Chain<T>;
-  /** The tree's link in `#turns`, the order in which trees are served; undefined until the tree is added to it. */
+  /** The tree's link in `#turns`, the order in which trees are served; undefined until the tree is in `#turns`. */
   turn: Link<Tree<T>> | undefined;
 }
 

@@ -14,8 +14,9 @@
  *   delta no longer fits, the whole context is sent.
  * - G5 A timer runs only while the time at which a call may leave is known.
  * - G6 Refused credentials end no call that `waitsForResume`: such calls, waiting or new, leave after `resume`.
- * - G7 Another model can make a call with `fallbackAfterMs`. Such a call ends with an error if its wait is known and
- *   longer than that. It also ends if it would wait for an open circuit or for `resume`.
+ * - G7 For a call with `fallbackAfterMs`, the session has another model that can answer. Such a call ends with an error
+ *   if its wait is known and longer than `fallbackAfterMs`. It also ends if it would wait for an open circuit or for
+ *   `resume`.
  */
 import { GOVERNED_CALLS_MAX, GOVERNOR_FULL_RETRY_MS } from '../../base/bounds.ts';
 import type { Clock, Random, Soon } from '../../base/clock.ts';
@@ -32,11 +33,11 @@ import { UnsentCalls } from './unsent-calls.ts';
 /** The options of `createGovernedPool`. */
 export interface GovernedPoolOptions {
   /**
-   * This pool's share of the limits. If missing, only the rates that the provider reports apply. The window, the common
-   * pause and the circuit still apply.
+   * This pool's share of the limits. If missing, calls wait only for the rates that the provider reports, the window,
+   * the common pause and the circuit.
    */
   readonly limits?: GovernorLimits | undefined;
-  /** The rates that the provider reports to all shards of the runtime. */
+  /** The table of the rates that the provider reports. All shards of the runtime share it. */
   readonly rates: RateTable;
   readonly clock: Clock;
   readonly random: Random;
@@ -52,13 +53,13 @@ export interface GovernedPoolOptions {
   readonly onWaiting?: (count: number) => void;
   /** Called once for each trouble that affects all sessions. Must not throw. */
   readonly onTrouble?: (trouble: Trouble) => void;
-  /** Called with the first state, and whenever it has changed. Must not throw. */
+  /** Called with the first state, and whenever the state has changed. Must not throw. */
   readonly onStop?: (stop: ProviderStop) => void;
 }
 
 /** Whether a provider's trouble stops all calls of a pool. */
 export interface ProviderStop {
-  /** The provider does not answer: calls wait while one probes it. */
+  /** The provider does not answer: the other calls wait while one call probes it. */
   readonly isCircuitOpen: boolean;
   /** The provider refused the credentials: calls wait for `resume`. */
   readonly isRefused: boolean;
@@ -87,11 +88,11 @@ class GovernedPool implements ModelPool {
   readonly #pool: ModelPool;
   readonly #governor: Governor;
   readonly #waiting = new ModelQueues<Waiting>();
-  /** The model of each session that has a mirror. It is kept because a delta does not name the model. */
+  /** The model of each session that has a mirror. The model is kept because a delta does not name it. */
   readonly #models = new Map<string, string>();
   /**
-   * Input tokens of each session's latest answer. They are needed because a delta does not contain the earlier
-   * messages, and kept only if input is limited.
+   * Input tokens of each session's latest answer. The tokens are needed because a delta does not contain the earlier
+   * messages. They are kept only if input is limited.
    */
   readonly #lastInput = new Map<string, number>();
   /** The sessions of the calls in flight, for `#lastInput`. */
@@ -204,13 +205,13 @@ class GovernedPool implements ModelPool {
     return isStopped ? stoppedShape() : this.#governor.refusalOf(this.#modelOf(session));
   }
 
-  /** The error that ends a call that another model can make, if it would wait for too long. */
+  /** The error for a call with `fallbackAfterMs` that would wait for too long (G7); undefined for any other call. */
   #tooLongFor(call: ModelCall): ErrorShape | undefined {
     const { fallbackAfterMs } = call;
     if (fallbackAfterMs === undefined) return undefined;
     const now = this.#clock.monotonic();
     const waitMs = this.#governor.opensAt(now, this.#inputOf(call), this.#modelOf(call.session)) - now;
-    // A call whose time is not known waits for the end of another call, except while the circuit is open.
+    // A call whose wait is not known waits for the end of another call, except while the circuit is open.
     const isLong = Number.isFinite(waitMs) && waitMs > fallbackAfterMs;
     return isLong || (waitMs > 0 && this.#governor.isCircuitOpen) ? awayShape(waitMs) : undefined;
   }
@@ -226,7 +227,8 @@ class GovernedPool implements ModelPool {
     }
     this.#noteStop();
     if (this.#waiting.size > 0) {
-      // This runs before the listener is notified. Calls that the owner then makes come after the waiting ones (G2).
+      // The waiting calls are handled before the listener is notified. Calls that the owner then makes come after the
+      // waiting ones (G2).
       if (isRefused) this.#endWaiting(({ call }) => this.#refusalOf(call));
       if (isPaused) this.#endWaiting(({ call }) => this.#tooLongFor(call));
       this.#pump();
@@ -330,8 +332,8 @@ function closedShape(): ErrorShape {
 }
 
 /**
- * The error for a call that the stop ends. It is not the refusal error itself, which fails turns: the provider did not
- * refuse this call.
+ * The error for a call that ends because refused credentials stop all calls. The refusal error itself would fail a
+ * turn, and the provider did not refuse this call.
  */
 function stoppedShape(): ErrorShape {
   return errorShape(new CancelledError('the provider refused the credentials before: the model call was not made'));

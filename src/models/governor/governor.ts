@@ -1,29 +1,30 @@
 /**
- * The state that all sessions on one provider key share: rates, the pause that a refusal asks for, the window of calls
- * in flight, the circuit breaker, refused credentials. It is pure policy over a monotonic time given by the caller: no
- * timer, no call, no session. A shard has one governor for each provider. It governs the shard's share of the
- * provider's key. The rates that the provider reports are shared by all shards.
+ * Decides when a call may leave, from the state that all sessions on one provider key share. This state is rates, the
+ * pause that a refusal asks for, the window of calls in flight, the circuit breaker, and refused credentials. The
+ * governor is pure policy over a monotonic time given by the caller: it has no timer, makes no call, and knows no
+ * session. A shard has one governor for each provider. The limits of a governor are the shard's share of the limits of
+ * the provider's key. All shards share the rates that the provider reports.
  *
  * Owns: which calls are in flight, the amounts of the last minute, the common pause, the window. Does not own: which
- * calls wait and in which order (`governed-pool.ts`); the retries of one session, which the core decides on top of this
+ * calls wait and in which order (`governed-pool.ts`); the retries of one session, because the core decides them
  * (contract of the half-step).
  *
- * - N1 There are never more than `concurrency` calls in flight, and never more than a rate in any minute
+ * - N1 There are never more than `concurrency` calls in flight, and no minute ever has more than a rate allows
  *   (`rate-window.ts`). Input is estimated when a call leaves and corrected when it ends. Output is estimated when a
  *   call leaves and counted when it ends. So a minute may exceed a token rate by the estimation error of the calls in
  *   flight.
  * - N2 After a 429, a 529 or a server error no call leaves before the provider's `retry-after`. A 429 or a 529 without
- *   that header, or with 0, makes no pause. It makes the window of calls in flight smaller, and answers make it larger
- *   (`call-window.ts`).
- * - N3 After any pause one call tries, and the others follow in a window that probes, so that a thousand waiting
- *   sessions do not return at once.
+ *   that header, or with 0, makes no pause. Such a refusal makes the window of calls in flight smaller, and answers
+ *   make the window larger (`call-window.ts`).
+ * - N3 After any pause one call tries, and the others follow in a window that probes. So a thousand waiting sessions do
+ *   not return at once.
  * - N4 `GOVERNOR_FAILURES_MAX` connection faults and server errors in a row, within a minute, open the circuit for a
  *   growing time. Then one call tries, and its failure opens the circuit again.
  * - N5 Once the credentials were refused (401, 402, 403), no call leaves until `resume`; then one call tries. A model
  *   that is not found (404) is refused to all sessions that ask for it until `resume`.
- * - N6 A call that left before the latest pause, circuit or refusal of credentials is stale. Its outcome changes none
- *   of these, so a thousand calls that fail together count as one failure. Only a `retry-after` of a stale call still
- *   counts. Stale calls take no room in the window.
+ * - N6 A call that left before the latest pause, circuit or refusal of credentials is stale. Except for a
+ *   `retry-after`, the outcome of a stale call changes no pause, circuit, refusal or window. So a thousand calls that
+ *   fail together count as one failure. Stale calls take no room in the window.
  * - N7 Without limits, reported rates and trouble, `isFree` is true, and a call costs only one map entry. Answers end
  *   the trouble: a window that holds no call back is removed (Y3 of `call-window.ts`).
  * - N8 The rates that the provider reports hold calls back before the provider refuses them. With one runtime on a key,
@@ -108,8 +109,8 @@ export class Governor {
   #isFree: boolean;
 
   /**
-   * `limits`: this governor's share; if missing, only the reported rates apply. `rates`: the rates that the provider
-   * reports to all shards.
+   * `limits`: this governor's share; if missing, only the reported rates apply. `rates`: the table of the rates that
+   * the provider reports, which all shards share.
    */
   constructor(limits: GovernorLimits | undefined, random: Random, rates: RateTable) {
     const windowOf = (limit: number | undefined) => (limit === undefined ? undefined : new RateWindow(limit));
@@ -138,7 +139,9 @@ export class Governor {
     return this.#running.size;
   }
 
-  /** The error that refused the credentials; until `resume` no call leaves (N5). */
+  /**
+   * The error with which the provider refused the credentials. While there is one, no call leaves until `resume` (N5).
+   */
   get refusal(): ErrorShape | undefined {
     return this.#refused;
   }
@@ -204,7 +207,7 @@ export class Governor {
     return undefined;
   }
 
-  /** Notes a call that leaves. `now` and `inputTokens` matter only while not `isFree`. */
+  /** Notes a call that leaves. `now` and `inputTokens` matter only while `isFree` is false. */
   started(id: number, model: string, now: number = 0, inputTokens: number = 0): void {
     this.#running.set(id, model);
     if (this.isFree) return;
@@ -221,7 +224,7 @@ export class Governor {
 
   /** Notes the outcomes of calls that ended together; returns the troubles that they cause for all sessions. */
   ended(completions: readonly ModelCompletion[], now: number): readonly Trouble[] {
-    // This is the number of calls in flight when the provider refused. So it is read before the first call is removed.
+    // The number of calls in flight when the provider refused. So the number is read before the first call is removed.
     const inFlight = this.#inFlight;
     const troubles: Trouble[] = [];
     for (const completion of completions) {
@@ -380,8 +383,8 @@ export class Governor {
   }
 
   /**
-   * Half of the time is fixed, so that no shard returns at once. The other half is random, so that shards and processes
-   * on one key do not return together.
+   * The time for which the circuit stays open. Half of the longest time is fixed, so that no shard returns at once. The
+   * other half is random, so that shards and processes on one key do not return together.
    */
   #circuitMs(level: number): number {
     const longest = growingWait(level + 1, { first: GOVERNOR_CIRCUIT_MS, longest: GOVERNOR_CIRCUIT_MS_MAX });
@@ -393,7 +396,10 @@ export class Governor {
     this.#begin(CallWindow.probing(patienceMs));
   }
 
-  /** Starts a new phase. The calls now in flight become stale, because they say nothing about the new phase (N6). */
+  /**
+   * Begins a pause, an open circuit, a refusal, or the trial after `resume`. The calls now in flight become stale,
+   * because their outcomes say nothing about the time from now on (N6).
+   */
   #begin(window: CallWindow | undefined): void {
     this.#stale = new Set(this.#running.keys());
     this.#failures = 0;

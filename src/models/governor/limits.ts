@@ -18,7 +18,7 @@ const KEYS = ['concurrency', 'requestsPerMinute', 'inputTokensPerMinute', 'outpu
 /**
  * The share of shard `index` of `count`. The limits are divided, so that all shards together keep them without
  * communicating. An unused share does not pass to other shards. Shares differ by one if a limit does not divide evenly.
- * Throws `ConfigError` that names the key if a limit is smaller than `count`, because a shard without a share could
+ * Throws a `ConfigError` that names the key if a limit is smaller than `count`, because a shard without a share could
  * never make a call. `option`: the option that holds the limits, for the error.
  */
 export function shareOfLimits(

@@ -2,15 +2,17 @@
  * The rates of one model: the last ones that the provider's headers reported, updated between the answers. Pure; times
  * are monotonic ms given by the caller, from a clock that all threads share.
  *
- * Owns: for each rate a copy of the provider's bucket, in a row of the table that all session threads share
+ * Owns: for each rate a copy of the provider's token bucket, in a row of the table that all session threads share
  * (`rate-table.ts`). Does not own: which calls wait.
  *
  * - H1 The copy refills, and calls draw on it, as on the provider's bucket. Each answer reports the provider's count at
  *   the time the provider took the call. This count is compared with the level of the copy just after the call left,
- *   and the difference corrects the copy. So an answer that took minutes corrects as well as one that took a second.
- * - H2 The provider may take a call before others that left earlier. Its count is then too high, because the others are
- *   not subtracted yet. So a count below the copy lowers the copy at once. A higher count raises the copy only when all
- *   calls that were in flight with that call have ended, and by the least difference that their answers showed.
+ *   and the difference corrects the copy. So an answer that took minutes corrects the copy as well as an answer that
+ *   took a second.
+ * - H2 The provider may take a call before others that left earlier. The count in its answer is then too high, because
+ *   the other calls are not subtracted yet. So a count below the copy lowers the copy at once. A higher count raises
+ *   the copy only when all calls that were in flight with that call have ended, or after `RATE_PHASE_MS_MAX`. The copy
+ *   is then raised by the least difference that the answers to these calls showed.
  * - H3 A share of each limit is never used (`RATE_RESERVE`), because the provider takes a call some time after it left.
  *   Calls of other processes on the same key are known only from the corrections, so they may cause a few refusals.
  * - H4 A rate whose limit is unknown or 0 holds nothing back.
@@ -160,7 +162,9 @@ class Bucket {
     if (difference < 0) this.#change(difference);
   }
 
-  /** Ends a phase: all calls that were in flight together with calls of the previous phase have ended. */
+  /**
+   * Ends a phase: raises the copy if all answers of this phase and of the previous one showed that it is too low (H2).
+   */
   endPhase(): void {
     const before = this.#numbers[LEAST_BEFORE] ?? 0;
     const least = Math.min(before, this.#numbers[LEAST] ?? 0);

@@ -1,19 +1,19 @@
 /**
- * The amounts, requests or tokens, of the last minute.
+ * The amounts (requests or tokens) of the last minute.
  * Owns: the amounts of the last `RATE_WINDOW_MS`. Does not own: which calls may wait, and how an amount is measured.
  *
  * - W1 No one-minute window ever holds more than `limit`, wherever it starts, provided that the noted amounts are
  *   right. The burst is the allowance of a whole minute: after an idle minute the whole `limit` may leave at once. Then
- *   nothing leaves until those entries are a minute old.
+ *   nothing leaves until the entries of this burst are a minute old.
  * - W2 An amount above `limit` fits an empty window, so that no call waits forever.
  * - W3 At most one entry per millisecond is kept, so the number of entries has a bound at any rate.
  *
- * This is a log of starts and not a token bucket. A bucket of a minute's size lets twice the rate through in its first
- * minute. A smaller bucket wastes the burst that an idle key may use.
+ * The window is a log of starts and not a token bucket. A bucket of a minute's size lets twice the rate through in its
+ * first minute. A smaller bucket wastes the burst that an idle key may use.
  */
 import { RATE_WINDOW_MS } from '../../base/bounds.ts';
 
-/** Expired entries kept before the lists are shortened; shortening costs a copy. */
+/** The number of expired entries up to which the lists are not shortened, because shortening costs a copy. */
 const EXPIRED_MAX = 1_024;
 
 /** See the head of the file. Times are monotonic ms and never decrease. */

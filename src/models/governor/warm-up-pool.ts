@@ -2,9 +2,9 @@
  * A pool that warms the provider's cache before many calls with the same prompt leave (`settings.llm.warmCache`).
  *
  * A fan-out of a hundred sub-agents sends the same tools and system prompt a hundred times. If the calls leave
- * together, each pays for writing this prompt into the cache. So the calls wait for one call without output
- * (`max_tokens: 0`) that writes the prompt, and then read it. Source: the Messages API, "Prompt caching": an entry can
- * be read once the answer to the request that writes it has begun.
+ * together, each pays for writing this prompt into the cache. So the calls wait until one call without output
+ * (`max_tokens: 0`) has written the prompt. Then they leave and read the prompt from the cache. Source: the Messages
+ * API, "Prompt caching": an entry can be read once the answer to the request that writes it has begun.
  *
  * Owns: the calls that are held, which prompts are warm, its own calls (ids below zero). Does not own: rates, the order
  * of calls (the inner pool), the content of a prompt.
@@ -85,7 +85,7 @@ class WarmUpPool implements ModelPool {
   readonly #pool: ModelPool;
   readonly #groups = new Map<string, Group>();
   readonly #held = new Map<number, HeldCall>();
-  /** The groups that wait for a warm-up, by the id of its call. */
+  /** The groups that wait for a warm-up, by the id of the warm-up call. */
   readonly #warming = new Map<number, Group>();
   /** The monotonic ms until which each prompt is in the provider's cache. */
   readonly #warm = new RecentMap<number>(WARM_PROMPTS_MAX);
@@ -180,7 +180,10 @@ class WarmUpPool implements ModelPool {
     return createHash('sha256').update(cached).update(prompt).digest('base64');
   }
 
-  /** True for a warm prompt. The caller's call then reads the prompt, so its time in the cache begins again. */
+  /**
+   * True if the prompt is warm. The call that is about to leave reads the prompt, so the prompt's time in the cache
+   * begins again.
+   */
   #isWarm(prompt: string, header: RequestHeader): boolean {
     const now = this.#clock.monotonic();
     if (now >= (this.#warm.get(prompt) ?? 0)) return false;

@@ -1,7 +1,7 @@
 /**
- * Sends the requests of sessions over message threads (`thread-rule.ts`). It keeps the end of each session's thread. If
- * the API refuses to continue a thread, it sends the whole request again. The provider has one such object beside its
- * connection, on the thread that makes the calls.
+ * Sends the requests of sessions over message threads (`thread-rule.ts`). `MessageThreads` keeps the end of each
+ * session's thread. If the API refuses to continue a thread, the whole request is sent again. The provider has one such
+ * object beside its connection, on the thread that makes the calls.
  *
  * Owns: the ends of the threads, the sessions without threads. Does not own: the rule (`thread-rule.ts`), the
  * connection.

@@ -3,7 +3,7 @@
  * minutes, so that a request sends only its new messages (R62). Pure.
  *
  * A request continues only a thread that certainly holds the same conversation. Every other request is sent whole and
- * creates a thread. That is always correct, because the log is the source of the conversation.
+ * creates a thread. A whole request is always correct, because the log is the source of the conversation.
  *
  * The API publishes no list of the fields that a thread keeps. So every field counts as kept unless the API is known
  * to take it from each request.
@@ -33,7 +33,9 @@ export interface ThreadAnchor {
   readonly sentAtMs: number;
 }
 
-/** Fields that the API takes from each request of a thread. `transport` is not a field; its betas are hashed apart. */
+/**
+ * Fields that the API takes from each request of a thread. `transport` is not a field; its betas are hashed separately.
+ */
 const FREE_FIELDS: ReadonlySet<string> = new Set([
   ...['messages', 'max_tokens', 'stop_sequences', 'metadata', 'stream', 'cache_control', 'diagnostics', 'transport'],
 ]);

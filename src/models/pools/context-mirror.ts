@@ -47,7 +47,7 @@ export class ContextMirror {
     const held = fits(known, epoch, keep) ? known : undefined;
     const header = delta.header ?? held?.header;
     if (header === undefined || (held === undefined && keep > 0)) return undefined;
-    // A new list each time: a call that is being cancelled may still read the old one.
+    // The list is a new one each time, because a call that is being cancelled may still read the old list.
     const messages = held === undefined ? append.slice() : firstOf(held.messages, keep).concat(append);
     this.#contexts.put(session, { epoch, header, messages });
     return delta.container === undefined
@@ -65,7 +65,7 @@ export class ContextMirror {
 export class MirrorIndex {
   readonly #contexts: RecentMap<{ readonly epoch: number; readonly length: number }>;
 
-  /** `sizeMax`: the same as that of the mirror. */
+  /** `sizeMax`: the `sizeMax` of the mirror. */
   constructor(sizeMax: number = MIRRORED_CONTEXTS_MAX) {
     this.#contexts = new RecentMap(sizeMax);
   }

@@ -1,9 +1,10 @@
 /**
- * The deltas of a model thread, many in one note: with a thousand streams, forty calls have a delta each millisecond. A
- * separate frame for each delta costs both threads more processor time.
+ * Sends the deltas of a model thread to the session thread's pool, many in one note. With a thousand streams, forty
+ * calls have a delta each millisecond. A separate frame for each delta would cost both threads more processor time.
  *
  * Owns: the note that still accepts deltas. Does not own: which deltas are reported and when; the endpoint.
- *  V1 Deltas arrive in the order in which they were added, and before everything sent after the first of their note.
+ *  V1 Deltas arrive in the order in which they were added. All deltas of a note arrive before any message that was sent
+ *     after the first of them was added.
  *  V2 A note has at most `DELTAS_OF_NOTE_MAX` deltas.
  *  V3 A note leaves once the running callback has ended, and not at the end of the tick. The tick may still have a
  *     thousand sockets to read, which would delay the deltas.

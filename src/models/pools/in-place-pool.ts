@@ -1,6 +1,6 @@
 /**
- * Makes model calls on the calling thread. It is a session thread's own pool (`threads.models: 0`), and also runs
- * inside each model thread.
+ * Makes model calls on the calling thread. This pool is a session thread's own pool (`threads.models: 0`), and also
+ * runs inside each model thread.
  * Owns: the running calls, their deadlines and streamed text, the mirror of contexts, unreported deltas and
  * completions. Does not own: the provider's sockets, retries, rates.
  *
@@ -10,7 +10,7 @@
  * - P3 Deltas of a call keep their order and are collected for `DELTA_COALESCE_MS`. No delta comes after the
  *   completion.
  * - P4 A call ends at its `timeoutMs` or at `cancel`, even if its provider ignores the signal.
- * - P5 No timer runs while no call does.
+ * - P5 No timer runs while no call runs.
  * - P6 A call keeps what it has streamed until it completes, whether its deltas are wanted or not.
  * - P7 A malformed delta fails its call and aborts the call's signal. `onDelta` itself never throws.
  * - P8 At most `CALLS_STARTED_MAX` calls are passed to the provider in one tick, so that answers are read between them.
@@ -57,11 +57,11 @@ interface Running {
   /** Unreported deltas, neighbours of one type joined; undefined if there are none. */
   deltas: { type: ModelDelta['type']; texts: string[] }[] | undefined;
   deltaLength: number;
-  /** The text that was streamed, except for `deltas`. */
+  /** The text that was streamed, without the pieces that are still in `deltas`. */
   readonly streamed: StreamedText;
   /** True once a piece has been added to `streamed`. Pieces that are still in `deltas` do not count. */
   hasStreamed: boolean;
-  /** The part of its text and tokens that its drafts contain. */
+  /** The part of the call's text and tokens that its drafts contain. */
   readonly drafted: DraftedPart;
 }
 
@@ -272,7 +272,8 @@ class InPlacePool implements ModelPool {
   }
 
   /**
-   * Reports the drafts of all calls: one timer serves them all. A call younger than the interval waits for the next.
+   * Reports the drafts of all calls: one timer serves them all. A call younger than the interval waits for the next
+   * interval.
    */
   #reportDrafts(): void {
     const now = this.#clock.monotonic();

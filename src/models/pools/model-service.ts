@@ -1,6 +1,6 @@
 /**
  * Serves calls, cancels and forgets on a model thread, and passes them to the in-place pool. Owns no policy:
- * `threaded-pool.ts` decides which sessions use this thread and handles its end.
+ * `threaded-pool.ts` decides which sessions use this thread, and handles the end of the thread.
  */
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '../pool.ts';
@@ -14,14 +14,14 @@ export interface ServedModels {
 
 /**
  * Answers the methods of a model thread on `endpoint`. `make` builds provider and pool. Every message waits until they
- * are built, so that calls, cancels and forgets keep their order. If `make` fails, each request rejects with its error.
- * Runs on the model thread.
+ * are built, so that calls, cancels and forgets keep their order. If `make` fails, each request rejects with the error
+ * of `make`. Runs on the model thread.
  */
 export function serveModelCalls(
   endpoint: Endpoint,
   make: (listener: ModelPoolListener) => Promise<ServedModels>,
 ): void {
-  /** Resolves the request for each call's completion. */
+  /** The functions that answer the request for each call with its completion, by the id of the call. */
   const waiting = new Map<number, (completion: ModelCompletion) => void>();
   const made = make({
     completed(completions) {

@@ -8,7 +8,7 @@
  *   with `ConfigError`. No method throws, and the listener is never called from within `call`, `cancel` or `close`.
  * - R2 A whole context says which provider its session uses: `transport.provider` of the header, or without it the
  *   first provider. A delta goes to the provider of the session's last whole context.
- * - R3 Only the session's provider has the session's mirror. When a session changes its provider, the former provider
+ * - R3 Only the session's provider has the session's mirror. When a session changes its provider, the earlier provider
  *   forgets the session. So a context is sent whole if the session returns.
  * - R4 Providers share nothing: a pause, a circuit or refused credentials of one hold back no call of another.
  */
@@ -20,9 +20,9 @@ import type { CallWait, ContextDelta, ModelCall, ModelCompletion, ModelPool, Mod
 
 /** A provider of `createProviderPools`. */
 export interface PooledProvider {
-  /** Its name in the option `providers`; empty: it has none. */
+  /** The provider's name in the option `providers`; empty if it has none. */
   readonly key: string;
-  /** Makes its pool. Called once, synchronously. */
+  /** Makes the provider's pool. Called once, synchronously. */
   readonly makePool: (listener: ModelPoolListener) => ModelPool;
   /** Called for each call that the pool is given. Must not throw. */
   readonly onCall: () => void;
@@ -50,7 +50,7 @@ export function createProviderPools(options: ProviderPoolsOptions): ModelPool {
 interface Place {
   readonly provider: PooledProvider;
   readonly pool: ModelPool;
-  /** Calls for which turns wait. */
+  /** The number of its calls for which turns wait. */
   running: number;
 }
 
@@ -142,7 +142,7 @@ class ProviderPools implements ModelPool {
   /** The provider of a call; undefined: no provider has that name (R2, R3). */
   #route({ session, context }: ModelCall): Place | undefined {
     const known = this.#sessions.get(session);
-    // The delta of an unknown session fits no mirror. The first pool reports that.
+    // The delta of an unknown session fits no mirror. The first pool handles it as any delta that does not fit.
     if (context.header === undefined) return known ?? this.#first;
     const key = context.header.transport?.provider;
     const place = key === undefined ? this.#first : this.#places.get(key);

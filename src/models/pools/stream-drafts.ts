@@ -13,7 +13,7 @@ export interface DraftedPart {
   isCut: boolean;
   /** The tokens that the provider reported last, unchecked. */
   usage: unknown;
-  /** True if no draft contains these tokens yet. */
+  /** True if no draft contains the tokens of `usage` yet. */
   isUsageNew: boolean;
 }
 

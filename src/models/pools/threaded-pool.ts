@@ -5,13 +5,13 @@
  * the calls themselves (`in-place-pool.ts`, on the thread), retries, rates.
  *
  * - M1 Every call completes exactly once; the listener is never called from within `call`, `cancel` or `close`.
- *   Completions of one batch from a thread are reported in one call.
+ *   Completions of one batch from a thread are reported in one call of the listener.
  * - M2 A session stays on its thread, so `holds` is true exactly when that thread's mirror has the base of the delta.
  * - M3 When a thread dies, its running calls fail as `model_connection`, retryable, and its mirror is lost. The next
  *   call of one of its sessions starts another thread.
  * - M4 A thread that does not complete a call within `MODEL_THREAD_GRACE_MS` after its timeout or its cancelling counts
  *   as dead.
- * - M5 No timer runs while no call does.
+ * - M5 No timer runs while no call runs.
  * - M6 A thread that dies is reported once, with the error it did not catch; a thread that is closed is not.
  */
 import { strict as assert } from 'node:assert';
@@ -65,7 +65,7 @@ export async function createThreadedPool(options: ThreadedPoolOptions): Promise<
   }
 }
 
-/** A slot for a thread. Its thread may be replaced, but its sessions stay in it. */
+/** A slot for a thread. The thread of a lane may be replaced, but the sessions of a lane stay in it. */
 interface Lane {
   thread: ModelThread | undefined;
   readonly index: MirrorIndex;
@@ -86,7 +86,7 @@ class ThreadedPool implements ModelPool {
   readonly #clock: Clock;
   readonly #lanes: readonly Lane[];
   readonly #running = new Map<number, Running>();
-  /** How threads that died have ended. */
+  /** How each dead thread ended. */
   readonly #deaths = new WeakMap<ModelThread, string>();
   #completions: ModelCompletion[] = [];
   #watch: unknown;
@@ -181,7 +181,7 @@ class ThreadedPool implements ModelPool {
     lane.index.clear();
   }
 
-  /** Runs before the calls of the thread fail: they reject in microtasks of the tick in which it ended. */
+  /** Runs before the calls of the thread fail: they reject in the microtasks of the tick in which the thread ended. */
   #died(thread: ModelThread, { exitCode, error }: ThreadExit): void {
     if (this.#closed || this.#deaths.has(thread)) return;
     const why = error === undefined ? `it ended with exit code ${exitCode}` : `${error.name}: ${error.message}`;
@@ -241,7 +241,7 @@ class ThreadedPool implements ModelPool {
   };
 }
 
-/** Why a thread was ended that did not complete a call (M4). */
+/** The reason that is reported for a thread that did not complete a call in time (M4). */
 const SPUN = 'its event loop was held past the deadline of a call';
 
 function startWorker(provider: ProviderData): ModelThread {
@@ -253,7 +253,7 @@ function startWorker(provider: ProviderData): ModelThread {
 }
 
 /**
- * A hash of a text: FNV-1a over UTF-16 units. It is cheap, and spreads sessions evenly enough. Source: the FNV
+ * A hash of a text: FNV-1a over UTF-16 units. This hash is cheap, and spreads sessions evenly enough. Source: the FNV
  * specification, 32 bits.
  */
 function hashOf(text: string): number {

@@ -1,6 +1,6 @@
 /**
- * Remembers the answers that paused (`pause_turn`), so that a request that resumes one can be distinguished from a
- * prefill (R12, R38).
+ * Remembers the answers that paused (`pause_turn`), so that a request that resumes such an answer can be distinguished
+ * from a prefill (R12, R38).
  * Owns: fingerprints of paused answers, at most `PAUSE_TURN_ANSWERS_MAX`. Does not own: whether resuming is allowed.
  */
 import { createHash } from 'node:crypto';

@@ -12,7 +12,7 @@ interface Situation {
   readonly text: string;
   /** The texts of the tool results of the last message, joined by newlines; undefined without any. */
   readonly result: string | undefined;
-  /** Names of the tools whose calls those results answer. */
+  /** The names of the tools whose calls the results of the last message answer. */
   readonly tools: readonly string[];
 }
 

@@ -3,12 +3,12 @@
  * use it.
  *
  * A script is one of
- * - a list of replies. Every session takes them in order, one per call; a call beyond the last fails. A reply that is
- *   an error is consumed like any other, so `[{ error: { status: 529 } }, 'ok']` is a model that recovers;
+ * - a list of replies. Every session takes them in order, one per call; a call after the last reply fails. A reply that
+ *   is an error is consumed like any other, so `[{ error: { status: 529 } }, 'ok']` is a model that recovers;
  * - a function of the request, called for every call;
  * - `{ rules: [{ when, reply }], otherwise }`: the first rule whose condition holds answers. In every string of these
- *   replies, at any depth, `{{text}}` stands for the newest text of the user, and `{{result}}` for the tool results of
- *   the last message, empty if it has none;
+ *   replies, at any depth, `{{text}}` stands for the newest text of the user. `{{result}}` stands for the tool results
+ *   of the last message, and is empty if there are none;
  * - `{ module, export }`: plain data that names the module and export of a script of the other kinds. The module is
  *   imported on the thread of the model.
  *

@@ -76,8 +76,8 @@ function askTool(asked: Asked, ownName: string, ownDescription: string, options:
 }
 
 /**
- * The form of the answer. Its schema may have everything that a tool's input may have, because no model's output is
- * constrained to it.
+ * The form of the answer. The schema may have everything that a tool's input may have, because no model's output is
+ * constrained to this schema.
  */
 function formOf(answer: unknown, label: string): AnswerForm {
   return formOfSchema(objectSchemaOf(answer, label, 'output', ANSWER_SCHEMA_BYTES_MAX));

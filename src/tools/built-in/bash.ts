@@ -57,7 +57,7 @@ const input = z.object({
 });
 
 /**
- * A `bash` tool with its own options. Throws `ConfigError` for bad options; its failures are results.
+ * A `bash` tool with its own options. Throws `ConfigError` for bad options. The tool's failures are results.
  *
  * A session's shell stays between calls and turns: directory, variables and background jobs are kept. Calls of one
  * session run one after the other. The timeout covers the whole call, including the wait and all commands of a batch.
@@ -65,7 +65,7 @@ const input = z.object({
  * Security: commands run with the rights of the process that embeds the runtime, on its machine. The model can read,
  * write and reach everything that the process can. The tool does not sandbox commands: grant it only where the whole
  * process is sandboxed. The environment is passed on without variables that look like secrets (`secretEnv` names
- * exceptions). This does not protect secrets either, because a command may read the memory of the process.
+ * exceptions). Leaving them out does not protect secrets either, because a command may read the memory of the process.
  *
  * Sessions are distinguished by their ids: runtimes in one process that use the same ids need separate tools.
  */

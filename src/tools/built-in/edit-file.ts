@@ -49,17 +49,17 @@ const FUZZY_NOTE = '[fuzzy match: old_text was found by its lines when white spa
 const FOUND_NOTE = '[The call was cut off and its outcome looked for: new_text is in the file, old_text is not.]';
 
 /**
- * An `edit_file` tool with its own options. Throws `ConfigError` for bad options; its failures are results
- * (`{ error }`).
+ * An `edit_file` tool with its own options. Throws `ConfigError` for bad options. The tool's failures are results (`{
+ * error }`).
  *
  * The file is replaced in one step, as by `writeFile`. Two simultaneous edits are both made, because the second starts
- * from the result of the first. If another process changes the file meanwhile, it is read again. Only UTF-8 is edited:
- * other encodings would lose bytes.
+ * from the result of the first. If another process changes the file meanwhile, the file is read again. Only UTF-8 is
+ * edited: other encodings would lose bytes.
  *
  * The tool's effect is `probe`: a second run would not find `old_text`, or would find it in the text that the first run
  * inserted. After a crash the file is checked. If `new_text` is not where the edit would have put it, the edit is made.
- * If the file has `new_text` there but no `old_text`, the call is answered as done. If it has both, the outcome is
- * reported as unknown, because `new_text` may contain `old_text`.
+ * If the file has `new_text` there but no `old_text`, the call is answered as done. If the file has both, the outcome
+ * is reported as unknown, because `new_text` may contain `old_text`.
  */
 export function editFile(options: EditFileOptions = {}): Tool<EditFileInput> {
   const given = parseOption(optionsSchema, 'editFile', options);

@@ -31,7 +31,7 @@ export async function locate(path: string, root: string | undefined): Promise<Lo
   checkPath(path);
   if (root !== undefined) return await locateInside(path, root, realpath);
   const named = resolve(path);
-  // This is checked before links are resolved, because links in /proc lead to any file that a process has open.
+  // The path is checked before links are resolved, because links in /proc lead to any file that a process has open.
   if (await isForbidden(named, root)) throw forbidden(path);
   return await allowed({ named, real: await realpath(named) }, path, root);
 }
@@ -65,7 +65,7 @@ function checkPath(path: string): void {
 async function locateInside(path: string, root: string, follow: (path: string) => Promise<string>): Promise<Location> {
   const realRoot = await realpath(root);
   const named = resolve(realRoot, path);
-  // This is checked before any disk access, so that an answer reveals nothing about files outside the root.
+  // The path is checked before any access to the file, so that an answer reveals nothing about files outside the root.
   if (!contains(realRoot, named)) throw outside(path);
   if (await isForbidden(named, realRoot)) throw forbidden(path);
   const real = await follow(named);

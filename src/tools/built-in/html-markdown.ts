@@ -80,7 +80,7 @@ function joined(blocks: readonly Block[]): string {
   return blocks.map(({ text }) => text).join('\n\n');
 }
 
-/** The conversion of one page. It recurses, because `html-tree.ts` bounds the depth of the tree. */
+/** The conversion of one page. Recursion is safe here, because `html-tree.ts` bounds the depth of the tree. */
 class Page {
   readonly #leftOut: ReadonlySet<string>;
   readonly #base: URL;

@@ -3,9 +3,9 @@
  * its content (F76): no search of the open elements looks at more than `HTML_DEPTH_MAX` of them.
  *
  * The tree is built from htmlparser2's tokens, not with its parser and domhandler. That parser searches all open
- * elements at each end tag, and its tree is as deep as the page. It needs 4.3 s for 80,000 `<b>` and as many `</i>`;
- * this file needs 0.07 s. The rest of this file (T1, T2, which tag ends which) would be needed in addition to the
- * parser.
+ * elements at each end tag, and its tree is as deep as the page. The parser needs 4.3 s for 80,000 `<b>` and as many
+ * `</i>`; this file needs 0.07 s. The rest of this file (T1, T2, which tag ends which) would be needed in addition to
+ * the parser.
  *
  * T1 no element lies deeper than `HTML_DEPTH_MAX`; deeper content belongs to the last element above that level.
  * T2 nothing of an element of `DROPPED` is in the tree.
@@ -14,7 +14,7 @@
 import type { TokenizerCallbacks } from 'htmlparser2';
 import { HTML_DEPTH_MAX } from '../../base/bounds.ts';
 
-/** An element. Its name is in lower case, and only the attributes of `ATTRIBUTES` are kept. */
+/** An element. The name is in lower case, and only the attributes of `ATTRIBUTES` are kept. */
 export interface HtmlElement {
   readonly name: string;
   readonly attributes: ReadonlyMap<string, string>;
@@ -101,7 +101,8 @@ class TreeBuilder implements TokenizerCallbacks {
   /** The number of elements of each name that are open below the last level (T1). */
   readonly #below = new Map<string, number>();
   /**
-   * The name of the element that is being left out, and how many elements of that name are open, itself included (T2).
+   * The name of the element that is being left out, and how many elements of that name are open, this element included
+   * (T2).
    */
   #dropped: { readonly name: string; count: number } | undefined;
   #tag: OpenElement | undefined;

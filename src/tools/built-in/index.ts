@@ -1,7 +1,8 @@
 /**
  * The built-in tools; none is granted by default. In an agent's `tools`, a URL (`readFileTool`) gives the tool with
- * default bounds. A value (`read_file`, `readFile({ root })`) has the bounds it was made with. Both run on the tool
- * threads. `bash` runs on the shell thread. The tools that read messages ask the runtime on the host thread.
+ * default bounds. A value (`read_file`, `readFile({ root })`) has the bounds it was made with. In both cases the tool
+ * runs on the tool threads. `bash` runs on the shell thread. The tools that read messages ask the runtime on the host
+ * thread.
  */
 import { workerUrl } from '../../threads/worker-url.ts';
 

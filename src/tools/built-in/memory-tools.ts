@@ -12,7 +12,7 @@ const MEMORY_TOOL: unique symbol = Symbol('troupe.memory-tool');
 export interface RememberedMessage {
   /** The message's id, `<session>#<seq>`. */
   readonly id: string;
-  /** The name of its session, or `session #<id>`. */
+  /** The name of the message's session, or `session #<id>`. */
   readonly title: string;
   /** The text of the message; for a thought, its thinking. */
   readonly text: string;
@@ -23,7 +23,7 @@ export interface RememberedMessage {
  * the model.
  */
 export interface MessageMemory {
-  /** The messages that match a query, within reach of a session, except those that its own window shows. */
+  /** The messages that match a query, within reach of a session, except those that the session's own window shows. */
   search(query: string, session: string): Promise<string>;
   /**
    * A message by `<session>#<seq>`, with the messages around it. Rejects for a message that does not exist, or is not

@@ -13,8 +13,8 @@ import { shardDirectory } from '../../journal/store/manifest.ts';
 /** Directories of the kernel: devices, and data about processes, including their environment and memory. */
 const SYSTEM_DIRECTORIES: readonly string[] = ['/proc', '/sys', '/dev'];
 /**
- * File names of shortened results, which a model may read in a store. They cannot be guessed: each name is a hash of
- * the content.
+ * File names of shortened results, which a model may read in a store. Such a name cannot be guessed, because it is a
+ * hash of the content.
  */
 const SAVED_RESULT = /^tool_result_(?:[\d-]+_)?[0-9a-f]{32}\.txt$/;
 

@@ -28,8 +28,8 @@ export async function groupsOf(leader: number, carried?: string, watcher?: numbe
 }
 
 /**
- * Kills each process that was started with one of these entries (`NAME=value`) in its environment. It waits for
- * nothing, so that it can run while this process exits. Does nothing without `/proc`.
+ * Kills each process that was started with one of these entries (`NAME=value`) in its environment. This function waits
+ * for nothing, so that it can run while this process exits. Does nothing without `/proc`.
  */
 export function killCarriers(entries: ReadonlySet<string>): void {
   if (process.platform !== 'linux' || entries.size === 0) return;
@@ -64,8 +64,8 @@ export async function endGroups(leader: number, carried: string, killMs: number,
 
 /**
  * The code of a watcher in the group of a program, for `sh`. The watcher waits until descriptor 3 is closed. Then it
- * kills every other process with the entry `carried` (`NAME=value`) in its environment, and finally its own group. It
- * searches twice, because a process may start another during the search.
+ * kills every other process with the entry `carried` (`NAME=value`) in its environment, and finally its own group. The
+ * watcher searches twice, because a process may start another process during the search.
  */
 export function watcherCode(carried: string): string {
   const find = `for at in /proc/[0-9]*/environ; do pid=\${at#/proc/}; pid=\${pid%/environ}`;

@@ -56,7 +56,8 @@ const input = z.object({
 const REMEDY = 'use bash with head or tail for parts of it';
 
 /**
- * A `read_file` tool with its own bounds. Throws `ConfigError` for bad options. Its failures are results (`{ error }`).
+ * A `read_file` tool with its own bounds. Throws `ConfigError` for bad options. The tool's failures are results (`{
+ * error }`).
  */
 export function readFile(options: ReadFileOptions = {}): Tool<ReadFileInput> {
   const given = parseOption(optionsSchema, 'readFile', options);
@@ -88,7 +89,7 @@ export function readFile(options: ReadFileOptions = {}): Tool<ReadFileInput> {
 /** The module of `read_file`, for tool threads. */
 export const READ_FILE_URL: string = workerUrl('./read-file', import.meta.url).href;
 
-/** `key`: the key of the file, if it is an encrypted result. */
+/** `key`: the key of the file, if the file is an encrypted result. */
 async function read(call: ReadFileInput, bounds: Bounds, key: Buffer | undefined): Promise<string> {
   const found = await readRegular(await locate(call.path, bounds.root), call.path, { ...bounds, remedy: REMEDY });
   const bytes = key === undefined ? found : openedFile(key, basename(call.path), found);

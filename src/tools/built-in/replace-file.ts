@@ -8,12 +8,13 @@
  *
  * W1 A reader finds the old content or the new, never a part. The new content is complete and on disk before it gets
  *    the file's name.
- * W2 Two changes of one file follow one another. Changes of one thread queue, so that none is prepared in vain.
- *    Changes of other threads and processes wait for the lock. A file that changed since it was read is not replaced.
- * W3 A caller that has given up (its signal) changes nothing from then on.
+ * W2 Two changes of one file follow one another. Changes of one thread queue, so that each starts from the result of
+ *    the change before it. Changes of other threads and processes wait for the lock. A file that changed since it was
+ *    read is not replaced.
+ * W3 A call whose signal was aborted changes nothing from then on.
  * W4 No lock outlives its owner for long: a lock that stays the same for `FILE_LOCK_STALE_MS` is removed. The lock
- *    guards two quick steps. A process that stalls there for longer may overwrite another's change (W2), but it never
- *    tears a file (W1).
+ *    guards two quick steps. A process that stalls there for longer may overwrite another's change (W2), but even then
+ *    no reader finds a part of a file (W1).
  * W5 Nothing is written outside a root, even while another process replaces directories with links. On Linux all
  *    operations use the checked descriptor of the directory. On other systems a replacement between check and write may
  *    succeed. On all systems a replacement while missing directories are made may succeed; it leaves at most empty
@@ -103,7 +104,7 @@ async function moveInto({ real, path, bytes, signal, isCurrent }: Replacement): 
       return true;
     });
   } finally {
-    // This does nothing after the move: no file has this name then.
+    // After the move no file has this name, so nothing is removed.
     await rm(part, { force: true });
   }
 }
@@ -176,8 +177,8 @@ async function underLock<T>(real: string, signal: AbortSignal, work: () => Promi
 }
 
 /**
- * The path of a file's lock. It is beside the file, so that all writers find the same lock, and its name is never too
- * long.
+ * The path of a file's lock. The lock is beside the file, so that all writers find the same lock. The lock's name is
+ * never too long.
  */
 export function lockOf(real: string): string {
   const name = createHash('sha256').update(basename(real)).digest('hex').slice(0, 16);
@@ -210,7 +211,10 @@ async function markOf(lock: string): Promise<string | undefined> {
 /** The errors of a file system that cannot sync a directory, or does not allow this process to do it. */
 const UNSYNCABLE: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EBADF', 'EISDIR']);
 
-/** Makes durable the name of the file, and those of the directories that were made for it. `made`: the uppermost. */
+/**
+ * Makes durable the name of the file, and those of the directories that were made for it. `made`: the uppermost of
+ * these directories.
+ */
 async function syncNames(real: string, made: string | undefined): Promise<void> {
   await syncName(real);
   if (made === undefined) return;

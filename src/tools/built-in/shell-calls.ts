@@ -1,5 +1,5 @@
 /**
- * Answers the calls of the `bash` tool on the shell thread: it runs the commands and writes their results, with the
+ * Answers the calls of the `bash` tool on the shell thread. Runs the commands and writes their results, with the
  * notices of timeouts, interrupts and lost shells (contract §11.2). Does not own: the shells (`shell-pool.ts`).
  */
 import {
@@ -44,7 +44,7 @@ export interface ShellContext {
   readonly earlier?: EarlierShell | undefined;
 }
 
-/** The shells of one tool. They get the environment of this process, as it is when a shell starts. */
+/** The shells of one tool. A shell gets the environment that this process has when the shell starts. */
 export function shellPool({ cwd, env, secretEnv, programs, idleMs }: ShellSettings): ShellPool {
   return new ShellPool({
     cwd,
@@ -58,7 +58,7 @@ export function shellPool({ cwd, env, secretEnv, programs, idleMs }: ShellSettin
 interface Call {
   readonly lease: ShellLease;
   readonly context: ShellContext;
-  /** Fires when the call is interrupted or its time is up. Its reason says which of the two. */
+  /** Fires when the call is interrupted or its time is up. The reason of the signal says which of the two happened. */
   readonly stop: AbortSignal;
   /** Milliseconds that a command has to stop when the time is up. */
   readonly lateStopMs: number;
@@ -142,7 +142,7 @@ async function runOfBatch(call: Call, command: string, bytesMax: number): Promis
 }
 
 /**
- * Runs a command. Its answer has at most `bytesMax` UTF-8 bytes, unless the notices alone are longer. Never rejects.
+ * Runs a command. The answer has at most `bytesMax` UTF-8 bytes, unless the notices alone are longer. Never rejects.
  */
 async function runOne(call: Call, command: string, bytesMax: number): Promise<Answer> {
   const { lease, context, stop, lateStopMs } = call;

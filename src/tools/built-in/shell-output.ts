@@ -79,8 +79,8 @@ function terminalText(bytes: Buffer): string {
 }
 
 /**
- * The text of a line in which carriage returns overwrite earlier text. It goes backwards from the last piece: an
- * earlier piece shows only where it is longer than all later ones. The time is linear in the line.
+ * The text of a line in which carriage returns overwrite earlier text. The pieces are read from the last to the first:
+ * an earlier piece shows only where it is longer than all later ones. The time is linear in the line.
  */
 function visibleLine(line: string): string {
   if (!line.includes('\r')) return line;

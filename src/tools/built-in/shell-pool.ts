@@ -32,9 +32,9 @@ export interface ShellPoolOptions {
 
 /** A shell that was lost with the thread that had it. */
 export interface EarlierShell {
-  /** How it ended, as the result says it. */
+  /** How the shell ended, as the result says it. */
   readonly how: string;
-  /** Its last directory. */
+  /** The last directory of the shell. */
   readonly cwd: string | undefined;
 }
 
@@ -228,8 +228,8 @@ export class ShellPool {
   }
 
   /**
-   * Notes that the shell can run nothing any more. Its remaining processes are being ended; if this process exits
-   * first, they are killed.
+   * Notes that the shell can run nothing any more. The remaining processes of the shell are being ended; if this
+   * process exits first, they are killed.
    */
   #ended(slot: Slot, shell: Shell, how: string): void {
     if (slot.shell !== shell) return;

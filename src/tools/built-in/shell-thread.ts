@@ -5,8 +5,8 @@
  * Owns: the thread, and which shells were lost with it. Does not own: the shells (`shell-pool.ts`), the deadlines of
  * calls.
  *
- * N1 A thread that dies is replaced at the next call. Its shells end with it (B4 of `shell.ts`). The outcome of its
- *    calls is reported as unknown, because their commands may have taken effect.
+ * N1 A thread that dies is replaced at the next call. The shells of the dead thread end with it (B4 of `shell.ts`). The
+ *    outcome of its calls is reported as unknown, because their commands may have taken effect.
  * N2 A session whose shell was lost with its thread gets a new one in the same directory, and the result says so (O3).
  * N3 The thread keeps the process alive only while a call runs.
  */
@@ -160,7 +160,7 @@ export class ShellsOfTool {
     return answer.result;
   }
 
-  /** Notes the tool that has these shells, and returns it. */
+  /** Notes the tool that has these shells, and returns the tool. */
   belongTo<Made extends object>(tool: Made): Made {
     SHELLS.set(tool, this);
     return tool;

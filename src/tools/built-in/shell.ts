@@ -15,8 +15,8 @@
  *    shell's group waits for a pipe to close.
  * B5 An idle shell keeps nothing alive: neither this process nor a timer.
  * B6 If the system has `/proc`, a program that leaves the shell's POSIX session (`setsid`, a daemon) also ends with the
- *    shell: each process inherits the shell's random id in `TROUPE_SHELL_ID`. A program that clears its environment is
- *    not found.
+ *    shell. Such a program is found because each process inherits the shell's random id in `TROUPE_SHELL_ID`. A program
+ *    that clears its environment is not found.
  */
 import { strict as assert } from 'node:assert';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -199,7 +199,7 @@ export class Shell {
     return this.#ending;
   }
 
-  /** Kills shells and their processes at once, for the exit of this process. */
+  /** Kills shells and their processes at once, because this process exits. */
   static killAll(shells: Iterable<Shell>): void {
     const alive = [...shells].filter((shell) => !shell.#isGone);
     killCarriers(new Set(alive.map((shell) => shell.#carried)));
@@ -239,7 +239,7 @@ export class Shell {
     const end = at === -1 ? -1 : data.indexOf(mark, at + mark.length);
     if (end === -1) {
       this.#held = data.subarray(until);
-      // A mark that does not end within this bound is not a mark: the shell no longer reports its state.
+      // If the mark does not end within this bound, the shell no longer reports its state, and is ended.
       if (this.#held.length > SHELL_PATH_BYTES_MAX) void this.end();
       return;
     }
@@ -279,7 +279,8 @@ export class Shell {
   async #end(): Promise<void> {
     const child = this.#child;
     this.#input.end();
-    // An interactive shell that waits for commands ignores TERM. It ends at HUP, the signal that its terminal is gone.
+    // An interactive shell that waits for commands ignores TERM. Such a shell ends at HUP, the signal that its terminal
+    // is gone.
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGHUP');
     await endGroups(this.#pid, this.#carried, SHELL_KILL_MS);
     for (const pipe of child.stdio) pipe?.destroy();
@@ -305,8 +306,8 @@ async function isOver(running: Running, ms: number): Promise<boolean> {
 }
 
 /**
- * Code that the shell runs first. It keeps the pipe to this process on descriptor 9, and starts the watcher (B4) in
- * such a way that the shell does not wait for it. The watcher kills all processes with the shell's id, and its own
+ * Code that the shell runs first. The code keeps the pipe to this process on descriptor 9, and starts the watcher (B4)
+ * so that the shell does not wait for the watcher. The watcher kills all processes with the shell's id, and its own
  * group (B6).
  */
 function preamble(isBash: boolean, carried: string): string {

@@ -66,7 +66,7 @@ export function planEdit(fileText: string, wanted: Wanted): Planned {
 
 /**
  * Finds the place where the edit can have put `newText`: before the edit, the text had `oldText` there and nowhere
- * else. Then `text` is the given text, and `region` describes the edit.
+ * else. In the result `text` is the given text, and `region` describes the edit.
  */
 export function unplanEdit(fileText: string, wanted: Wanted): Planned {
   const mark = fileText.startsWith(MARK) ? MARK : '';

@@ -49,8 +49,8 @@ export function bodyType(header: string | undefined): BodyType {
 
 /**
  * The first `bytesMax` decoded bytes of a body. The body is decoded as it arrives, and only up to this bound, so a
- * small body cannot expand in memory. Destroys `source`. Rejects with `WebError` for an unknown encoding, or with the
- * connection's error.
+ * small body cannot expand in memory. Destroys `source`, except when it rejects with `WebError` for an unknown
+ * encoding. Rejects with the connection's error if the connection fails.
  */
 export async function readBody(source: Readable, encoding: string | undefined, bytesMax: number): Promise<BodyBytes> {
   const decoder = decoderOf(encoding);
@@ -99,7 +99,8 @@ export interface ShowOptions {
 }
 
 /**
- * A body as text for the model, preceded by a note of its conversion. Throws `WebError` for a body that is not text.
+ * A body as text for the model. If the body was converted, a note says so first. Throws `WebError` for a body that is
+ * not text.
  */
 export async function showBody(type: BodyType, body: BodyBytes, options: ShowOptions): Promise<string> {
   if (type.kind === 'binary') throw new WebError(`Not a text: ${type.mediaType}`);

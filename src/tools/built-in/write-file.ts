@@ -45,8 +45,8 @@ const input = z.object({
 });
 
 /**
- * A `write_file` tool with its own options. Throws `ConfigError` for bad options; its failures are results
- * (`{ error }`).
+ * A `write_file` tool with its own options. Throws `ConfigError` for bad options. The tool's failures are results (`{
+ * error }`).
  *
  * The file is replaced in one step: after a kill, or for a reader, it has the old content or the new. Missing
  * directories are made, links are followed, and the mode stays. The content is on disk when the result is available.
@@ -56,8 +56,9 @@ const input = z.object({
  * - not `keyed`: a second run would undo changes that others made in between;
  * - not `once`: the file shows whether the call took effect.
  *
- * After a crash, a file that has the content is answered as written, and is not touched. Any other file is written. It
- * may never have been written, or may have changed since. These two cases look the same, so the requested content wins.
+ * After a crash, a file that has the content is answered as written, and is not touched. Any other file is written.
+ * Such a file may never have been written by the call, or may have changed since. These two cases look the same, so the
+ * requested content wins.
  */
 export function writeFile(options: WriteFileOptions = {}): Tool<WriteFileInput> {
   const given = parseOption(optionsSchema, 'writeFile', options);

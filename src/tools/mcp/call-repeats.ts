@@ -5,7 +5,7 @@ import type { McpEffect, McpResult, McpServerAnswer } from './protocol.ts';
 
 /**
  * An attempt that failed because its connection was lost. `isUnsent`: the server has not received the call, so sending
- * it again cannot repeat its effect.
+ * the call again cannot repeat its effect.
  */
 export class ConnectionLostError extends Error {
   readonly isUnsent: boolean;

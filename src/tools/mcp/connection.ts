@@ -5,7 +5,7 @@
  * Owns: the client, the process or the HTTP session behind it, the wait between attempts, the open calls. Does not own:
  * the deadline of a call (`../host-runs.ts`), which tools an agent may use.
  *
- * K1 A call settles exactly once. It is sent only over a connection that is ready, and is sent again only as
+ * K1 A call settles exactly once. A call is sent only over a connection that is ready, and is sent again only as
  *    `call-repeats.ts` allows.
  * K2 A server has one process at a time: the next one starts when nothing is left of the last one and its children.
  * K3 A server that does not answer is noticed through its calls: a call that is given up starts a health check. A
@@ -207,7 +207,7 @@ export class McpConnection {
     }
   }
 
-  /** Ends a connection whose server does not answer (K3). One check at a time. */
+  /** Ends a connection whose server does not answer (K3). Only one check runs at a time. */
   #check(session: Session): Promise<void> {
     session.health ??= this.#checkNow(session).finally(() => {
       session.health = undefined;
@@ -237,8 +237,8 @@ export class McpConnection {
       const { wasReady, why } = await this.#liveOnce();
       if (signal.aborted) return;
       this.#lastFailure = why;
-      // A server may end its process when it is asked for the newer era before it was initialised. So it is started
-      // again at once in the older era. While neither era works, they alternate.
+      // A server may end its process when it is asked for the newer era before it was initialised. So the server is
+      // started again at once in the older era. While neither era works, the attempts alternate between the two.
       if (!wasReady && 'command' in this.#parts.server) this.#isLegacy = wasAsked;
       if (!wasReady && this.#isLegacy && failures === 0) {
         failures = 1;

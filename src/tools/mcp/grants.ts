@@ -1,9 +1,9 @@
-/** An agent's grants of MCP servers' tools: plain data. They are resolved once the servers' tools are known. */
+/** An agent's grants of MCP servers' tools: plain data. Grants are resolved once the servers' tools are known. */
 import { MCP_CALLS_IN_FLIGHT_MAX } from '../../base/bounds.ts';
 import type { RegisteredTool } from '../tool-registry.ts';
 import { MCP_NAME_SEPARATOR, type McpEffect, type McpToolList } from './protocol.ts';
 
-/** Options of `mcpTools`. They use the server's own names for its tools; `only` is case-insensitive. */
+/** Options of `mcpTools`. The options use the server's own names for its tools. Case does not matter in `only`. */
 export interface McpToolsOptions {
   /** The tools that the agent may use; default: all, including those that the server gets later. */
   readonly only?: readonly string[];

@@ -5,8 +5,8 @@ import type { McpConnections, McpListener } from './protocol.ts';
 const PACKAGE = '@modelcontextprotocol/client';
 
 /**
- * The connections to MCP servers, on this thread. `version`: the version of this library. Rejects with `ConfigError`
- * that names the package and the command to install it when it is missing.
+ * The connections to MCP servers, on this thread. `version`: the version of this library. If the client's package is
+ * missing, rejects with a `ConfigError` that names the package and the command to install it.
  */
 export async function loadService(listener: McpListener, version: string): Promise<McpConnections> {
   try {

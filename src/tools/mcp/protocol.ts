@@ -9,8 +9,8 @@ export interface McpProcess {
   readonly command: string;
   readonly args?: readonly string[];
   /**
-   * Variables added to those of this process. Of the latter, those whose names look like secrets are left out; the ones
-   * given here are always passed on.
+   * Variables added to the variables of this process. Variables of this process whose names look like secrets are left
+   * out. The variables given here are always passed on.
    */
   readonly env?: Readonly<Record<string, string>>;
   /** The directory in which the process starts; default: that of this process. */
@@ -23,8 +23,8 @@ export interface McpAddress {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
   /**
-   * An `AuthProvider` or `OAuthClientProvider` of `@modelcontextprotocol/client`. It is called on the host thread, so
-   * such a server's connection is there too.
+   * An `AuthProvider` or `OAuthClientProvider` of `@modelcontextprotocol/client`. The provider is called on the host
+   * thread, so the connection to such a server is there too.
    */
   readonly authProvider?: object;
 }
@@ -41,7 +41,9 @@ export type McpEffect = Exclude<Effect, 'probe'>;
 /** Separates the name of a server from that of its tool in the name that a model knows. */
 export const MCP_NAME_SEPARATOR = '__';
 
-/** A tool of a server. `name`: its name at the server. The name in its description is `<server>__<tool>`. */
+/**
+ * A tool of a server. `name`: the tool's name at the server. The name in the tool's description is `<server>__<tool>`.
+ */
 export interface McpTool {
   readonly name: string;
   readonly description: ToolDescription;
@@ -83,7 +85,7 @@ export interface McpResult {
 /** How a server answers a call: with its result, or with a question. The call continues with the question's answer. */
 export type McpServerAnswer = McpResult | ServerQuestion;
 
-/** Receives the events of the servers. Its methods must not throw. */
+/** Receives the events of the servers. The methods must not throw. */
 export interface McpListener {
   /** The server has these tools now. */
   tools(list: McpToolList): void;

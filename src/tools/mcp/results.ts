@@ -13,7 +13,8 @@ const PDF = 'application/pdf';
 /**
  * The blocks of a result, in order: texts, images and documents. Consecutive texts are joined by newlines. Content of
  * another kind becomes a text that names it. If there is no content, the structured content is given as JSON.
- * `outputSchema`: the schema of the structured content. Throws if the content does not fit.
+ * `outputSchema`: the schema of the structured content. Throws if the structured content is missing or does not fit,
+ * unless the result is an error.
  */
 export function resultOf(result: CallToolResult, outputSchema?: object): McpResult {
   const { content, structuredContent, isError } = result;

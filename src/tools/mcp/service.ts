@@ -1,4 +1,4 @@
-/** The connections to MCP servers on one thread. Each supervises its server, see `connection.ts`. */
+/** The connections to MCP servers on one thread. Each connection supervises its server, see `connection.ts`. */
 import { isDeepStrictEqual } from 'node:util';
 import { TroupeError } from '../../base/errors.ts';
 import { McpConnection } from './connection.ts';

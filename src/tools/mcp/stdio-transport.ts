@@ -5,11 +5,11 @@
  *
  * Owns: the process, its group, its pipes. Does not own: the protocol, starting the process again.
  *
- * T1 The process leads its own POSIX session, and `close` ends every process in it: it closes the input, then sends
- *    TERM, then KILL.
+ * T1 The process leads its own POSIX session, and `close` ends every process in that session: `close` ends the input,
+ *    then sends TERM, then KILL.
  * T2 A watcher in the group waits for a pipe to close, and then kills the group. So the server ends with this thread
  *    and this process, even if they are killed.
- * T3 A message is at most `MCP_MESSAGE_BYTES_MAX` bytes. A server that exceeds it is ended.
+ * T3 A message is at most `MCP_MESSAGE_BYTES_MAX` bytes. A server that exceeds this bound is ended.
  */
 import { strict as assert } from 'node:assert';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -34,7 +34,7 @@ import type { McpProcess } from './protocol.ts';
 const SERVER_ID = 'TROUPE_MCP_ID';
 /**
  * Starts the watcher (T2), reports the watcher's process id, and then becomes the server. The watcher holds none of the
- * server's pipes. It survives TERM, so that a server that ignores TERM does not survive this process either.
+ * server's pipes. The watcher survives TERM, so that a server that ignores TERM does not survive this process either.
  */
 const WATCH = "( trap '' TERM; read -r line <&3; kill -KILL 0 ) </dev/null >/dev/null 2>&1";
 const START = `${WATCH} & echo $! >&3; exec 3<&-; exec "$@"`;
@@ -93,7 +93,7 @@ export class StdioTransport implements Transport {
     // The last messages may be read after the exit. A process that the server left behind may hold the pipe open, so
     // the group is ended at the exit.
     child.once('exit', () => void this.close());
-    // Errors of these pipes mean that the server has ended. Its exit reports that.
+    // Errors of these pipes mean that the server has ended. The `exit` event of the process reports that end.
     for (const pipe of child.stdio) pipe?.on('error', () => undefined);
     child.stdio[3]?.on('data', (pid: Buffer) => {
       this.#watcher = Number(pid.toString());

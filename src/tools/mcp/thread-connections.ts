@@ -5,8 +5,8 @@
  * (`connection.ts`).
  *
  * J1 A thread that dies is replaced after `MCP_RETRY_MS`. The wait grows each time a thread dies soon after its start.
- *    Its servers end with it (T2 of `stdio-transport.ts`), and its calls are treated as calls of a lost connection
- *    (K1).
+ *    The servers of a dead thread end with it (T2 of `stdio-transport.ts`), and its calls are treated as calls of a
+ *    lost connection (K1).
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { MCP_CLOSE_MS, MCP_RETRY_MS, MCP_RETRY_MS_MAX, MCP_STABLE_MS } from '../../base/bounds.ts';

@@ -50,7 +50,10 @@ function describe(server: string, { name, title, description, inputSchema, annot
   };
 }
 
-/** The effect that a server's hints give: they say whether a call may run again. Without a hint it runs only once. */
+/**
+ * The effect that a server's hints give. The hints say whether a call may run again. A call without a hint runs only
+ * once.
+ */
 function effectOf(annotations: Tool['annotations']): McpEffect {
   if (annotations?.readOnlyHint === true) return 'pure';
   return annotations?.idempotentHint === true ? 'keyed' : 'once';

@@ -1,6 +1,7 @@
 /**
  * The pool's view of its threads. A **batch** is the calls that a thread was handed in one message. A **shift** is a
- * thread's work from its first batch until every call of every batch has ended.
+ * thread's work from its first batch until every call of every batch has ended. A **line** (`ThreadLine`) carries
+ * messages to a thread while its shift runs.
  */
 import { strict as assert } from 'node:assert';
 import { TOOL_ABANDONED_MAX, TOOL_THREAD_CALLS_MAX } from '../../base/bounds.ts';
@@ -28,7 +29,7 @@ export class ThreadBatch {
   readonly cursor: BatchCursor;
   /** Monotonic ms at which the batch was handed over. */
   readonly handedAt: number;
-  /** True if the batch joined a shift that was already running. It was then sent over the thread's line. */
+  /** True if the batch joined a shift that was already running. Such a batch was sent over the thread's line. */
   readonly hasJoined: boolean;
   /** The number of runs that were not taken back. */
   end: number;
@@ -36,7 +37,7 @@ export class ThreadBatch {
   left = 0;
   /** The number of outcomes that the thread has reported, or that are known to be lost (R5). */
   reported = 0;
-  /** The time of the next check of its runs. */
+  /** The next check of the batch's runs. */
   deadline: Deadline<Due> | undefined;
 
   constructor(shift: ThreadShift, runs: readonly OpenRun[], handedAt: number) {
@@ -112,7 +113,7 @@ export class ThreadShift {
   readonly batches: Set<ThreadBatch> = new Set();
   /** Runs that were answered although their tools still work, by id. */
   readonly abandoned: Map<number, BatchPlace> = new Map();
-  /** The cursor of the first batch. It shows when the thread takes no further batch. */
+  /** The cursor of the first batch. This cursor shows when the thread takes no further batch. */
   cursor: BatchCursor | undefined;
   /** True if its runs begin one after another, because they need the thread alone. */
   isAlone: boolean;
@@ -120,7 +121,7 @@ export class ThreadShift {
   isDraining = false;
   /** True if its thread is to be replaced once its runs are over. */
   isRetired = false;
-  /** True if the thread did not begin a batch in time. It receives no more runs until it sends a note. */
+  /** True if the thread did not begin a batch in time. The thread then receives no more runs until it sends a note. */
   isDeaf = false;
   /** True if the thread has finished the shift. Reports of its runs may still be in flight. */
   isLeft = false;
@@ -133,7 +134,7 @@ export class ThreadShift {
   /** The number of runs of each tool that are not over. */
   readonly #lanes = new Map<string, number>();
 
-  /** `isSingle`: the thread is ended after its first run. */
+  /** `isSingle`: the thread receives no run after its first one. */
   constructor(number: number, isAlone: boolean, isSingle: boolean = false) {
     this.number = number;
     this.isAlone = isAlone;
@@ -218,14 +219,17 @@ export function runningIn(shifts: Iterable<ThreadShift>): number {
   return running;
 }
 
-/** The run at a place. */
+/** The run at an index of a batch. */
 export function runAt({ batch, at }: BatchPlace): OpenRun {
   const open = batch.runs[at];
   assert(open !== undefined, 'a place is in its batch');
   return open;
 }
 
-/** Milliseconds for which a run's tool has worked; 0 before it began. `place`: its place, if a thread has the run. */
+/**
+ * Milliseconds for which a run's tool has worked; 0 before it began. `place`: the run's batch and index, if a thread
+ * has the run.
+ */
 export function elapsedOf(open: OpenRun, place: BatchPlace | undefined, now: number): number {
   const mark = place?.batch.cursor.markOf(place.at);
   if (place !== undefined && mark !== undefined && 'ms' in mark) open.startedAt = place.batch.handedAt + mark.ms;

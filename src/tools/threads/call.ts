@@ -1,14 +1,14 @@
 /**
  * Runs the calls of one shift (see `batch.ts`) on a tool thread, from the first claim to the last outcome. Real and
- * simulated threads share this code. It has no deadlines: the pool aborts late calls, and ends a thread whose loop does
- * not answer.
+ * simulated threads share this code. There are no deadlines here: the pool aborts late calls, and ends a thread whose
+ * loop does not answer.
  *
  * Owns: the calls that have begun and not ended, the marks of their batches. Does not own: the modules, the thread.
  *
  * B1 A call that ends at once reports its outcome before the next call begins, because the next call may hold the loop.
  * B2 A call that the pool has taken back is not begun.
  * B3 A call of a sequential batch begins when the call before it has ended. Other calls run side by side.
- * B4 While a call occupies the loop to begin its tool, the cursor of its batch names it.
+ * B4 While a call occupies the loop to begin its tool, the cursor of its batch names the call.
  */
 import { strict as assert } from 'node:assert';
 import type { Clock, Soon } from '../../base/clock.ts';
@@ -35,12 +35,12 @@ interface BatchInThread {
   ended: number;
 }
 
-/** A call, for as long as anything it started is alive. */
+/** A call on its thread. Code that the call started may outlive the call and still refer to this object. */
 export interface CallInThread {
   readonly call: ThreadCall;
   /** Asks the tool to stop. */
   readonly abort: LazyAbort;
-  /** The cursor of its batch, and its index there. */
+  /** The cursor of the call's batch, and the call's index in that batch. */
   readonly cursor: BatchCursor;
   readonly at: number;
   /** False once the call has its outcome; later errors are ignored. */

@@ -73,8 +73,8 @@ export class RunDeadlines {
   }
 
   /**
-   * Decides a run's answer for good: it was cancelled, or threw an uncaught error. Asks the tool to stop. The first
-   * answer stays.
+   * Decides a run's answer for good: the run was cancelled, or threw an uncaught error. Asks the tool to stop. The
+   * first answer stays.
    */
   decide(open: OpenRun, place: BatchPlace, { content, failed, stack }: Decided): void {
     open.isFinal = true;
@@ -172,7 +172,7 @@ export class RunDeadlines {
   }
 
   /**
-   * Checks a shift without runs. Such a shift ends by itself; if the report of its end was lost, its thread is ended.
+   * Checks a shift without runs. Such a shift ends by itself. If the report of its end was lost, the thread is ended.
    */
   #nextOfIdle({ shift, handedAt }: ThreadBatch, now: number): number {
     if (shift.calls > 0 || shift.abandoned.size > 0 || shift.isLeft) return Number.POSITIVE_INFINITY;
@@ -183,7 +183,7 @@ export class RunDeadlines {
     return Number.POSITIVE_INFINITY;
   }
 
-  /** Another run that is known to hold the loop, unless it was abandoned. */
+  /** Another run that is known to hold the loop, unless that run was abandoned. */
   #holderBeside(open: OpenRun, shift: ThreadShift): OpenRun | undefined {
     const { holder } = shift;
     return holder === undefined || holder === open || shift.abandoned.has(holder.run.id) ? undefined : holder;

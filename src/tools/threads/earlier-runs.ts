@@ -18,7 +18,10 @@ export class EarlierRuns {
     if (open.run.effect === 'probe') this.#atWork.set(open.run.key, { open, place });
   }
 
-  /** Holds a run back if it must wait. Returns the place of the earlier run, or `undefined` if the run may begin. */
+  /**
+   * Holds a run back if it must wait. Returns the batch and index of the earlier run, or `undefined` if the run may
+   * begin.
+   */
   hold(open: OpenRun): BatchPlace | undefined {
     const { effect, key } = open.run;
     const earlier = effect === 'probe' ? this.#atWork.get(key) : undefined;
@@ -27,7 +30,7 @@ export class EarlierRuns {
     return earlier.place;
   }
 
-  /** True if a run waits for this one to end. */
+  /** True if another run waits for this run to end. */
   isAwaited({ run }: OpenRun): boolean {
     return this.#waiting.has(run.key);
   }

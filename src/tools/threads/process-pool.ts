@@ -8,9 +8,10 @@
  *    death.
  * K2 A process leads its own POSIX session. When its task has ended in any way, every process in that session is
  *    killed. If the system has `/proc`, every process with the tool process's id in its environment is killed as well.
- * K3 A watcher in the group kills these processes when this thread or this process ends, even by a kill.
- * K4 A task that was taken back before its process was ready is never sent. This side writes the marks of the batch, as
- *    the process reports them, because the two sides share no memory.
+ * K3 A watcher in the group kills these processes when this thread or this process ends, also when this process is
+ *    killed.
+ * K4 A task that was taken back before its process was ready is never sent. The pool writes the marks of the batch, as
+ *    the process reports them, because the pool and the process share no memory.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -42,7 +43,10 @@ export type FromProcess =
   | { readonly note: unknown }
   | { readonly reply: TaskReply };
 
-/** The variable with the id of the tool process. Processes that leave its POSIX session are found by it (K2). */
+/**
+ * The environment variable with the id of the tool process. This id identifies processes that have left the POSIX
+ * session of the tool process (K2).
+ */
 const PROCESS_ID = 'TROUPE_TOOL_ID';
 
 interface Waiting {
@@ -168,7 +172,7 @@ class ToolProcess {
     this.#setGone();
   }
 
-  /** Kills processes with their groups at once, for the exit of this process. */
+  /** Kills processes with their groups at once, because this process exits. */
   static killAll(tools: Iterable<ToolProcess>): void {
     const alive = [...tools];
     killCarriers(new Set(alive.map((tool) => tool.#carried)));
@@ -228,7 +232,10 @@ class ToolProcess {
   }
 }
 
-/** Starts the watcher (K3), and then becomes Node. The watcher holds neither the tool's pipes nor its channel. */
+/**
+ * The shell code of a process: it starts the watcher (K3), and then becomes Node. The watcher holds neither the tool's
+ * pipes nor its channel.
+ */
 function startCode(carried: string): string {
   return `( trap '' TERM; ${watcherCode(carried)} ) </dev/null >/dev/null 2>&1 4<&- & exec 3<&-; exec "$@"`;
 }

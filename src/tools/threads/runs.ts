@@ -7,15 +7,15 @@
  * waiting runs (`run-queue.ts`), their deadlines (`deadlines.ts`), delivering outcomes to the listener.
  *
  * R1 A run completes exactly once: by its thread's report, at its deadline, or by the end of its thread.
- * R2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when its tool begins: its signal is aborted at the
- *    timeout, and it is answered `TOOL_KILL_MS` later. A tool that still works then is left running; its run is called
- *    abandoned. Time in which another run is known to hold the loop does not count.
+ * R2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when its tool begins. Its signal is aborted at the
+ *    timeout, and the run is answered `TOOL_KILL_MS` later. A tool that still works then is left running; its run is
+ *    called abandoned. Time in which another run is known to hold the loop does not count.
  * R3 No run waits behind a slow one while a thread is free: runs that have not begun `BATCH_MS` after they were handed
  *    over are shared again. A thread whose loop is held receives no more runs.
- * R4 A thread is ended only when its loop does not notice an abort within `TOOL_KILL_MS`, or, once its runs are over,
- *    to end abandoned runs. After that decision it begins no other run.
- * R5 A run that has ended on its thread completes even if its outcome was lost on the way. It then completes when a
- *    later end is reported, or when a check after its deadline finds that it ended `TOOL_KILL_MS` ago.
+ * R4 A thread is ended only when it does not start in `TOOL_LOAD_MS`, when its loop does not answer in `TOOL_KILL_MS`,
+ *    or, once its runs are over, to end abandoned runs. After that decision the thread begins no other run.
+ * R5 A run that has ended on its thread completes even if its outcome was lost on the way. It then completes when the
+ *    thread reports a later end, or when a check after its deadline finds that the run ended `TOOL_KILL_MS` ago.
  * R6 When a thread dies, the run that held its loop fails. The others begin again elsewhere, if their effect allows: a
  *    `probe` asks its tool first, and a `once` run is answered as unknown. If it is not known which run held the loop,
  *    each begins again on a thread that it has to itself.
@@ -50,7 +50,7 @@ import { RunDeadlines } from './deadlines.ts';
 import { EarlierRuns } from './earlier-runs.ts';
 import type { ThreadFinished, ThreadNote } from './protocol.ts';
 
-/** Milliseconds after which calls that a thread was handed and has not begun may move to a free one. */
+/** Milliseconds after which calls that a thread was handed and has not begun may move to a free thread. */
 const BATCH_MS = 5;
 
 /** The answer of a run that has ended on its thread, but whose outcome never arrived (R5). */
@@ -192,7 +192,8 @@ export class ThreadRuns {
 
   #handOver(): void {
     const { threads } = this.#options;
-    // A thread takes only its share, even while others are busy: these become free before one thread could run all.
+    // A thread takes only its share, even while others are busy: they become free before one thread could run all
+    // calls.
     const share = (isAlone: boolean): number =>
       Math.min(BATCH_CALLS_MAX, Math.ceil(this.#queue.ready(isAlone) / threads));
     const alone = share(true);
@@ -231,7 +232,7 @@ export class ThreadRuns {
     for (const shift of this.#shifts.values()) {
       if (!shift.mayGrow) continue;
       for (const { cursor } of shift.batches) cursor.wish();
-      // The loop may have become free between the look at it and the wish.
+      // The loop may have become free between the check and the wish.
       if (shift.isReady && !ready.includes(shift)) this.#join(shift, share);
     }
   }
@@ -391,8 +392,8 @@ export class ThreadRuns {
   }
 
   /**
-   * Notes that the thread has finished the shift. Its answer takes another path than its reports and may overtake them,
-   * so missing reports get more time (R5).
+   * Notes that the thread has finished the shift. The thread's answer takes another path than its reports and may
+   * overtake them, so missing reports get more time (R5).
    */
   #left(shift: ThreadShift, last: ThreadFinished | undefined): void {
     shift.isLeft = true;

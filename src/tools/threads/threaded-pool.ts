@@ -7,8 +7,8 @@
  *
  * P1 Each run has exactly one outcome. The first cause wins: an outcome decided here (timeout, cancel, fault) is not
  *    replaced by a later report of the thread.
- * P2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when the tool begins: its signal is aborted at the
- *    timeout, and it is answered `TOOL_KILL_MS` later, whatever its tool does. R2 of `runs.ts` has the exception.
+ * P2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when the tool begins. Its signal is aborted at the
+ *    timeout. The run is answered `TOOL_KILL_MS` later, whatever its tool does. R2 of `runs.ts` has the exception.
  * P3 A thread's death is the outcome of the run that held its loop. The other runs on the thread begin again, except
  *    `once` runs: their outcome is reported as unknown.
  * P4 The listener is never called from within `run`, `cancel` or `close`.

@@ -31,7 +31,7 @@ export function serveTools(
   let resultBytesMax = 0;
   const noise = new Set<string>();
   const modules = new Map<string, ModuleExports>();
-  /** Tools that exports made from options. Their number is bounded by the tools that agents were given. */
+  /** Tools that the exports of modules made from options. There are at most as many as agents were given. */
   const made = new Map<string, AnyTool>();
   const post = (note: ThreadNote): void => line.post(note);
 
