@@ -65,24 +65,26 @@ async function measureAll(chosen: BenchOptions, systems: readonly SystemName[]):
   const head = await describeRun({ seed: chosen.seed, command, notes });
   if (!chosen.isJson) for (const line of headLines(head)) console.log(line);
   const workloads: WorkloadResult[] = [];
+  const failures: string[] = [];
   for (const workload of chosen.workloads) {
     const taking = CATALOG[workload].systems.filter((name) => systems.includes(name));
     const rounds = chosen.rounds ?? (chosen.scale === 'quick' ? 1 : CATALOG[workload].rounds);
-    const result = await measureWorkload({
-      workload,
-      systems: taking,
-      rounds,
-      scale: chosen.scale,
-      built,
-      loopFolder,
-      seed: chosen.seed,
-    });
-    workloads.push(result);
-    if (!chosen.isJson) printTable(workload, result);
+    const plan = { workload, systems: taking, rounds, scale: chosen.scale, built, loopFolder, seed: chosen.seed };
+    try {
+      const result = await measureWorkload(plan);
+      workloads.push(result);
+      if (!chosen.isJson) printTable(workload, result);
+    } catch (thrown) {
+      // The figures of the other workloads took most of an hour. The report names this one, and the command fails.
+      const failure = `${workload} was not measured: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
+      console.error(failure);
+      failures.push(failure);
+      process.exitCode = 1;
+    }
   }
   return {
     format: RESULTS_FORMAT,
-    head,
+    head: { ...head, notes: [...head.notes, ...failures] },
     workloads,
     verdicts: verdictsOf(workloads, { cores: head.cores, syncMs: head.syncMs, isQuick: chosen.scale === 'quick' }),
   };

@@ -64,6 +64,8 @@ class Tally {
       this.#reached = resolve;
       this.#failed = reject;
     });
+    // If the work itself fails, nothing awaits this promise, and its rejection must not hide the error of the work.
+    caughtUp.catch(() => undefined);
     return { caughtUp };
   }
 

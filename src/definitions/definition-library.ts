@@ -53,7 +53,7 @@ export class DefinitionLibrary implements DefinitionSource {
   /** Reads everything once and starts the watches. */
   static async open(options: LibraryOptions): Promise<DefinitionLibrary> {
     const library = new DefinitionLibrary(options);
-    await library.#read();
+    await library.#readAlone();
     return library;
   }
 
@@ -142,13 +142,18 @@ export class DefinitionLibrary implements DefinitionSource {
       this.#changed();
       return;
     }
+    await this.#readAlone();
+    if (!this.#isClosed) this.#options.onChange?.();
+  }
+
+  /** Reads everything. A change meanwhile causes another reading afterwards, the first reading of `open` included (D2). */
+  async #readAlone(): Promise<void> {
     this.#isReading = true;
     try {
       await this.#read();
     } finally {
       this.#isReading = false;
     }
-    if (!this.#isClosed) this.#options.onChange?.();
   }
 }
 

@@ -1,4 +1,5 @@
 /** Opens the journal that a shard's options ask for. */
+import { defined } from '../base/defined.ts';
 import type { Journal, JournalOptions } from './journal.ts';
 import { openMemoryJournal } from './memory-journal.ts';
 
@@ -16,7 +17,7 @@ export function loadDatabase(): Promise<typeof import('./lmdb/journal.ts')> {
  */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { directory, ...how } = options;
-  if (directory === undefined) return openMemoryJournal();
+  if (directory === undefined) return openMemoryJournal(defined({ shard: how.shard, encryption: how.encryption }));
   const { openLmdbJournal } = await loadDatabase();
   return openLmdbJournal({ directory, ...how });
 }

@@ -108,8 +108,7 @@ export function decideEnriched(
 
 function failed(state: SessionState, prepared: SessionRecord, error: ErrorShape): Decision {
   if (error.code === 'model_authentication') {
-    // A queued child has begun no turn that could fail.
-    const turn = state.queued ? undefined : usersTurn(state);
+    const turn = usersTurn(state);
     const bounced = bouncedEntries(turn?.bounced ?? []);
     const note: SessionRecord = { type: 'noted', content: `Authentication failed: ${error.message}` };
     const end: SessionRecord = { type: 'failed', halfStep: state.nextHalfStep, error, ...bounced, blocks: true };

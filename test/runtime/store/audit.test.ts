@@ -337,6 +337,18 @@ test('pages over several session threads, oldest first, each entry once, also af
   expect((await all(two)).at(-1)?.session).toBe('later');
 });
 
+test('A2: the session threads of a store in memory give out no number twice, so pages have each entry once', async () => {
+  const runtime = await kit.open(options({ directory: ':memory:', threads: { sessions: 3, models: 0, tools: 1 } }));
+  const ids = Array.from({ length: 12 }, (_none, index) => `s${index}`);
+  // All at once, so that several threads number entries of one millisecond.
+  await Promise.all(ids.map((id) => runtime.session(id).history.add({ role: 'user', content: 'hello' })));
+  for (const limit of [1, 12]) {
+    const entries = await all(runtime, { limit });
+    expect(entries.map(({ session }) => session).sort(), `${limit}`).toEqual([...ids].sort());
+    expect(new Set(entries.map(({ number }) => number)).size).toBe(12);
+  }
+});
+
 test('bad options are refused by name', async () => {
   const runtime = await kit.open(options());
   for (const [bad, key] of [
