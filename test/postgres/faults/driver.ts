@@ -8,12 +8,16 @@
  *  DR1 a session has one message without an acknowledgement at a time. So its log has the messages in the order of their
  *     numbers, and at most one that was never acknowledged;
  *  DR2 a message that had no answer is sent again with its key and its text, to the owner of that time;
- *  DR3 a message that is sent to a former owner, after another one has the sessions, is sent to no other node.
+ *  DR3 a session has at most `UNANSWERED_MAX` acknowledged messages without an answer of this owner, so that a slow machine
+ *     has no backlog;
+ *  DR4 a message that is sent to a former owner, after another one has the sessions, is sent to no other node.
  */
 import { appendFileSync } from 'node:fs';
 import type { NodeProcess } from './node-process.ts';
 import { type Note, textOf } from './protocol.ts';
 
+/** Messages of a session that wait for their answers (DR3). */
+const UNANSWERED_MAX = 3;
 /** A wait in milliseconds before a refused message is sent again. */
 const AGAIN_MS = 100;
 
@@ -56,6 +60,8 @@ export class Driver {
   readonly #open = new Map<string, Message>();
   readonly #counts = new Map<string, number>();
   readonly #flights = new Map<number, Flight>();
+  /** Acknowledged messages without an answer of this owner, by session. */
+  readonly #unanswered = new Map<string, number>();
   readonly #former = new Map<number, string>();
   readonly #waiting = new Set<() => void>();
   #owner: NodeProcess | undefined;
@@ -84,6 +90,8 @@ export class Driver {
   /** The node to which messages go from now on (DR2). */
   attach(node: NodeProcess): void {
     this.#owner = node;
+    // The answers that a former owner owes do not come.
+    this.#unanswered.clear();
     for (const session of this.acknowledged.keys()) this.#send(session);
   }
 
@@ -97,7 +105,7 @@ export class Driver {
     for (const session of this.acknowledged.keys()) if (!this.#open.has(session)) this.#send(session);
   }
 
-  /** Sends messages to a node that is not the owner any more, and knows nothing of it (DR3). */
+  /** Sends messages to a node that is not the owner any more, and knows nothing of it (DR4). */
   askFormer(node: NodeProcess, count: number): readonly string[] {
     return Array.from({ length: count }, () => {
       const id = this.#nextId;
@@ -159,7 +167,7 @@ export class Driver {
   }
 
   #next(session: string): Message | undefined {
-    if (this.#isPaused) return undefined;
+    if (this.#isPaused || this.#unansweredOf(session) >= UNANSWERED_MAX) return undefined;
     const number = (this.#counts.get(session) ?? 0) + 1;
     this.#counts.set(session, number);
     const message: Message = { session, key: `${session}-${number}`, isAcknowledged: false };
@@ -182,6 +190,7 @@ export class Driver {
     this.#open.delete(message.session);
     this.acknowledged.get(message.session)?.push(message.key);
     this.#total += 1;
+    if (flight.node === this.#owner) this.#unanswered.set(message.session, this.#unansweredOf(message.session) + 1);
     this.#wake();
     setTimeout(() => {
       if (!this.#open.has(message.session)) this.#send(message.session);
@@ -196,6 +205,7 @@ export class Driver {
     }
     const flight = this.#flights.get(id);
     // A refusal after the acknowledgement is that of the answer.
+    if (flight?.message.isAcknowledged === true) this.#answerEnded(id, flight);
     if (flight === undefined || flight.isSettled || flight.message.isAcknowledged) return;
     this.#settle(flight);
     if (node !== this.#owner) return;
@@ -207,8 +217,20 @@ export class Driver {
 
   #answered(id: number, text: string): void {
     const flight = this.#flights.get(id);
-    if (flight !== undefined) this.answers.set(flight.message.key, text);
+    if (flight === undefined) return;
+    this.answers.set(flight.message.key, text);
+    this.#answerEnded(id, flight);
+  }
+
+  #answerEnded(id: number, { message, node }: Flight): void {
     this.#flights.delete(id);
+    if (node !== this.#owner) return;
+    this.#unanswered.set(message.session, Math.max(0, this.#unansweredOf(message.session) - 1));
+    if (!this.#open.has(message.session)) this.#send(message.session);
+  }
+
+  #unansweredOf(session: string): number {
+    return this.#unanswered.get(session) ?? 0;
   }
 
   #settle(flight: Flight): void {
