@@ -1,6 +1,14 @@
 /** All workloads: the systems that run each, the number of rounds, and the columns of its table. */
 
-import { LIBRARIES, NO_BACKUP, NO_DELETIONS, NO_READER, type SystemName, type WorkloadName } from './names.ts';
+import {
+  LIBRARIES,
+  NO_BACKUP,
+  NO_CLUSTER,
+  NO_DELETIONS,
+  NO_READER,
+  type SystemName,
+  type WorkloadName,
+} from './names.ts';
 import {
   COSTS,
   type Column,
@@ -362,6 +370,25 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
       most('longest slice ms', 'sliceMs'),
       one('compactions', 'compactions'),
       TURN,
+      LOAD,
+    ],
+  },
+  cluster: {
+    title:
+      'Cluster: W2 and W1 with the log in PostgreSQL, and 2 ms away from it, beside LMDB alone in the same process',
+    unit: 'half-steps/s',
+    systems: OURS,
+    rounds: 1,
+    when: 'named',
+    columns: [
+      spread('W2 half-steps/s', 'rate'),
+      ratioToVariant(NO_CLUSTER, 'rate'),
+      one('CPU us a half-step', 'cpuUs'),
+      one('log bytes a half-step', 'logBytes'),
+      spread('W1 turns/s', 'turns'),
+      ratioToVariant(NO_CLUSTER, 'turns'),
+      one('W1 turn p50 ms', 'turnP50'),
+      one('commits a turn', 'commits'),
       LOAD,
     ],
   },

@@ -31,6 +31,7 @@ export type WorkloadName =
   | 'hand-over'
   | 'backup'
   | 'deletions'
+  | 'cluster'
   | 'scale';
 
 /** The size of a workload: `quick` for a short look, `long` for profiles. */
@@ -52,6 +53,10 @@ export const NO_BACKUP = 'no backup';
 
 /** The variant of `deletions` with which the other is compared. */
 export const NO_DELETIONS = 'no deletions';
+
+/** The variant of `cluster` with which the others are compared, and the one whose database is 2 ms away. */
+export const NO_CLUSTER = 'LMDB alone';
+export const SLOW_CLUSTER = 'PostgreSQL, 2 ms away';
 
 /** The parameters of one measuring process. */
 export interface RunContext {

@@ -5,6 +5,7 @@
  */
 
 import { measureBackup } from './measure/backup.ts';
+import { measureCluster } from './measure/cluster.ts';
 import { measureConcurrency } from './measure/concurrency.ts';
 import { measureDeletions } from './measure/deletions.ts';
 import { measureChildren, measureLargeFamily, measureSession, measureSessions } from './measure/drain.ts';
@@ -55,6 +56,7 @@ const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<r
   'hand-over': measureHandOver,
   backup: measureBackup,
   deletions: measureDeletions,
+  cluster: measureCluster,
   scale: measureLargeStore,
   family: measureLargeFamily,
 };

@@ -2,7 +2,15 @@
  * The performance targets: each with its bound, the figure that is held against it, and the command that measures it.
  * A target without a command is measured by nothing yet.
  */
-import { LIBRARIES, NO_BACKUP, NO_READER, READER_OF_ALL, type WorkloadName } from '../names.ts';
+import {
+  LIBRARIES,
+  NO_BACKUP,
+  NO_CLUSTER,
+  NO_READER,
+  READER_OF_ALL,
+  SLOW_CLUSTER,
+  type WorkloadName,
+} from '../names.ts';
 import { type Place, type Quantity, REPETITIONS_LEAST, type Target } from './verdict-rules.ts';
 
 /** The conditions that decide a bound. */
@@ -48,6 +56,7 @@ export function targetsOn({ cores, syncMs }: TargetConditions): readonly Target[
     ...simulator(),
     ...limits(),
     ...storeAtWork(),
+    ...cluster(),
   ];
 }
 
@@ -489,6 +498,44 @@ function storeAtWork(): readonly Target[] {
       figure: { place: { workload: 'deletions', system, variant: 'deletions' }, name: 'sliceMs' },
     },
   ]);
+}
+
+/** A log in PostgreSQL beside LMDB alone. */
+function cluster(): readonly Target[] {
+  const shared = { id: 'I5', command: commandOf('cluster') };
+  return OURS.flatMap((system): readonly Target[] => {
+    const figure = (variant: string, name: string): Quantity => ({
+      place: { workload: 'cluster', system, variant },
+      name,
+    });
+    const beside = (work: string, name: string, variant: string, least: number): Target => ({
+      ...shared,
+      target: `cluster ${system}, ${variant}: ${work} >= ${least} x ${NO_CLUSTER}`,
+      least,
+      unit: 'x',
+      figure: figure(variant, name),
+      per: figure(NO_CLUSTER, name),
+    });
+    return [
+      beside('W2', 'rate', 'PostgreSQL', system === 'inline' ? 0.9 : 0.85),
+      beside('W2', 'rate', SLOW_CLUSTER, 0.8),
+      beside('W1', 'turns', 'PostgreSQL', 0.55),
+      {
+        ...shared,
+        target: `cluster ${system}, ${SLOW_CLUSTER}: W1 turn <= 7 ms (p50)`,
+        most: 7,
+        unit: 'ms',
+        figure: figure(SLOW_CLUSTER, 'turnP50'),
+      },
+      {
+        ...shared,
+        target: `cluster ${system}: commits of a turn of W1 <= 2`,
+        most: 2,
+        unit: 'commits',
+        figure: figure('PostgreSQL', 'commits'),
+      },
+    ];
+  });
 }
 
 function simulator(): readonly Target[] {

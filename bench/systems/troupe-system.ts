@@ -11,6 +11,7 @@ import {
   type Runtime,
   type Tool,
 } from '../../src/index.ts';
+import type { ClusterPlan } from '../../src/postgres/index.ts';
 import { workerUrl } from '../../src/threads/worker-url.ts';
 import provider from './model.ts';
 import { type DrainSystem, textOf } from './system.ts';
@@ -42,6 +43,8 @@ export interface TroupeOptions {
   readonly takesOver?: boolean;
   /** If missing, the default of `store.eraseWithinMs`. */
   readonly eraseWithinMs?: number;
+  /** If missing, the log is on this machine. */
+  readonly cluster?: ClusterPlan;
 }
 
 /** A runtime as a measured system. */
@@ -82,11 +85,20 @@ export async function openTroupe(directory: string, options: TroupeOptions): Pro
 /** The options of `open`. `makeAgent`: `agent` of the package whose `open` takes them. */
 export function troupeOptions(options: TroupeOptions, makeAgent: typeof agent = agent): OpenOptions {
   const isInline = options.isolation === 'inline';
-  const { provider: model = MODEL, tools = TOOLS, tokenBudget, sessionThreads, takesOver, eraseWithinMs } = options;
+  const {
+    provider: model = MODEL,
+    tools = TOOLS,
+    tokenBudget,
+    sessionThreads,
+    takesOver,
+    eraseWithinMs,
+    cluster,
+  } = options;
   return {
     durability: 'flush',
     ...(takesOver === true ? { takeover: true } : {}),
     ...(eraseWithinMs === undefined ? {} : { store: { eraseWithinMs } }),
+    ...(cluster === undefined ? {} : { cluster }),
     provider: 'kind' in model ? model : isInline ? model.value : model.url,
     agents: [
       makeAgent({

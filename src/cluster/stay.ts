@@ -7,12 +7,13 @@
  *
  * Invariants:
  *  ST1 the leases of other nodes are ended only after this node's lease has held for the time of one lease without a
- *     gap. After an outage of the database every lease has run out, and nodes that are alive renew theirs in that time;
+ *     gap. After an outage of the database other leases may have run out, and nodes that are alive renew theirs in that
+ *     time. So a renewal whose answer is late counts as a gap, although the lease itself held;
  *  ST2 a node whose lease is ended while it has shards takes no further part: its lease is lost (LE2). A node that only
  *     waits enters again;
  *  ST3 one renewal at a time, and none after the node has left.
  */
-import { LEASE_RENEWAL_SHARE, LEASE_RETRY_SHARE } from '../base/bounds.ts';
+import { LEASE_GAP_SHARE, LEASE_RENEWAL_SHARE, LEASE_RETRY_SHARE } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 import {
   asError,
@@ -56,6 +57,8 @@ export class Stay {
   readonly #parts: StayParts;
   /** The time on the monotonic clock since which the lease has held without a gap. */
   #heldSinceMs = 0;
+  /** The time of the last answer that granted the lease. */
+  #grantedMs = 0;
   #hasShards = false;
   #isClaiming = false;
   #hasLeft = false;
@@ -142,13 +145,19 @@ export class Stay {
     const moment = lease.moment();
     await directory.join(node, leaseMs);
     lease.granted(moment, leaseMs);
-    this.#heldSinceMs = clock.monotonic();
+    this.#grantedMs = clock.monotonic();
+    this.#heldSinceMs = this.#grantedMs;
   }
 
   /** Enforces ST1. */
   #mayEndOthers(): boolean {
+    return !this.#isGap() && this.#parts.clock.monotonic() - this.#heldSinceMs >= this.#parts.leaseMs;
+  }
+
+  /** True if the last renewal is too old (ST1). */
+  #isGap(): boolean {
     const { clock, lease, leaseMs } = this.#parts;
-    return lease.isValid && clock.monotonic() - this.#heldSinceMs >= leaseMs;
+    return !lease.isValid || clock.monotonic() - this.#grantedMs > leaseMs * LEASE_GAP_SHARE;
   }
 
   #renewLater(delayMs: number): void {
@@ -174,7 +183,9 @@ export class Stay {
         await this.#join();
         isHeld = true;
       } else if (isHeld) {
-        if (!lease.isValid) this.#heldSinceMs = clock.monotonic();
+        const isGap = this.#isGap();
+        this.#grantedMs = clock.monotonic();
+        if (isGap) this.#heldSinceMs = this.#grantedMs;
         lease.granted(moment, leaseMs);
       }
       this.#isFailing = false;

@@ -10,10 +10,12 @@
  *  PD2 a lease is ended by the removal of its row, in the transaction that claims its shards. A renewal at the same
  *     time either comes first, and the lease holds, or finds no row;
  *  PD3 a claim is one message to the database, which runs it as one transaction. A node that freezes holds no lock;
- *  PD4 claims wait for each other at the row of the cluster, so a node has all shards or none.
+ *  PD4 claims wait for each other at the row of the cluster, so a node has all shards or none;
+ *  PD5 a claim ends no lease once half of a lease has passed since the last renewal whose answer this node has. So a claim
+ *     that the database works off after it stood still ends none: the owner's renewal waits beside it.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { LEASE_ATTEMPT_SHARE, NODE_ROWS_KEPT_MS, STATEMENT_MS } from '../base/bounds.ts';
+import { LEASE_ATTEMPT_SHARE, LEASE_GAP_SHARE, NODE_ROWS_KEPT_MS, STATEMENT_MS } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
 import { ConfigError, StoreKeyError } from '../base/errors.ts';
 import type { ClaimResult, ClusterBirth, ClusterFacts, ShardDirectory, ShardOwner } from '../cluster/plan.ts';
@@ -30,6 +32,8 @@ export class PostgresDirectory implements ShardDirectory {
   /** Names the stay of this node: letters, digits and `-`. */
   #stay = '';
   #shards = 0;
+  /** The moment until which a claim may end leases (PD5): milliseconds on the database's clock. */
+  #endsUntilMs = 0;
 
   constructor(connection: Connection, tables: Tables) {
     this.#connection = connection;
@@ -60,11 +64,13 @@ export class PostgresDirectory implements ShardDirectory {
   async join(name: string, leaseMs: number): Promise<void> {
     const { node, shard } = this.#tables;
     this.#stay = randomUUID();
-    await this.#connection.run(
+    const { rows } = await this.#connection.run(
       'join',
-      `INSERT INTO ${node} (stay, name, joined, expires) VALUES ($1, $2, clock_timestamp(), ${afterMs('$3')})`,
+      `INSERT INTO ${node} (stay, name, joined, expires) VALUES ($1, $2, clock_timestamp(), ${afterMs('$3')}) ` +
+        `RETURNING ${NOW_MS} AS now`,
       [this.#stay, name, leaseMs],
     );
+    this.#noteRenewal(rows[0], leaseMs);
     // Removes the rows of nodes that ended without leaving.
     await this.#connection.run(
       'forget',
@@ -76,13 +82,14 @@ export class PostgresDirectory implements ShardDirectory {
 
   async renew(leaseMs: number): Promise<boolean> {
     const { node } = this.#tables;
-    const { rowCount } = await this.#connection.run(
+    const { rowCount, rows } = await this.#connection.run(
       'renew',
-      `UPDATE ${node} SET expires = ${afterMs('$2')} WHERE stay = $1`,
+      `UPDATE ${node} SET expires = ${afterMs('$2')} WHERE stay = $1 RETURNING ${NOW_MS} AS now`,
       [this.#stay, leaseMs],
       // The lease must not end while one attempt waits for a connection that was cut.
       Math.min(STATEMENT_MS, leaseMs * LEASE_ATTEMPT_SHARE),
     );
+    this.#noteRenewal(rows[0], leaseMs);
     return rowCount === 1;
   }
 
@@ -95,7 +102,11 @@ export class PostgresDirectory implements ShardDirectory {
     const others = `SELECT 1 FROM ${shard} o JOIN ${node} n ON n.stay = o.owner WHERE o.owner <> ${me}`;
     const results = await this.#connection.runAll([
       `SELECT 1 FROM ${cluster} FOR UPDATE`,
-      ...(mayEndOthers ? [`DELETE FROM ${node} WHERE stay <> ${me} AND expires < clock_timestamp()`] : []),
+      ...(mayEndOthers
+        ? [
+            `DELETE FROM ${node} WHERE stay <> ${me} AND expires < clock_timestamp() AND ${NOW_MS} < ${this.#endsUntilMs}`,
+          ]
+        : []),
       this.#ownerOf(`WHERE s.owner <> ${me}`),
       `UPDATE ${shard} s SET owner = ${me}, epoch = s.epoch + 1, token = c.token ` +
         `FROM (VALUES ${claimed}) c (shard, token) WHERE c.shard = s.shard AND NOT EXISTS (${others}) ` +
@@ -130,6 +141,10 @@ export class PostgresDirectory implements ShardDirectory {
     return this.#connection.close();
   }
 
+  #noteRenewal(row: Row | undefined, leaseMs: number): void {
+    if (row !== undefined) this.#endsUntilMs = Number(row['now']) + leaseMs * LEASE_GAP_SHARE;
+  }
+
   /** The statement that finds one owner of shards. The lease of this owner may have run out. */
   #ownerOf(where: string): string {
     const { node, shard } = this.#tables;
@@ -139,6 +154,9 @@ export class PostgresDirectory implements ShardDirectory {
     );
   }
 }
+
+/** Milliseconds on the database's clock. */
+const NOW_MS = '(extract(epoch FROM clock_timestamp()) * 1000)::float8';
 
 /** The expression for the moment so many milliseconds from now, on the database's clock (PD1). */
 function afterMs(parameter: string): string {

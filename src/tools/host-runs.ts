@@ -6,10 +6,12 @@
  *
  * H1 A run completes exactly once, at its timeout plus `TOOL_GRACE_MS` at the latest. A host tool cannot be killed, so
  *    at that time its call is answered although the tool still runs.
+ * H2 A run begins only while the gate holds none back.
  */
 import { TOOL_KILL_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 import { type Deadline, DeadlineQueue } from '../base/deadline-queue.ts';
+import type { BeginGate } from './begin-gate.ts';
 import type { HostRunner } from './host-tools.ts';
 import { failure, type OpenRun } from './open-run.ts';
 import { nameAndMessage } from './result-text.ts';
@@ -20,6 +22,8 @@ import { timeoutText } from './tool-execution.ts';
 /** The dependencies of host runs. */
 export interface HostRunsOptions {
   readonly clock: Clock;
+  /** Missing: a run may always begin. */
+  readonly gate: BeginGate | undefined;
   /** The host's runner; if missing, every run fails. */
   readonly hostRunner: HostRunner | undefined;
   /** Takes a run's outcome. */
@@ -73,7 +77,7 @@ export class HostRuns {
   }
 
   #pump(): void {
-    if (this.#isClosed) return;
+    if (this.#isClosed || this.#options.gate?.holds(() => this.#pump()) === true) return;
     for (let open = this.#queue.take(false); open !== undefined; open = this.#queue.take(false)) void this.#run(open);
   }
 

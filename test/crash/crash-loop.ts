@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Durability } from '../../src/journal/journal.ts';
-import { buildVictims } from './build.ts';
+import { compilePrograms } from './compiled-programs.ts';
 import { type Ends, type GenerationOptions, type GenerationReport, noEnds, runGeneration } from './generation.ts';
 import { type Counts, noCounts, type Violation } from './ledger.ts';
 import { numberOf } from './protocol.ts';
@@ -56,7 +56,7 @@ const ENRICHED_EVERY = 3;
 /** Runs the loop; resolves with its findings. Rejects if a victim cannot run at all. */
 export async function runCrashLoop(options: CrashOptions): Promise<CrashReport> {
   const startedAt = performance.now();
-  const build = await buildVictims();
+  const build = await compilePrograms(new URL('.', import.meta.url));
   try {
     const report = await runGenerations(options, build.script('workload'));
     return { ...report, seconds: (performance.now() - startedAt) / 1_000 };

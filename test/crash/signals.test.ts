@@ -15,7 +15,7 @@ import { acquireStoreLock } from '../../src/journal/store/lock.ts';
 import { OUTCOME_UNKNOWN } from '../../src/session/rules/tool-texts.ts';
 import { timeoutText } from '../../src/tools/tool-execution.ts';
 import { queue } from '../support/runtime-kit.ts';
-import { buildVictims, type VictimBuild } from './build.ts';
+import { type CompiledPrograms, compilePrograms } from './compiled-programs.ts';
 import type { SignalLine, SignalPlan, StoryEvent } from './fixtures/signal-victim.ts';
 import { CUT_SHORT_CODE } from './protocol.ts';
 
@@ -24,11 +24,11 @@ const LONG_MS = 60_000;
 const TEST_MS_MAX = 120_000;
 const CALM = { deadlineMs: LONG_MS, toolTimeoutMs: LONG_MS, modelTimeoutMs: LONG_MS };
 
-let build: VictimBuild;
+let build: CompiledPrograms;
 let directory: string;
 const victims = new Set<Victim>();
 beforeAll(async () => {
-  build = await buildVictims();
+  build = await compilePrograms(new URL('.', import.meta.url));
 }, TEST_MS_MAX);
 afterAll(() => build.remove());
 beforeEach(async () => {

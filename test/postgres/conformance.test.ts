@@ -72,6 +72,23 @@ function refusing(log: ShardLog, cause: () => Error | undefined): ShardLog {
 }
 
 describe.skipIf(NO_SERVER !== undefined)('on PostgreSQL', () => {
+  test('PD5: a claim ends no lease after half of a lease without a renewal', async () => {
+    const { url } = await sharedServer();
+    const schema = newSchema();
+    const [owner, standby] = [openDirectory({ url, schema }), openDirectory({ url, schema })];
+    await owner.prepare({ shards: 1 }, true);
+    await standby.prepare({ shards: 1 }, true);
+    await owner.join('owner', LEASE_MS);
+    expect((await owner.claimAll(true)).claims).toHaveLength(1);
+    await query(url, `UPDATE "${schema}".troupe_node SET expires = clock_timestamp() - interval '1 second'`);
+    // Its lease has run out before the claim is asked for, as if the database had stood still meanwhile.
+    await standby.join('standby', 0.001);
+    expect(await standby.claimAll(true)).toMatchObject({ owner: { node: 'owner', leaseLeftMs: 0 } });
+    await standby.renew(LEASE_MS);
+    expect((await standby.claimAll(true)).claims).toHaveLength(1);
+    await Promise.all([owner.close(), standby.close()]);
+  });
+
   test('conformance of the log', async () => {
     const { passed, skipped } = await runShardLogConformance(makeCluster);
     expect(passed).toEqual(shardLogChecks.map(({ title }) => title));

@@ -17,6 +17,11 @@ export const LEASE_BELIEVED_SHARE = 0.9;
 export const LEASE_RENEWAL_SHARE: number = 1 / 4;
 /** Share of a lease after which an attempt to renew it is given up. */
 export const LEASE_ATTEMPT_SHARE: number = 1 / 4;
+/**
+ * Share of a lease without an answer to a renewal after which the lease has a gap. The lease of an owner that renewed
+ * shortly before such a gap still holds behind it, for longer than two attempts take.
+ */
+export const LEASE_GAP_SHARE: number = 1 / 2;
 /** Share of a lease that a node waits before it tries again, after a failure or while another node has the shards. */
 export const LEASE_RETRY_SHARE: number = 1 / 20;
 /**

@@ -96,6 +96,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
   const toolPool = (ports.makeToolPool ?? createToolPool)({
     threads: plan.threads.tools,
     clock,
+    mayBegin: leased(plan, clock),
     secretEnv: plan.settings.tools.secretEnv,
     hostRunner: runner,
     listener: {
@@ -204,6 +205,13 @@ function opener(
       log: (message) => publish({ level: 'warn', message }),
     });
   };
+}
+
+/** In a cluster no tool call begins without a lease, however long it has waited; undefined without a cluster. */
+function leased({ cluster }: ShardPlan, clock: Clock): (() => boolean) | undefined {
+  if (cluster === undefined) return undefined;
+  const lease = new Lease(cluster.memory, clock);
+  return () => lease.isValid;
 }
 
 /**

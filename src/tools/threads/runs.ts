@@ -23,6 +23,7 @@
  * R8 A `once` run shares its thread only with abandoned runs, unless its tool has a concurrency above 1.
  * R9 A run of a `probe` tool does not begin while an earlier run of its call is at work. If the earlier run was
  *    abandoned, its thread receives no more runs, and is ended once its other runs are over.
+ * R10 With a gate, runs are handed over only while it holds none back, and `once` runs one at a time.
  */
 import { TOOL_REPEATS_MAX } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -30,6 +31,7 @@ import { type Deadline, DeadlineQueue } from '../../base/deadline-queue.ts';
 import { OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
 import { type TaskPool, type ThreadLine, threadDeathOf } from '../../threads/task-pool.ts';
 import { BATCH_CALLS_MAX } from '../batch-cursor.ts';
+import type { BeginGate } from '../begin-gate.ts';
 import { failure, type OpenRun } from '../open-run.ts';
 import { nameAndMessage } from '../result-text.ts';
 import { RunQueue } from '../run-queue.ts';
@@ -52,7 +54,6 @@ import type { ThreadFinished, ThreadNote } from './protocol.ts';
 
 /** Milliseconds after which calls that a thread was handed and has not begun may move to a free thread. */
 const BATCH_MS = 5;
-
 /** The answer of a run that has ended on its thread, but whose outcome never arrived (R5). */
 const LOST = 'The result of this call was lost on its way from the tool thread. It may have taken effect.';
 
@@ -63,6 +64,7 @@ export interface ThreadRunsOptions {
   /** True if each run has its own thread (in fact a process), which is ended with the run. */
   readonly isSingle?: true;
   readonly clock: Clock;
+  readonly gate: BeginGate | undefined;
   readonly resultBytesMax: number;
   /** Takes a run's outcome. */
   readonly over: (open: OpenRun, outcome: ToolOutcome) => void;
@@ -167,10 +169,10 @@ export class ThreadRuns {
       // Sends the aborts of calls that were cancelled before the thread could be reached.
       for (const batch of shift.batches) this.#deadlines.abortDecided(batch);
     }
-    if (this.#isWaiting()) this.#pumpSoon();
+    if (this.#isWaiting) this.#pumpSoon();
   }
 
-  #isWaiting(): boolean {
+  get #isWaiting(): boolean {
     return this.#queue.ready(false) + this.#queue.ready(true) > 0;
   }
 
@@ -186,17 +188,17 @@ export class ThreadRuns {
 
   #pump(): void {
     if (this.#isClosed) return;
-    this.#handOver();
+    if (!this.#isWaiting || this.#options.gate?.holds(() => this.#pump()) !== true) this.#handOver();
     this.#options.handed();
   }
 
   #handOver(): void {
-    const { threads } = this.#options;
+    const { threads, gate } = this.#options;
     // A thread takes only its share, even while others are busy: they become free before one thread could run all
     // calls.
     const share = (isAlone: boolean): number =>
       Math.min(BATCH_CALLS_MAX, Math.ceil(this.#queue.ready(isAlone) / threads));
-    const alone = share(true);
+    const alone = gate === undefined ? share(true) : Math.min(1, share(true));
     const shared = share(false);
     while (this.#shifts.size < threads) {
       const { isAloneFirst } = this.#queue;
@@ -432,7 +434,7 @@ export class ThreadRuns {
       shift.abandoned.delete(id);
       this.#stopped(open);
     } else this.#over(open, outcome);
-    if (this.#shifts.size < this.#options.threads || (this.#isWaiting() && shift.isReady)) this.#pumpSoon();
+    if (this.#shifts.size < this.#options.threads || (this.#isWaiting && shift.isReady)) this.#pumpSoon();
   }
 
   /** Answers a run whose tool still works (R2). */

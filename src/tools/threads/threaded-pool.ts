@@ -33,6 +33,7 @@ import {
   threadDeathOf,
 } from '../../threads/task-pool.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
+import { BeginGate } from '../begin-gate.ts';
 import { HostRuns } from '../host-runs.ts';
 import type { HostRunner } from '../host-tools.ts';
 import { failure, type OpenRun, openHostRun, openThreadRun } from '../open-run.ts';
@@ -55,6 +56,8 @@ export interface ToolPoolOptions {
   readonly threads: number;
   readonly listener: ToolPoolListener;
   readonly clock: Clock;
+  /** False while no call may begin; missing: each may. Calls wait meanwhile. */
+  readonly mayBegin?: (() => boolean) | undefined;
   /** Runs the calls of tools on the host; if missing, these calls fail. */
   readonly hostRunner?: HostRunner;
   /** The most open runs, default `TOOL_QUEUE_MAX`; any further run fails. */
@@ -117,7 +120,7 @@ class Pool implements ThreadedToolPool {
   constructor(options: ToolPoolOptions) {
     assert(Number.isInteger(options.threads) && options.threads > 0, 'a tool pool has at least one thread');
     this.#options = options;
-    const { threads, clock, listener, hostRunner, resultBytesMax = TOOL_RESULT_CROSSING_BYTES_MAX } = options;
+    const { threads, clock, listener, mayBegin, hostRunner, resultBytesMax = TOOL_RESULT_CROSSING_BYTES_MAX } = options;
     const taskOptions = {
       threads,
       queueMax: TOOL_QUEUE_MAX,
@@ -137,10 +140,11 @@ class Pool implements ThreadedToolPool {
     const over = (open: OpenRun, outcome: ToolOutcome): void => this.#over(open, outcome);
     const progress = (id: number, data: unknown): void => listener.progress(id, data);
     const handed = (): void => this.#noteWaiting();
+    const gate = (): BeginGate | undefined => mayBegin && new BeginGate(clock, mayBegin);
     const runsOptions = { threads, clock, resultBytesMax, over, progress, handed };
-    this.#threadRuns = new ThreadRuns({ ...runsOptions, tasks: this.#tasks });
-    this.#processRuns = new ThreadRuns({ ...runsOptions, tasks: this.#processes, isSingle: true });
-    this.#hostRuns = new HostRuns({ clock, hostRunner, over });
+    this.#threadRuns = new ThreadRuns({ ...runsOptions, gate: gate(), tasks: this.#tasks });
+    this.#processRuns = new ThreadRuns({ ...runsOptions, gate: gate(), tasks: this.#processes, isSingle: true });
+    this.#hostRuns = new HostRuns({ clock, gate: gate(), hostRunner, over });
   }
 
   run(run: ToolRun): void {

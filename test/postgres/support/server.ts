@@ -96,8 +96,8 @@ function readableBinaries(user: ReturnType<typeof serverUser>): string {
   return copy;
 }
 
-/** Starts a server. The caller stops it. */
-export async function startServer(): Promise<TestServer> {
+/** Starts a server. The caller stops it. `isSynced`: its commits are on the disk; tests need none that outlive a machine. */
+export async function startServer({ isSynced = false }: { readonly isSynced?: boolean } = {}): Promise<TestServer> {
   if (native === undefined) throw new Error('there is no PostgreSQL for this machine');
   await linkLibraries(native);
   const user = serverUser();
@@ -113,7 +113,7 @@ export async function startServer(): Promise<TestServer> {
   );
   if (made.status !== 0) throw new Error(`initdb: ${made.error?.message ?? made.stderr}`);
   const url = `postgres://troupe@localhost/postgres?host=${encodeURIComponent(directory)}`;
-  const started = { bin, directory, data, user, url };
+  const started = { bin, directory, data, user, url, isSynced };
   let running = await run(started);
   const kill = async (): Promise<void> => {
     if (running.exitCode !== null || running.signalCode !== null) return;
@@ -153,10 +153,14 @@ interface ServerStart {
   readonly data: string;
   readonly user: ReturnType<typeof serverUser>;
   readonly url: string;
+  readonly isSynced: boolean;
 }
 
-async function run({ bin, directory, data, user, url }: ServerStart): Promise<ChildProcess> {
-  const options = ['listen_addresses=', `unix_socket_directories=${directory}`, 'fsync=off', 'max_connections=100'];
+async function run({ bin, directory, data, user, url, isSynced }: ServerStart): Promise<ChildProcess> {
+  const options = [
+    ...['listen_addresses=', `unix_socket_directories=${directory}`, 'max_connections=100'],
+    `fsync=${isSynced ? 'on' : 'off'}`,
+  ];
   const server = spawn(join(bin, 'postgres'), ['-D', data, ...options.flatMap((option) => ['-c', option])], {
     ...user,
     cwd: directory,

@@ -2,6 +2,7 @@
 // innocent ones a repeat. Method: threads held by the test, and a clock driven by hand.
 import { describe, expect, test } from 'vitest';
 import {
+  LEASE_LOOK_MS,
   TOOL_ABANDONED_MAX,
   TOOL_CONCURRENCY,
   TOOL_KILL_MS,
@@ -144,6 +145,56 @@ describe('many calls on a thread', () => {
     const batch = await held.begun(1);
     const [joined] = await held.start(1, { effect: 'once', concurrency: 2 });
     expect(joined?.task.shift).toBe(batch.task.shift);
+  });
+});
+
+describe('calls that may not begin', () => {
+  test('R10: calls wait while none may begin, and `once` calls are handed over one by one', async () => {
+    const clock = new HandClock();
+    const tasks = new HeldTasks(clock);
+    const state = { mayBegin: false };
+    const under = new PoolUnderTest({
+      ...{ threads: 1, clock, makeTaskPool: tasks.make },
+      mayBegin: () => state.mayBegin,
+    });
+    const next = async (): Promise<readonly HeldBatch[]> => {
+      await turn();
+      clock.advance(LEASE_LOOK_MS);
+      return tasks.next();
+    };
+    for (let n = 0; n < 2; n += 1) under.start('add', { effect: 'once' });
+    expect(await next()).toEqual([]);
+    state.mayBegin = true;
+    const [first] = await next();
+    expect(first?.ids).toEqual([1]);
+    state.mayBegin = false;
+    first?.finishNext();
+    expect(await next()).toEqual([]);
+    state.mayBegin = true;
+    expect(idsOf(await next())).toEqual([[2]]);
+  });
+
+  test('H2: a call on the host waits while none may begin', async () => {
+    const clock = new HandClock();
+    const begun: number[] = [];
+    const state = { mayBegin: false };
+    const under = new PoolUnderTest({
+      clock,
+      mayBegin: () => state.mayBegin,
+      hostRunner: {
+        run: async ({ id }) => {
+          begun.push(id);
+          return { content: 'done', success: true, ms: 0 };
+        },
+        abort: () => undefined,
+      },
+    });
+    const id = under.start('add', { place: { kind: 'host', agent: 'a' } });
+    clock.advance(LEASE_LOOK_MS);
+    expect(begun).toEqual([]);
+    state.mayBegin = true;
+    clock.advance(LEASE_LOOK_MS);
+    expect(begun).toEqual([id]);
   });
 });
 
