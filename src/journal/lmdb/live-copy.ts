@@ -95,7 +95,7 @@ export async function makeLiveCopy(parts: LiveCopyParts, slices: SliceWatch): Pr
 }
 
 /** A device without room for the copy would refuse the commits of the shard too. */
-async function checkSpace(directory: string, { bytes, freeBytes }: StoreUse): Promise<void> {
+export async function checkSpace(directory: string, { bytes, freeBytes }: StoreUse): Promise<void> {
   const { bavail, bsize } = await statfs(directory);
   if (bavail * bsize >= bytes - freeBytes + COMPACT_SPARE_BYTES_MIN) return;
   throw Object.assign(new Error('no space left on device for a compact copy'), { code: 'ENOSPC' });

@@ -59,8 +59,12 @@ export interface RuntimeMetrics extends CounterValues {
   /** Bytes of each shard's file before its last compaction, and after it. 0 for a shard without one. */
   readonly compactionBytesBefore: number;
   readonly compactionBytes: number;
-  /** Milliseconds of the longest piece of work that a compaction did on a session thread. */
+  /** Milliseconds of the longest piece of work that a compaction, or a snapshot, did on a session thread. */
   readonly compactionSliceMs: number;
+  /** In a cluster: snapshots that were written to the log, and entries removed for them. */
+  readonly snapshots: number;
+  /** Snapshots that were not written; they are tried again. */
+  readonly snapshotsFailed: number;
   /** Session threads that died and were replaced. */
   readonly restarts: number;
   /** Times that tools given as values held the host thread for a quarter of a second or more. */
