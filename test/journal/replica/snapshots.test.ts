@@ -2,7 +2,8 @@
  * Goal: a log loses its old entries only to a snapshot that replaces them, whatever is killed or fenced on the way, and
  * what was erased leaves it.
  */
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, open as openFile, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { brotliDecompressSync } from 'node:zlib';
@@ -168,6 +169,25 @@ test('SN2: the older part of a log that was removed leaves the log outside too',
   expect(textsOf(second, 'one')).toEqual(['a kept text']);
 });
 
+test('SN4: a store of several pieces is the same at the next node', async () => {
+  const logs = new MemoryShardLogs();
+  const journal = await openNode(logs.claim(), await newDirectory());
+  // Random, so that neither rows nor pieces become small.
+  const large = Array.from({ length: 40 }, () =>
+    randomBytes(48 * 1024)
+      .toString('base64')
+      .replace(/[+/]/gu, ' '),
+  );
+  await write(journal, 'one', large);
+  await deleteSession(journal, 'gone');
+  await snapshotsOf(journal).run();
+  const log = logs.claim();
+  expect((await log.snapshots?.history())?.snapshot?.pieces).toBeGreaterThan(1);
+  expect(await log.fetch(0)).toEqual([]);
+  const second = await openNode(log, await newDirectory());
+  expect(textsOf(second, 'one')).toEqual(large);
+});
+
 test('SN3: without an erasure the newest entries stay', async () => {
   const logs = new MemoryShardLogs();
   const journal = await openNode(logs.claim(), await newDirectory());
@@ -261,6 +281,34 @@ test('SN2: a node killed between a snapshot and the end of the removal leaves it
   expect(snapshotsOf(second).isOwed).toBe(false);
   expect(taken).toEqual([]);
   expect(isStored(logs, 'canary')).toBe(false);
+});
+
+test('N1: a copy with other bytes becomes no snapshot, and is built again from the log', async () => {
+  const logs = new MemoryShardLogs();
+  const directory = await newDirectory();
+  const faults: CopyFault[] = [];
+  const journal = await openNode(logs.claim(), directory, faults);
+  await write(journal, 'one', ['a needle', ...TEXTS]);
+  const path = join(directory, 'data.mdb');
+  const bytes = await readFile(path);
+  const file = await openFile(path, 'r+');
+  let changed = 0;
+  // The page may have been written several times.
+  for (let at = bytes.indexOf('needle'); at >= 0; at = bytes.indexOf('needle', at + 1)) {
+    await file.write(Buffer.from('noodle'), 0, 6, at);
+    changed += 1;
+  }
+  await file.close();
+  expect(changed).toBeGreaterThan(0);
+  await expect(snapshotsOf(journal).run()).rejects.toThrow(StoreCorruptError);
+  journal.append([{ key: journal.intern('one'), data: '"refused"' }]);
+  await expect(journal.flushed()).rejects.toMatchObject({ code: 'store_full', data: { reason: 'copy' } });
+  await journal.recover();
+  expect(faults).toEqual(['damaged']);
+  expect(textsOf(journal, 'one')).toEqual(['a needle', ...TEXTS]);
+  await snapshotsOf(journal).run();
+  const second = await openNode(logs.claim(), await newDirectory());
+  expect(textsOf(second, 'one')).toEqual(['a needle', ...TEXTS]);
 });
 
 test('SL8: a node fenced while it writes a snapshot writes no more, and removes nothing', async () => {
