@@ -132,18 +132,21 @@ function sharedChunks() {
 }
 
 /**
- * Minifies two chunks that are large and that no user's stack trace leads into: the bundled packages, whose licenses are
- * beside them, and the simulator, whose functions keep their names.
+ * Minifies chunks that no user's code calls: the bundled packages, whose licenses are beside them, and with the names of
+ * their functions the simulator, the commands of the command line, the model of a review, and the search thread.
  */
 function smallChunks() {
   const options = new Map([
     [LIBRARIES, { module: true }],
-    ['simulate', { module: true, mangle: false }],
+    ...['simulate', 'command', 'runtime-search-search.worker.js', 'cli-review-model.js'].map((name) => [
+      name,
+      { module: true, mangle: false },
+    ]),
   ]);
   return {
     name: 'small-chunks',
     renderChunk(code, chunk) {
-      const wanted = options.get(chunk.name);
+      const wanted = options.get(chunk.name) ?? options.get(chunk.fileName);
       if (wanted === undefined) return null;
       const { code: small, errors } = minifySync(chunk.fileName, code, wanted);
       if (errors.length > 0) throw errors[0];

@@ -9,7 +9,7 @@ import { asError, type ErrorCode, errorFromShape, plainMembers, systemCodeOf, Tr
 import { EngineJournal } from '../journal/engine-journal.ts';
 import type { Journal, JournalOptions } from '../journal/journal.ts';
 import { type CopyFault, openReplicatedEngine } from '../journal/replica/replicated-engine.ts';
-import type { ShardLog } from '../journal/replica/shard-log.ts';
+import type { LogSnapshot, ShardLog } from '../journal/replica/shard-log.ts';
 import { Lease } from './lease.ts';
 import { type ClusterPlan, loadCluster, type ShardClaim } from './plan.ts';
 
@@ -42,12 +42,16 @@ export async function openClusterJournal({ place, options, damaged, log }: Clust
   const { openShardLog } = await loadCluster(plan);
   const shardLog = openShardLog(plan.data, { claim, holdMs: plan.holdMs, isLost: () => lease.isLost });
   try {
-    const { openLmdbEngine } = await import('../journal/lmdb/engine.ts');
+    const [{ openLmdbEngine }, { lmdbSnapshotFiles }] = await Promise.all([
+      import('../journal/lmdb/engine.ts'),
+      import('../journal/lmdb/snapshot-file.ts'),
+    ]);
     const engine = await openReplicatedEngine({
       log: withOwnErrors(shardLog),
       openCopy: (onLost) =>
         openLmdbEngine({ directory, durability: 'os', onLost, shard, ...defined({ gate, encryption }) }),
       removeCopy: async (fault) => log(await removeCopy(directory, fault)),
+      files: lmdbSnapshotFiles(directory),
       leased: () => lease.whenValid(plan.holdMs),
       damaged,
     });
@@ -85,8 +89,20 @@ function withOwnErrors(log: ShardLog): ShardLog {
       throw errorFromShape({ ...shape, ...defined({ data }) }, cause);
     }
   };
+  const { snapshots } = log;
   return {
     epoch: log.epoch,
+    ...defined({
+      snapshots: snapshots && {
+        history: () => own(snapshots.history()),
+        piece: (id: string, number: number) => own(snapshots.piece(id, number)),
+        putPiece: (id: string, number: number, bytes: Buffer) => own(snapshots.putPiece(id, number, bytes)),
+        put: (snapshot: LogSnapshot) => own(snapshots.put(snapshot)),
+        trim: (upTo: number) => own(snapshots.trim(upTo)),
+        rest: () => snapshots.rest(),
+        close: () => snapshots.close(),
+      },
+    }),
     append: (entry) => own(log.append(entry)),
     reclaim: () => own(log.reclaim()),
     fetch: (after) => own(log.fetch(after)),
@@ -100,9 +116,10 @@ function withOwnErrors(log: ShardLog): ShardLog {
  * commits and then lost them. At most one copy of each shard is kept aside. Resolves to a line for the log.
  */
 async function removeCopy(directory: string, fault: CopyFault): Promise<string> {
-  if (fault === 'damaged') {
+  if (fault !== 'diverged') {
     await rm(directory, { recursive: true, force: true });
-    return `the copy ${directory} is damaged; it is built again`;
+    const is = fault === 'damaged' ? 'is damaged' : 'is older than the first entry of the log';
+    return `the copy ${directory} ${is}; it is built again`;
   }
   const aside = join(dirname(directory), `diverged-${basename(directory)}`);
   await rm(aside, { recursive: true, force: true });

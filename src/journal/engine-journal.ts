@@ -70,6 +70,7 @@ export class EngineJournal implements Journal {
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
   readonly resultKey: Journal['resultKey'];
   readonly compaction: Journal['compaction'];
+  readonly snapshots: Journal['snapshots'];
   readonly #engine: Engine;
   readonly #source: LogSource;
   readonly #gate: CommitGate<WriteBatch>;
@@ -143,6 +144,7 @@ export class EngineJournal implements Journal {
     });
     this.resultKey = this.#vault?.resultKey.bind(this.#vault);
     this.compaction = engine.compaction;
+    this.snapshots = engine.snapshots;
     const copy = engine.copyTo?.bind(engine);
     this.copyTo = copy && (async (directory, known) => this.flushed().then(() => copy(directory, known)));
     this.#load();

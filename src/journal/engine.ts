@@ -154,6 +154,8 @@ export interface CompactionResult {
 export interface StoreCompaction {
   /** True if bytes of deleted sessions may be left in the store's files, although no row has their entries any more. */
   readonly isOwed: boolean;
+  /** True if a run is worth its cost for another reason. Missing: the free pages of the store decide. */
+  isDue?(): boolean;
   /** Reads a few pages of the store. */
   use(): StoreUse;
   /**
@@ -253,5 +255,7 @@ export interface Engine {
   copyTo?(directory: string, known: string | undefined): Promise<JournalCopy>;
   /** Replaces the store by a compact copy while writes continue. `close` and `reopen` end a compaction under way. */
   readonly compaction: StoreCompaction;
+  /** Snapshots of the store in its log outside this machine; see `replica/snapshots.ts`. Missing: there is no such log. */
+  readonly snapshots?: StoreCompaction;
   close(): Promise<void>;
 }

@@ -194,6 +194,8 @@ export interface Journal {
 
   /** Replaces the journal's files by a compact copy while the journal is used. `close` ends a compaction under way. */
   readonly compaction: StoreCompaction;
+  /** Writes snapshots to the log outside this machine, which then loses what they cover. Missing: there is no such log. */
+  readonly snapshots?: StoreCompaction | undefined;
 
   statistics(): JournalStatistics;
   /** Flushes and closes. Further calls throw. */

@@ -60,13 +60,19 @@ export class Connection {
     );
   }
 
-  async close(): Promise<void> {
-    this.#isClosed = true;
+  /** Ends the connection. The next statement makes another. */
+  async rest(): Promise<void> {
     const live = this.#live;
     this.#live = undefined;
     // A connection that could not be made need not be closed.
     const made = await live?.catch(() => undefined);
     made?.socket.destroy();
+  }
+
+  /** Ends the connection. No statement is run after this. */
+  close(): Promise<void> {
+    this.#isClosed = true;
+    return this.rest();
   }
 
   async #ask<T>(query: (client: Client) => Promise<T>, limitMs: number): Promise<T> {

@@ -19,5 +19,5 @@ export function openDirectory(data: ClusterPlan['data']): ShardDirectory {
 /** See `ClusterModule`. Throws for data that `postgres()` did not make. */
 export function openShardLog(data: ClusterPlan['data'], parts: ShardLogParts): ShardLog {
   const checked = dataSchema.parse(data);
-  return new PostgresShardLog(new Connection(checked), tablesOf(checked.schema), parts);
+  return new PostgresShardLog(() => new Connection(checked), tablesOf(checked.schema), parts);
 }

@@ -9,6 +9,8 @@
  * | `troupe_node` | the stay of a node, with the end of its lease |
  * | `troupe_shard` | a shard: the newest claim, its owner's stay, and the number of its last log entry |
  * | `troupe_log` | a log entry of a shard |
+ * | `troupe_snapshot` | the newest snapshot of a shard |
+ * | `troupe_piece` | a piece of a snapshot, or of one that is being written |
  */
 import { STATEMENT_MS } from '../base/bounds.ts';
 import { StoreVersionError } from '../base/errors.ts';
@@ -22,6 +24,8 @@ export interface Tables {
   readonly node: string;
   readonly shard: string;
   readonly log: string;
+  readonly snapshot: string;
+  readonly piece: string;
 }
 
 /** The names of the tables in a schema. The caller has checked the name of the schema. */
@@ -34,6 +38,8 @@ export function tablesOf(schema: string): Tables {
     node: table('node'),
     shard: table('shard'),
     log: table('log'),
+    snapshot: table('snapshot'),
+    piece: table('piece'),
   };
 }
 
@@ -57,6 +63,13 @@ const CHANGES: readonly ((tables: Tables) => readonly string[])[] = [
       (_, index) =>
         `CREATE TABLE ${log}_${index} PARTITION OF ${log} FOR VALUES WITH (MODULUS ${LOG_PARTITIONS}, REMAINDER ${index})`,
     ),
+  ],
+  // A node of version 1 knows no log without its first entries: it would take its copy for one that the database lost.
+  ({ version, snapshot, piece }) => [
+    `CREATE TABLE ${snapshot} (shard integer PRIMARY KEY, id text NOT NULL, no bigint NOT NULL, digest bytea NOT NULL, pieces integer NOT NULL, hash bytea NOT NULL, format integer NOT NULL, taken timestamptz NOT NULL)`,
+    `CREATE TABLE ${piece} (shard integer NOT NULL, id text NOT NULL, no integer NOT NULL, bytes bytea NOT NULL, PRIMARY KEY (shard, id, no))`,
+    `ALTER TABLE ${piece} ALTER COLUMN bytes SET STORAGE EXTERNAL`,
+    `UPDATE ${version} SET lowest = 2`,
   ],
 ];
 

@@ -13,20 +13,14 @@
  *     new token is set, appends under the former token have no effect (SL4).
  */
 import { randomBytes } from 'node:crypto';
-import { setTimeout as wait } from 'node:timers/promises';
-import {
-  LOG_BYTES_PER_MS,
-  LOG_FETCH_BYTES_MAX,
-  LOG_FETCH_ENTRIES_MAX,
-  LOG_RETRY_MS,
-  STATEMENT_MS,
-} from '../base/bounds.ts';
-import { systemClock } from '../base/clock.ts';
-import { CancelledError, ShardMovedError, StoreCorruptError, StoreFullError, StoreLostError } from '../base/errors.ts';
+import { LOG_BYTES_PER_MS, LOG_FETCH_BYTES_MAX, LOG_FETCH_ENTRIES_MAX, STATEMENT_MS } from '../base/bounds.ts';
+import { StoreLostError } from '../base/errors.ts';
 import type { ShardLogParts } from '../cluster/plan.ts';
 import { LOG_START, type LogEnd, type LogEntry, type ShardLog } from '../journal/replica/shard-log.ts';
-import { type Connection, isPassing, type Result, type Row } from './connection.ts';
+import type { Connection, Row } from './connection.ts';
+import { bytesIn, Hold } from './hold.ts';
 import type { Tables } from './schema.ts';
+import { digestOf, PostgresSnapshots } from './snapshots.ts';
 
 const TOKEN_BYTES = 16;
 
@@ -41,18 +35,22 @@ interface Statements {
 /** See the head of this file. */
 export class PostgresShardLog implements ShardLog {
   readonly epoch: number;
+  readonly snapshots: PostgresSnapshots;
   readonly #connection: Connection;
   readonly #parts: ShardLogParts;
+  readonly #hold: Hold;
   readonly #statements: Statements;
   #token: Buffer;
-  #isClosed = false;
 
-  constructor(connection: Connection, tables: Tables, parts: ShardLogParts) {
-    this.#connection = connection;
+  /** `connect`: makes a connection, which connects when it is used. */
+  constructor(connect: () => Connection, tables: Tables, parts: ShardLogParts) {
+    this.#connection = connect();
     this.#parts = parts;
+    this.#hold = new Hold(parts);
     this.#statements = statementsOf(tables);
     this.#token = Buffer.from(parts.claim.token, 'hex');
     this.epoch = parts.claim.epoch;
+    this.snapshots = new PostgresSnapshots(connect(), tables, parts, () => this.#token);
   }
 
   async append(entry: LogEntry): Promise<LogEnd> {
@@ -60,7 +58,7 @@ export class PostgresShardLog implements ShardLog {
     const { number, digest, bytes } = entry;
     const values = [shard, this.epoch, this.#token, number, digest, bytes];
     const limitMs = STATEMENT_MS + Math.ceil(bytes.length / LOG_BYTES_PER_MS);
-    return this.#held(async () => {
+    return this.#hold.run(async () => {
       const { rowCount } = await this.#connection.run('append', this.#statements.append, values, limitMs);
       return rowCount === 1 ? { number, digest } : this.#found(entry);
     });
@@ -69,10 +67,10 @@ export class PostgresShardLog implements ShardLog {
   async reclaim(): Promise<LogEnd> {
     const { shard, owner } = this.#parts.claim;
     const token = randomBytes(TOKEN_BYTES);
-    return this.#held(async () => {
+    return this.#hold.run(async () => {
       for (;;) {
         const row = await this.#endRow();
-        if (row === undefined || !isClaim(row, this.epoch, owner)) throw this.#moved();
+        if (row === undefined || !isClaim(row, this.epoch, owner)) throw this.#hold.moved();
         const found = bytesIn(row, 'token');
         if (found.equals(token)) {
           this.#token = token;
@@ -86,7 +84,7 @@ export class PostgresShardLog implements ShardLog {
   async fetch(after: number): Promise<readonly LogEntry[]> {
     const { shard } = this.#parts.claim;
     const values = [shard, after, LOG_FETCH_ENTRIES_MAX, LOG_FETCH_BYTES_MAX];
-    const { rows } = await this.#held((attempt) =>
+    const { rows } = await this.#hold.run((attempt) =>
       this.#connection.run('fetch', this.#statements.fetch, values, STATEMENT_MS * attempt),
     );
     return rows.map((row) => ({
@@ -98,20 +96,22 @@ export class PostgresShardLog implements ShardLog {
 
   async digestOf(number: number): Promise<Buffer | undefined> {
     const { shard } = this.#parts.claim;
-    const { rows } = await this.#held(() => this.#connection.run('digest', this.#statements.digest, [shard, number]));
+    const { rows } = await this.#hold.run(() =>
+      this.#connection.run('digest', this.#statements.digest, [shard, number]),
+    );
     return rows[0] === undefined ? undefined : bytesIn(rows[0], 'digest');
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
-    await this.#connection.close();
+    this.#hold.close();
+    await Promise.all([this.#connection.close(), this.snapshots.close()]);
   }
 
   /** Finds the end of the log after an append that wrote no row (PL2). */
   async #found({ number, digest }: LogEntry): Promise<LogEnd> {
     const row = await this.#endRow();
     if (row === undefined || Number(row['epoch']) !== this.epoch || !bytesIn(row, 'token').equals(this.#token)) {
-      throw this.#moved();
+      throw this.#hold.moved();
     }
     const end = endIn(row);
     if (end.number < number) return end;
@@ -126,47 +126,16 @@ export class PostgresShardLog implements ShardLog {
     const { rows } = await this.#connection.run('end', this.#statements.end, [this.#parts.claim.shard]);
     return rows[0];
   }
-
-  /** Runs work until the database answers, for at most `holdMs`. `attempt`: 1 for the first. */
-  async #held<T extends LogEnd | Result>(work: (attempt: number) => Promise<T>): Promise<T> {
-    const { holdMs, isLost, claim } = this.#parts;
-    const deadlineMs = systemClock.monotonic() + holdMs;
-    let retryMs = LOG_RETRY_MS.first;
-    for (let attempt = 1; ; attempt += 1) {
-      if (this.#isClosed) throw new CancelledError('the log of the shard is closed');
-      if (isLost()) throw this.#moved();
-      try {
-        return await work(attempt);
-      } catch (error) {
-        if (isVerdict(error)) throw error;
-        if (!isPassing(error) || systemClock.monotonic() >= deadlineMs) {
-          throw new StoreFullError(`the database does not take what shard ${claim.shard} writes`, {
-            cause: error,
-            data: { reason: 'database', shard: claim.shard },
-          });
-        }
-      }
-      await wait(retryMs);
-      retryMs = Math.min(retryMs * 2, LOG_RETRY_MS.longest);
-    }
-  }
-
-  #moved(): ShardMovedError {
-    const { shard } = this.#parts.claim;
-    return new ShardMovedError(`another node has shard ${shard} of the cluster; what this node last wrote is unknown`, {
-      data: { shard, epoch: this.epoch },
-    });
-  }
 }
 
-function statementsOf({ shard, log }: Tables): Statements {
+function statementsOf({ shard, log, snapshot }: Tables): Statements {
   return {
     append:
       `WITH f AS (UPDATE ${shard} SET last = $4 WHERE shard = $1 AND epoch = $2 AND token = $3 AND last = $4::bigint - 1 ` +
       `RETURNING 1) INSERT INTO ${log} (shard, no, epoch, digest, bytes) SELECT $1, $4, $2, $5::bytea, $6::bytea FROM f`,
     end:
-      `SELECT s.epoch, s.token, s.owner, s.last, l.digest FROM ${shard} s LEFT JOIN ${log} l ` +
-      'ON l.shard = s.shard AND l.no = s.last WHERE s.shard = $1',
+      `SELECT s.epoch, s.token, s.owner, s.last, (${digestOf(log, snapshot, 's.last')} LIMIT 1) AS digest ` +
+      `FROM ${shard} s WHERE s.shard = $1`,
     token: `UPDATE ${shard} SET token = $5 WHERE shard = $1 AND epoch = $2 AND owner = $3 AND token = $4`,
     // The length of a stored value is read without the value.
     fetch:
@@ -174,13 +143,8 @@ function statementsOf({ shard, log }: Tables): Statements {
       'sum(octet_length(bytes)) OVER (ORDER BY no) - octet_length(bytes) AS before ' +
       `FROM (SELECT no, digest, bytes FROM ${log} WHERE shard = $1 AND no > $2 ORDER BY no LIMIT $3) page) sized ` +
       'WHERE before < $4 ORDER BY no',
-    digest: `SELECT digest FROM ${log} WHERE shard = $1 AND no = $2`,
+    digest: digestOf(log, snapshot, '$2'),
   };
-}
-
-/** True for an error that another attempt does not change. */
-function isVerdict(error: unknown): boolean {
-  return error instanceof ShardMovedError || error instanceof StoreLostError || error instanceof StoreCorruptError;
 }
 
 function isClaim(row: Row, epoch: number, owner: string): boolean {
@@ -190,12 +154,4 @@ function isClaim(row: Row, epoch: number, owner: string): boolean {
 function endIn(row: Row): LogEnd {
   const number = Number(row['last']);
   return number === 0 ? LOG_START : { number, digest: bytesIn(row, 'digest') };
-}
-
-function bytesIn(row: Row, name: string): Buffer {
-  const value = row[name];
-  if (Buffer.isBuffer(value)) return value;
-  throw new StoreCorruptError(`a row of the cluster's log has no bytes in its column "${name}"`, {
-    data: { reason: name },
-  });
 }

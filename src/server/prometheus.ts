@@ -50,6 +50,8 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
     'Bytes of the files of the store before their last compactions.',
   ],
   compactionBytes: ['troupe_compaction_bytes', 'gauge', 'Bytes of these files after them.'],
+  snapshots: ['troupe_snapshots_total', 'counter', 'Snapshots written to the log of a cluster, or trims after them.'],
+  snapshotsFailed: ['troupe_snapshots_failed_total', 'counter', 'Snapshots that were not written.'],
   callsWaitingForPerson: ['troupe_calls_waiting_for_person', 'gauge', 'Tool calls that wait for a person.'],
   flushes: ['troupe_journal_flushes_total', 'counter', 'Group commits flushed.'],
   journalTurns: ['troupe_journal_turns_total', 'counter', 'Transitions written to the journal.'],

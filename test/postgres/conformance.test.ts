@@ -1,53 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { StoreFullError } from '../../src/base/errors.ts';
-import type { ShardDirectory } from '../../src/cluster/plan.ts';
 import type { ShardLog } from '../../src/journal/replica/shard-log.ts';
-import { openDirectory, openShardLog } from '../../src/postgres/driver.ts';
 import { journalChecks, runJournalCheck } from '../../src/testing/conformance/journal-conformance.ts';
 import { runShardLogConformance, shardLogChecks } from '../journal/replica/shard-log-conformance.ts';
 import { makeReplicaJournal } from '../journal/replica/support.ts';
-import { NO_SERVER, newSchema, query, sharedServer } from './support/server.ts';
-
-const LEASE_MS = 60_000;
-
-interface Cluster {
-  claim(): Promise<ShardLog>;
-  goBack(entries: number): Promise<void>;
-  dispose(): Promise<void>;
-}
-
-/** A cluster with one shard. Each claim takes it over from the node before, whose lease has run out. */
-async function makeCluster(): Promise<Cluster> {
-  const { url } = await sharedServer();
-  const schema = newSchema();
-  const open: Pick<ShardLog | ShardDirectory, 'close'>[] = [];
-  return {
-    async claim() {
-      const directory = openDirectory({ url, schema });
-      open.push(directory);
-      await directory.prepare({ shards: 1 }, true);
-      await query(url, `UPDATE "${schema}".troupe_node SET expires = clock_timestamp() - interval '1 second'`);
-      await directory.join('test', LEASE_MS);
-      const { claims } = await directory.claimAll(true);
-      const [claim] = claims ?? [];
-      if (claim === undefined) throw new Error('the shard was not claimed');
-      const log = openShardLog({ url, schema }, { claim, holdMs: 1_000, isLost: () => false });
-      open.push(log);
-      return log;
-    },
-    async goBack(entries) {
-      await query(url, `UPDATE "${schema}".troupe_shard SET last = last - $1`, [entries]);
-      await query(
-        url,
-        `DELETE FROM "${schema}".troupe_log l USING "${schema}".troupe_shard s WHERE l.shard = s.shard AND l.no > s.last`,
-      );
-    },
-    async dispose() {
-      for (const each of open) await each.close();
-      await query(url, `DROP SCHEMA "${schema}" CASCADE`);
-    },
-  };
-}
+import { makeCluster } from './support/cluster.ts';
+import { NO_SERVER } from './support/server.ts';
 
 /** A log that refuses writes while `cause` returns an error. */
 function refusing(log: ShardLog, cause: () => Error | undefined): ShardLog {
@@ -55,8 +13,11 @@ function refusing(log: ShardLog, cause: () => Error | undefined): ShardLog {
     const error = cause();
     if (error !== undefined) throw new StoreFullError('the database refuses', { cause: error });
   };
+  const { snapshots } = log;
+  if (snapshots === undefined) throw new Error('the log has no snapshots');
   return {
     epoch: log.epoch,
+    snapshots,
     async append(entry) {
       check();
       return log.append(entry);

@@ -64,6 +64,24 @@ export const LOG_ENTRY_BYTES_MAX: number = 256 * 1024 * 1024;
 /** Milliseconds between two looks at a lease that a commit waits for. */
 export const LEASE_LOOK_MS = 10;
 
+// ---- snapshots of a log -------------------------------------------------------------------------------------------
+
+/** Bytes of a store's file in one piece of a snapshot: one statement, which a slow line takes within a second. */
+export const SNAPSHOT_PIECE_BYTES: number = 1024 * 1024;
+/** Entries of a log after its snapshot from which the next one is due: some seconds of an open without a copy. */
+export const SNAPSHOT_ENTRIES_MIN = 50_000;
+/** Bytes of a log after its snapshot from which the next one is due: as long an open. */
+export const SNAPSHOT_LOG_BYTES_MIN: number = 64 * 1024 * 1024;
+/**
+ * Share of the store's size that the log after a snapshot must have before the next one is due for its length. A snapshot
+ * writes the whole store, so all snapshots together write at most four times what the log does.
+ */
+export const SNAPSHOT_LOG_SHARE_MIN: number = 1 / 4;
+/** The newest entries that stay in a log, for nodes whose copies lack only these. An erasure removes them too. */
+export const LOG_KEPT_ENTRIES = 10_000;
+/** Pieces of former snapshots that one statement removes: as many bytes as a read of the log fetches. */
+export const SNAPSHOT_PIECES_REMOVED_MAX = 4;
+
 // ---- options ------------------------------------------------------------------------------------------------------
 
 /** Characters of the address of a database. */

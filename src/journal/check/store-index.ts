@@ -8,6 +8,8 @@ import { integerOf, type LeafNode, PageDamage, type PageFile, type PageTree } fr
 import { isTableName, STORE_FORMAT, TABLE_FLAGS, TABLE_SINCE } from '../lmdb/tables.ts';
 import type { Erasure, LogStart } from '../position.ts';
 import { corruptMedium, isMediumOf, ownerOfMedium } from '../rows/media-text.ts';
+import { checkRow } from '../rows/row-codec.ts';
+import { unpackRow } from '../rows/row-packing.ts';
 import { unsealText } from '../rows/sealed-text.ts';
 import { decodeBlob, isBlobOf } from '../rows/stored-text.ts';
 
@@ -61,6 +63,8 @@ export class StoreIndex {
   readonly audit: Map<number, FilePlace> = new Map();
   /** Entries whose seal or form is wrong. */
   readonly damaged: PageDamage[] = [];
+  /** Texts of the table `meta`. */
+  readonly records: Map<string, string> = new Map();
   /** The format record, sealed or not; undefined when there was none. */
   format: number | undefined;
   nextKey = 1;
@@ -115,6 +119,38 @@ export class StoreIndex {
       if (isSealed(file.bytes(offset, Math.min(length, 1)))) continue;
       if (this.blob(file, address) === undefined) yield address;
     }
+  }
+
+  /** Checks the contents of the rows, blobs and media that were added. Throws `PageDamage` and `StoreCorruptError`. */
+  checkContents(file: PageFile): void {
+    for (const [row, { offset, length }] of this.rows) checkRow(unpackRow(file.bytes(offset, length), row), row);
+    for (const address of this.wrongBlobs(file)) throw new PageDamage(`the blob ${address} is damaged`);
+    for (const [address, { offset, length }] of this.media) {
+      if (!isSealed(file.bytes(offset, Math.min(length, 1)))) this.medium(file, address);
+    }
+  }
+
+  /** Forgets all entries but the records of the table `meta`, and the damage that was found. */
+  forget(): void {
+    const { names, keys, heads, lastRows, rows, blobs, media, erasures, dataKeys, starts, origins, audit } = this;
+    for (const table of [
+      names,
+      keys,
+      heads,
+      lastRows,
+      rows,
+      blobs,
+      media,
+      erasures,
+      dataKeys,
+      starts,
+      origins,
+      audit,
+    ]) {
+      table.clear();
+    }
+    this.runnable.clear();
+    this.drafts.clear();
   }
 
   /** A medium's bytes; throws `StoreCorruptError` when the address has none, or the bytes do not match the address. */
@@ -223,6 +259,7 @@ export class StoreIndex {
     const text = unsealText('meta', key, stored);
     if (key === 'format') this.format = text === undefined ? newerFormat(stored) : wholeNumber(text);
     if (text === undefined) throw new PageDamage(`the record ${JSON.stringify(key)} is damaged`);
+    this.records.set(key, text);
     if (key === 'fence') {
       this.#hasFence = true;
       if (bytes.readDoubleLE(0) !== wholeNumber(text)) throw new PageDamage('the record "fence" is damaged');

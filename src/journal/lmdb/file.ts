@@ -60,18 +60,27 @@ export async function checkLmdbFile(path: string): Promise<void> {
 }
 
 /**
- * Checks all pages of a file that does not change, and its format and tables, but no entries. It works in slices of
- * `COMPACT_CHECK_SLICE_MS`, between which other work of the thread runs. Rejects like `checkLmdbFile`.
+ * Checks all pages of a file that does not change, and its format and tables. With `'entries'` it checks each entry too,
+ * by its seal or checksum. It works in slices of `COMPACT_CHECK_SLICE_MS`, between which other work of the thread runs.
+ * Resolves to the texts of the table `meta`. Rejects like `checkLmdbFile`.
  */
-export async function checkPages(path: string, slices: SliceWatch): Promise<void> {
+export async function checkPages(
+  path: string,
+  slices: SliceWatch,
+  depth: 'pages' | 'entries' = 'pages',
+): Promise<ReadonlyMap<string, string>> {
   // The page of a large value is read alone: reading ahead would take a tenth of a millisecond for each large value.
   const file = new PageFile(path, 'scattered');
   try {
     const meta = file.meta();
     const index = new StoreIndex();
-    const wants = (tree: PageTree): boolean => tree.name === 'meta' || tree === meta.main;
+    const isDeep = depth === 'entries';
+    const wants = (tree: PageTree): boolean => isDeep || tree.name === 'meta' || tree === meta.main;
     const entry = (tree: PageTree, node: LeafNode): void => {
       if (wants(tree)) index.add(file, tree, node);
+      if (!isDeep) return;
+      index.checkContents(file);
+      index.forget();
     };
     let startedAt = performance.now();
     const pause = (): Promise<void> | undefined => {
@@ -88,6 +97,7 @@ export async function checkPages(path: string, slices: SliceWatch): Promise<void
     checkFormat(path, index.format);
     for (const reason of wrongTables(tables, index.format)) throw new PageDamage(reason);
     for (const damage of index.damaged) throw damage;
+    return index.records;
   } catch (error) {
     throw error instanceof PageDamage ? damageError(path, error) : error;
   } finally {

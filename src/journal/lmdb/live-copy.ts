@@ -99,7 +99,7 @@ export async function makeLiveCopy(parts: LiveCopyParts, slices: SliceWatch): Pr
 /**
  * Throws ENOSPC if the device has no room for the copy. A device filled by a copy would refuse the shard's commits too.
  */
-async function checkSpace(directory: string, { bytes, freeBytes }: StoreUse): Promise<void> {
+export async function checkSpace(directory: string, { bytes, freeBytes }: StoreUse): Promise<void> {
   const { bavail, bsize } = await statfs(directory);
   if (bavail * bsize >= bytes - freeBytes + COMPACT_SPARE_BYTES_MIN) return;
   throw Object.assign(new Error('no space left on device for a compact copy'), { code: 'ENOSPC' });

@@ -34,6 +34,8 @@ export const LOCK_FILE = 'lock.mdb';
 
 /** The folder of a shard in which a compact copy is made before it takes the place of the data file. */
 export const COPY_FOLDER = 'compacting';
+/** The folder of a shard in a cluster in which the file of a snapshot is made before it is written to the log. */
+export const SNAPSHOT_FOLDER = 'snapshot';
 
 /** Flags of each table: 0x08 for integer keys, 0x100 (of the npm package, not of LMDB) for versioned values. */
 export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({

@@ -15,22 +15,30 @@
  *  RE5 after a rejected write nothing is appended until `reopen`. `reopen` fences an append that is still on its way
  *     (SL4), and brings the copy to the end of the log;
  *  RE6 if the log has lost its newest entries, they are appended again from memory. If memory no longer has them, the
- *     shard is lost: the log lacks commits that were acknowledged.
+ *     shard is lost: the log lacks commits that were acknowledged;
+ *  RE7 a copy that is empty, or older than the first entry of the log, begins with the snapshot of the log. RE2 and RE3
+ *     hold from the snapshot on.
  */
-import { asError, StoreCorruptError, StoreFullError, StoreLostError } from '../../base/errors.ts';
+import { asError, CancelledError, StoreCorruptError, StoreFullError, StoreLostError } from '../../base/errors.ts';
 import type { Engine, EngineState, StoreCompaction, StoredBatch, StoredChange, WriteBatch } from '../engine.ts';
 import type { Erasure, Head, LogStart, SessionKey } from '../position.ts';
 import { checkRow } from '../rows/row-codec.ts';
 import { checkNext } from '../stored-batch.ts';
 import { decodeBatch, encodeBatch } from './batch-codec.ts';
 import { RecentEntries } from './recent-entries.ts';
-import { digestAfter, LOG_START, type LogEnd, type LogEntry, type ShardLog } from './shard-log.ts';
+import { digestAfter, LOG_START, type LogEnd, type LogEntry, type LogHistory, type ShardLog } from './shard-log.ts';
+import { corruptSnapshot, placeSnapshot, type SnapshotFiles, Snapshots } from './snapshots.ts';
 
 /** The record of the copy that holds the digest of its last commit. */
 const DIGEST_RECORD = 'replica';
+/** The record of the newest commit that ended an erasure: that of a session, or of the older part of a log. */
+const FORGOTTEN_RECORD = 'forgotten';
 
-/** The reason for removing a copy: it cannot be read, or it has commits that the log does not have. */
-export type CopyFault = 'damaged' | 'diverged';
+/**
+ * The reason for removing a copy: it cannot be read, it has commits that the log does not have, or the log no longer has
+ * the entries that follow it.
+ */
+export type CopyFault = 'damaged' | 'diverged' | 'behind';
 
 /** The parts of a replicated engine. */
 export interface ReplicaParts {
@@ -42,6 +50,8 @@ export interface ReplicaParts {
   readonly openCopy: (onLost: (error: StoreLostError) => void) => Promise<Engine>;
   /** Takes away the files of a copy that is closed, so that `openCopy` creates an empty one. */
   readonly removeCopy: (fault: CopyFault) => Promise<void>;
+  /** The files of the copy; missing if it has none. Then no snapshot is taken or used. */
+  readonly files?: SnapshotFiles;
   /** Resolves to true once the lease is valid, and to false if it does not become valid in time. */
   readonly leased: () => Promise<boolean>;
   /** Called when the copy is found damaged. The owner should then reopen the engine soon. */
@@ -53,11 +63,15 @@ export interface ReplicaParts {
  * and with `StoreCorruptError` if the log itself is damaged.
  */
 export async function openReplicatedEngine(parts: ReplicaParts): Promise<Engine> {
-  const end = await parts.log.reclaim();
+  const { log, files } = parts;
+  const end = await log.reclaim();
+  await files?.discard();
+  const history = files && (await log.snapshots?.history());
   let engine: ReplicatedEngine | undefined;
   const openCopy = (): Promise<Engine> => parts.openCopy((error) => engine?.copyLost(error));
-  const copy = await usableCopy({ ...parts, openCopy }, end);
-  engine = new ReplicatedEngine(parts, copy, openCopy);
+  const copy = await usableCopy({ ...parts, openCopy }, end, history);
+  await log.snapshots?.rest();
+  engine = new ReplicatedEngine(parts, copy, openCopy, history, end);
   try {
     await engine.follow(end);
     return engine;
@@ -67,27 +81,40 @@ export async function openReplicatedEngine(parts: ReplicaParts): Promise<Engine>
   }
 }
 
-/** The copy if it can be believed (RE2), otherwise an empty one. */
-async function usableCopy(
-  parts: Pick<ReplicaParts, 'log' | 'removeCopy'> & { readonly openCopy: () => Promise<Engine> },
-  end: LogEnd,
-): Promise<Engine> {
+/** The parts that open a copy. */
+type CopyParts = Pick<ReplicaParts, 'log' | 'removeCopy' | 'files'> & { readonly openCopy: () => Promise<Engine> };
+
+/** The copy if it can be believed (RE2), otherwise a new one. */
+async function usableCopy(parts: CopyParts, end: LogEnd, history: LogHistory | undefined): Promise<Engine> {
   let copy: Engine;
   try {
     copy = await parts.openCopy();
   } catch (error) {
     if (!isDamage(error)) throw error;
     await parts.removeCopy('damaged');
-    return parts.openCopy();
+    return newCopy(parts, history);
   }
   const fault = await faultOf(parts.log, copy, end).catch(async (error: unknown) => {
     await copy.close();
     throw error;
   });
-  if (fault === undefined) return copy;
+  const isNew = fault === undefined && copy.state().commit === 0 && history?.snapshot !== undefined;
+  if (fault === undefined && !isNew) return copy;
   await copy.close();
-  await parts.removeCopy(fault);
-  return parts.openCopy();
+  if (fault !== undefined) await parts.removeCopy(fault);
+  return newCopy(parts, history);
+}
+
+/** A copy that begins with the snapshot of the log (RE7), or with nothing. */
+async function newCopy({ log, files, openCopy }: CopyParts, history: LogHistory | undefined): Promise<Engine> {
+  const snapshot = history?.snapshot;
+  if (snapshot === undefined || files === undefined || log.snapshots === undefined) return openCopy();
+  await placeSnapshot(log.snapshots, files, snapshot);
+  const copy = await openCopy();
+  const { number, digest } = positionOf(copy);
+  if (number === snapshot.number && digest.equals(snapshot.digest)) return copy;
+  await copy.close();
+  throw corruptSnapshot('its file is that of another entry');
 }
 
 async function faultOf(log: ShardLog, copy: Engine, end: LogEnd): Promise<CopyFault | undefined> {
@@ -101,12 +128,29 @@ async function faultOf(log: ShardLog, copy: Engine, end: LogEnd): Promise<CopyFa
   }
   if (number === 0) return copy.state().lastRow === 0 ? undefined : 'damaged';
   if (number > end.number) return 'diverged';
-  return (await log.digestOf(number))?.equals(digest) === true ? undefined : 'diverged';
+  const found = await log.digestOf(number);
+  // The log has no gaps, so it has removed the entry.
+  if (found === undefined) return 'behind';
+  return found.equals(digest) ? undefined : 'diverged';
 }
 
 function positionOf(copy: Engine): LogEnd {
   const { commit } = copy.state();
-  return commit === 0 ? LOG_START : { number: commit, digest: Buffer.from(copy.record(DIGEST_RECORD) ?? '', 'hex') };
+  return commit === 0 ? LOG_START : endAt(commit, copy.record(DIGEST_RECORD));
+}
+
+function endAt(number: number, digest: string | undefined): LogEnd {
+  return { number, digest: Buffer.from(digest ?? '', 'hex') };
+}
+
+/** The newest commit that ended an erasure. Copies of earlier versions note deleted sessions only. */
+function forgottenIn(copy: Engine): number {
+  return Math.max(copy.state().erased, Number(copy.record(FORGOTTEN_RECORD) ?? 0));
+}
+
+/** True for a commit that forgets a removed session or part: nothing of it is in the rows any more. */
+function endsErasure({ changes }: StoredBatch): boolean {
+  return changes.some(({ table, value }) => table === 'erasures' && value === undefined);
 }
 
 /** True for an error which says that the files of the copy cannot be read, or are gone. */
@@ -117,19 +161,42 @@ function isDamage(error: unknown): boolean {
 class ReplicatedEngine implements Engine {
   /** Compacts only the copy. The log keeps all its entries. */
   readonly compaction: StoreCompaction;
+  readonly snapshots?: Snapshots;
   readonly #parts: ReplicaParts;
   readonly #openCopy: () => Promise<Engine>;
   readonly #recent = new RecentEntries();
   #copy: Engine;
   #end: LogEnd;
+  #forgotten: number;
   /** The first error which says that the copy is damaged; undefined if there was none. */
   #damage: Error | undefined;
 
-  constructor(parts: ReplicaParts, copy: Engine, openCopy: () => Promise<Engine>) {
+  constructor(
+    parts: ReplicaParts,
+    copy: Engine,
+    openCopy: () => Promise<Engine>,
+    history: LogHistory | undefined,
+    { number }: LogEnd,
+  ) {
     this.#parts = parts;
     this.#openCopy = openCopy;
     this.#copy = copy;
     this.#end = positionOf(copy);
+    this.#forgotten = forgottenIn(copy);
+    const { files, log } = parts;
+    if (files !== undefined && log.snapshots !== undefined && history !== undefined) {
+      const snapshotParts = {
+        store: log.snapshots,
+        files,
+        copy: () => this.#copy,
+        end: () => this.#end.number,
+        positionIn: (records: ReadonlyMap<string, string>) =>
+          endAt(Number(records.get('commit')), records.get(DIGEST_RECORD)),
+        forgotten: () => this.#forgotten,
+        damaged: (error: Error) => this.#noteDamage(error),
+      };
+      this.snapshots = new Snapshots(snapshotParts, history, number);
+    }
     const compaction = (): StoreCompaction => this.#copy.compaction;
     this.compaction = {
       get isOwed() {
@@ -289,6 +356,7 @@ class ReplicatedEngine implements Engine {
   }
 
   async reopen(): Promise<void> {
+    this.snapshots?.end(new CancelledError('the log of the shard is opened again'));
     const end = await this.#parts.log.reclaim();
     if (this.#damage === undefined) {
       await this.#copy.reopen().catch((error: unknown) => this.#noteDamage(error));
@@ -296,7 +364,9 @@ class ReplicatedEngine implements Engine {
     if (this.#damage !== undefined) {
       await this.#copy.close();
       await this.#parts.removeCopy('damaged');
-      this.#copy = await this.#openCopy();
+      const history = this.snapshots && (await this.#parts.log.snapshots?.history());
+      this.#copy = await newCopy({ ...this.#parts, openCopy: this.#openCopy }, history);
+      await this.#parts.log.snapshots?.rest();
       this.#damage = undefined;
     }
     this.#end = positionOf(this.#copy);
@@ -310,6 +380,7 @@ class ReplicatedEngine implements Engine {
 
   async #close(): Promise<void> {
     try {
+      await this.snapshots?.close();
       await this.#copy.close();
     } finally {
       await this.#parts.log.close();
@@ -344,15 +415,19 @@ class ReplicatedEngine implements Engine {
   }
 
   async #put(stored: StoredBatch, entry: LogEntry): Promise<void> {
-    const digest: StoredChange = { table: 'meta', key: DIGEST_RECORD, value: entry.digest.toString('hex') };
+    const own: StoredChange[] = [{ table: 'meta', key: DIGEST_RECORD, value: entry.digest.toString('hex') }];
+    const isErasure = endsErasure(stored);
+    if (isErasure) own.push({ table: 'meta', key: FORGOTTEN_RECORD, value: String(entry.number) });
     try {
-      await this.#copy.writeStored({ ...stored, changes: [...stored.changes, digest] });
+      await this.#copy.writeStored({ ...stored, changes: [...stored.changes, ...own] });
     } catch (error) {
       this.#noteDamage(error);
       throw damageRefusal(asError(error));
     }
     this.#end = { number: entry.number, digest: entry.digest };
+    if (isErasure) this.#forgotten = entry.number;
     this.#recent.add(entry);
+    this.snapshots?.noted(entry, entry.bytes.length);
   }
 
   async #append(entry: LogEntry): Promise<void> {

@@ -10,7 +10,12 @@
  *     `ShardMovedError`. A claim is identified by a random token, never by its epoch alone: a database that was set
  *     back to an earlier state may give out an epoch twice;
  *  SL4 after `reclaim` no earlier append of this claim takes effect any more, even one that is still on its way;
- *  SL5 an append of an entry that is there already, with the same digest, resolves and changes nothing.
+ *  SL5 an append of an entry that is there already, with the same digest, resolves and changes nothing;
+ *  SL6 a snapshot is there whole or not at all: it appears only if the log has all its pieces, and its entry with the same
+ *     digest;
+ *  SL7 entries are removed from the oldest on, and only if a snapshot covers them. `digestOf` still knows the snapshot's
+ *     entry then, and `reclaim` the end;
+ *  SL8 after a later claim, or `reclaim`, no snapshot of an earlier one appears, and no entry is removed by it.
  */
 import { createHash } from 'node:crypto';
 
@@ -30,6 +35,49 @@ export interface LogEntry extends LogEnd {
 
 /** The end of an empty log. */
 export const LOG_START: LogEnd = Object.freeze({ number: 0, digest: Buffer.alloc(0) });
+
+/** A snapshot: a copy of the shard as of one entry of its log, as the file of its store. */
+export interface LogSnapshot extends LogEnd {
+  /** Names its pieces: hexadecimal digits. */
+  readonly id: string;
+  /** The number of its pieces. */
+  readonly pieces: number;
+  /** SHA-256 of the file. */
+  readonly hash: Buffer;
+}
+
+/** The part of a log that is there. */
+export interface LogHistory {
+  /** The newest snapshot. */
+  readonly snapshot?: LogSnapshot;
+  /** The number of the first entry; if there is none, the number of the next one. */
+  readonly first: number;
+  /** Bytes of the entries after the snapshot, at least of the first `SNAPSHOT_ENTRIES_MIN` of them. */
+  readonly bytes: number;
+}
+
+/**
+ * The snapshots of a log. Its calls may run beside those of the log, one at a time. They reject like `append`, and with
+ * `CancelledError` if the claim was made again by `reclaim` meanwhile.
+ */
+export interface SnapshotStore {
+  history(): Promise<LogHistory>;
+  /** A piece of a snapshot. Rejects with `StoreCorruptError` if it is missing. */
+  piece(id: string, number: number): Promise<Buffer>;
+  /** Writes a piece of a snapshot that is not there yet. Pieces have the numbers 0, 1, 2 … */
+  putPiece(id: string, number: number, bytes: Buffer): Promise<void>;
+  /** Makes a snapshot of its pieces, in place of the one before (SL6). */
+  put(snapshot: LogSnapshot): Promise<void>;
+  /**
+   * Removes a bounded number of pieces that no snapshot has, or else of entries up to `upTo` (SL7). False: nothing was
+   * left to remove.
+   */
+  trim(upTo: number): Promise<boolean>;
+  /** Ends the connection, until the next call. Never rejects. */
+  rest(): Promise<void>;
+  /** Ends the connection. Calls under way reject. Never rejects. */
+  close(): Promise<void>;
+}
 
 /** The log of one shard under one claim. Used by one thread, with one call at a time. */
 export interface ShardLog {
@@ -54,6 +102,8 @@ export interface ShardLog {
   fetch(after: number): Promise<readonly LogEntry[]>;
   /** The digest of an entry; undefined if there is no such entry. Rejects with `StoreFullError`. */
   digestOf(number: number): Promise<Buffer | undefined>;
+  /** Missing: the log keeps all its entries. */
+  readonly snapshots?: SnapshotStore;
   /** Ends the connection. Never rejects. */
   close(): Promise<void>;
 }

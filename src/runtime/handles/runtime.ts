@@ -66,8 +66,12 @@ export interface RuntimeMetrics extends CounterValues {
    */
   readonly compactionBytesBefore: number;
   readonly compactionBytes: number;
-  /** Milliseconds of the longest piece of work that a compaction did on any session thread. Not a sum. */
+  /** Milliseconds of the longest piece of work that a compaction, or a snapshot, did on any session thread. Not a sum. */
   readonly compactionSliceMs: number;
+  /** In a cluster: snapshots that were written to the log, and entries removed for them. */
+  readonly snapshots: number;
+  /** Snapshots that were not written; they are tried again. */
+  readonly snapshotsFailed: number;
   /** Session threads that died and were replaced. */
   readonly restarts: number;
   /** Times that tools given as values held the host thread for a quarter of a second or more. */

@@ -8,7 +8,8 @@
  *    failed attempts of tool calls that are repeated, bytes of answered requests if the provider reports them, requests
  *    that continued a message thread, requests that were sent whole because the thread was lost;
  *  - `shard/residency.ts`: sessions in memory, calls that wait for a person; `shard/shard.ts`: flushes;
- *  - `shard/eraser.ts`: deleted sessions that are not erased yet; `shard/compaction/compactor.ts`: compactions;
+ *  - `shard/eraser.ts`: deleted sessions that are not erased yet; `shard/compaction/compactor.ts`: compactions,
+ *    snapshots of the logs of a cluster;
  *  - `door/build-shard.ts`: tool calls that wait for a thread; `door/shard-models.ts`: model calls that the governor
  *    holds back, calls that warm the provider's cache, and the counters of each provider; `door/shard.worker.ts`:
  *    stalls.
@@ -45,6 +46,8 @@ export const COUNTERS = [
   'compactionBytesBefore',
   'compactionBytes',
   'compactionSliceMs',
+  'snapshots',
+  'snapshotsFailed',
 ] as const;
 
 /** A counter's name. */

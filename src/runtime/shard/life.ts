@@ -53,7 +53,7 @@ export interface LifeParts {
   readonly waiters: ShardWaiters;
   readonly edits: EditQueue;
   readonly eraser: Eraser;
-  readonly compactor: Compactor;
+  readonly compactors: readonly Compactor[];
   readonly drafts: AnswerDrafts;
   readonly replays: EventReplays;
 }
@@ -72,7 +72,7 @@ export class Life {
   readonly #waiters: ShardWaiters;
   readonly #edits: EditQueue;
   readonly #eraser: Eraser;
-  readonly #compactor: Compactor;
+  readonly #compactors: readonly Compactor[];
   readonly #drafts: AnswerDrafts;
   /** Searches for old data; undefined without the option `retention`. */
   readonly #retention: RetentionSearch | undefined;
@@ -95,7 +95,7 @@ export class Life {
     this.#waiters = given.waiters;
     this.#edits = given.edits;
     this.#eraser = given.eraser;
-    this.#compactor = given.compactor;
+    this.#compactors = given.compactors;
     this.#drafts = given.drafts;
     const { retention } = given.parts;
     if (retention !== undefined) this.#retention = this.#searchOf(retention, given.replays);
@@ -160,7 +160,7 @@ export class Life {
     this.#drafts.load();
     this.#work.forgetGivenUp();
     this.#interrupted.resumeAll();
-    this.#compactor.begin();
+    for (const each of this.#compactors) each.begin();
     this.#eraser.begin();
     this.#retention?.begin();
   }
@@ -376,7 +376,7 @@ export class Life {
     // This request may be repeated, and may arrive after a close.
     if (!this.#standsStill && !this.#isClosed) writeTakeover(journal, clock.now(), { shard, pid });
     this.#standsStill = true;
-    this.#compactor.close();
+    for (const each of this.#compactors) each.close();
     await this.#until(() => this.#hasNoCalls, deadlineMs);
   }
 
@@ -387,7 +387,7 @@ export class Life {
   async close(deadlineMs: number): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosing = true;
-    this.#compactor.close();
+    for (const each of this.#compactors) each.close();
     this.#commits.hurry();
     this.#work.closeEnrichers(this.#residency.actors());
     await this.#until(() => this.#hasNoCalls && this.#commits.isEmpty, deadlineMs);

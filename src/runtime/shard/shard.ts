@@ -88,7 +88,7 @@ export class Shard {
         await journal.flushed();
         const { flushes } = journal.statistics();
         parts.counters.set('flushes', flushes);
-        if (flushes % COMPACT_LOOK_FLUSHES === 0) compactor.look();
+        if (flushes % COMPACT_LOOK_FLUSHES === 0) for (const each of compactors) each.look();
       },
       failed: (error) => outage.flushFailed(error),
       threw: (thrown) => logThrown(host, 'what followed a flush failed', thrown),
@@ -154,18 +154,18 @@ export class Shard {
       clock,
       eraseIndex: (sessions) => host.eraseIndex(sessions),
       counters: parts.counters,
-      erased: () => compactor.erased(),
+      erased: () => {
+        for (const each of compactors) each.erased();
+      },
       isDegraded: () => outage.error !== undefined,
       failed: (thrown) => logThrown(host, 'a removed session cannot be erased now', thrown),
     });
-    const compactor = new Compactor({
-      journal,
-      clock,
-      counters: parts.counters,
-      eraseWithinMs: parts.eraseWithinMs,
-      host,
-      isRefusing: () => this.life.refusal !== undefined || this.life.startsNothing,
-    });
+    const { counters, eraseWithinMs } = parts;
+    const isRefusing = (): boolean => this.life.refusal !== undefined || this.life.startsNothing;
+    const common = { journal, clock, counters, eraseWithinMs, host, isRefusing };
+    const compactors = [new Compactor({ ...common, kind: 'compaction', copies: journal.compaction })];
+    const { snapshots } = journal;
+    if (snapshots !== undefined) compactors.push(new Compactor({ ...common, kind: 'snapshot', copies: snapshots }));
     const shared = { parts, residency, commits, work, timers, live, interrupted, waiters, edits, drafts };
     this.transitions = new Transitions({
       ...shared,
@@ -182,7 +182,7 @@ export class Shard {
       transitions: this.transitions,
       outage,
       eraser,
-      compactor,
+      compactors,
       replays: this.replays,
     });
   }

@@ -3,13 +3,15 @@
  * runner.
  */
 import assert from 'node:assert/strict';
-import { ShardMovedError, StoreLostError } from '../../../src/base/errors.ts';
+import { CancelledError, ShardMovedError, StoreCorruptError, StoreLostError } from '../../../src/base/errors.ts';
 import {
   digestAfter,
   LOG_START,
   type LogEnd,
   type LogEntry,
+  type LogSnapshot,
   type ShardLog,
+  type SnapshotStore,
 } from '../../../src/journal/replica/shard-log.ts';
 
 /** A log under test: empty, and without a claim. */
@@ -68,6 +70,29 @@ function assertEntries(found: readonly LogEntry[], wanted: readonly LogEntry[]):
     found.map(({ number, digest, bytes }) => [number, digest.toString('hex'), bytes.toString('base64')]),
     wanted.map(({ number, digest, bytes }) => [number, digest.toString('hex'), bytes.toString('base64')]),
   );
+}
+
+function snapshotsOf(log: ShardLog): SnapshotStore {
+  assert.ok(log.snapshots !== undefined);
+  return log.snapshots;
+}
+
+/** A snapshot as of an entry, with these pieces. */
+function snapshotOf({ number, digest }: LogEnd, id: string, pieces: readonly string[]): LogSnapshot {
+  return { id, number, digest, pieces: pieces.length, hash: Buffer.alloc(32, number) };
+}
+
+async function putSnapshot(log: ShardLog, end: LogEnd, id: string, pieces: readonly string[]): Promise<void> {
+  const store = snapshotsOf(log);
+  for (const [index, piece] of pieces.entries()) await store.putPiece(id, index, Buffer.from(piece));
+  await store.put(snapshotOf(end, id, pieces));
+}
+
+/** Removes everything that may be removed; returns the number of slices. */
+async function trimAll(store: SnapshotStore, upTo: number): Promise<number> {
+  let slices = 0;
+  while (await store.trim(upTo)) slices += 1;
+  return slices;
 }
 
 /** Every check, in the order they are run. */
@@ -133,6 +158,101 @@ export const shardLogChecks: readonly ShardLogCheck[] = [
       assertEnd(await log.append(two), two);
       await assert.rejects(log.append(after(one, 'another two')), StoreLostError);
       assertEntries(await entriesAfter(log, 0), [one, two]);
+    },
+  },
+  {
+    title:
+      'SL6: a snapshot appears whole, once its pieces are there and its entry is in the log, and replaces the one before',
+    async run(store) {
+      const log = await store.claim();
+      const snapshots = snapshotsOf(log);
+      assert.deepEqual(await snapshots.history(), { first: 1, bytes: 0 });
+      const entries = chain(LOG_START, ['one', 'two', 'three']);
+      await appendAll(log, entries);
+      assert.deepEqual(await snapshots.history(), { first: 1, bytes: 11 });
+      const [one, two, three] = entries;
+      assert.ok(one !== undefined && two !== undefined && three !== undefined);
+      await snapshots.putPiece('aa', 0, Buffer.from('piece'));
+      await assert.rejects(snapshots.put(snapshotOf(two, 'aa', ['piece', 'missing'])), CancelledError);
+      await assert.rejects(
+        snapshots.put({ ...snapshotOf(two, 'aa', ['piece']), digest: three.digest }),
+        CancelledError,
+      );
+      assert.deepEqual(await snapshots.history(), { first: 1, bytes: 11 });
+      // A second attempt of a piece, whose first answer was lost.
+      await snapshots.putPiece('aa', 0, Buffer.from('piece'));
+      await snapshots.put(snapshotOf(two, 'aa', ['piece']));
+      const found = await snapshots.history();
+      assert.deepEqual(found, { first: 1, bytes: 5, snapshot: snapshotOf(two, 'aa', ['piece']) });
+      assert.equal((await snapshots.piece('aa', 0)).toString(), 'piece');
+      await assert.rejects(snapshots.piece('aa', 1), StoreCorruptError);
+      await putSnapshot(log, three, 'bb', ['', 'second'.repeat(50_000)]);
+      await snapshots.rest();
+      assert.equal((await snapshots.history()).snapshot?.id, 'bb');
+      assert.equal((await snapshots.piece('bb', 1)).toString(), 'second'.repeat(50_000));
+    },
+  },
+  {
+    title: 'SL7: only entries that a snapshot covers are removed, from the oldest on, and the log continues after them',
+    async run(store) {
+      const log = await store.claim();
+      const snapshots = snapshotsOf(log);
+      const entries = chain(LOG_START, ['one', 'two', 'three', 'four', 'five', 'six']);
+      const [, two, , four, , six] = entries;
+      assert.ok(two !== undefined && four !== undefined && six !== undefined);
+      await appendAll(log, entries.slice(0, 5));
+      assert.equal(await snapshots.trim(5), false);
+      await putSnapshot(log, two, 'aa', ['old', 'pieces']);
+      await snapshots.putPiece('ab', 0, Buffer.from('never finished'));
+      await putSnapshot(log, four, 'bb', ['new']);
+      assert.ok((await trimAll(snapshots, 1)) > 0);
+      assertEntries(await entriesAfter(log, 0), entries.slice(1, 5));
+      assert.equal((await snapshots.history()).first, 2);
+      await assert.rejects(snapshots.piece('aa', 0), StoreCorruptError);
+      await assert.rejects(snapshots.piece('ab', 0), StoreCorruptError);
+      assert.equal((await snapshots.piece('bb', 0)).toString(), 'new');
+      assert.equal(await log.digestOf(1), undefined);
+      await trimAll(snapshots, 6);
+      assertEntries(await entriesAfter(log, 0), entries.slice(4, 5));
+      // The snapshot knows the digest of its entry.
+      assert.deepEqual(Buffer.from((await log.digestOf(4)) ?? ''), four.digest);
+      assertEnd(await log.append(six), six);
+      await putSnapshot(log, six, 'cc', ['newest']);
+      await trimAll(snapshots, 6);
+      const second = await store.claim();
+      assertEnd(await second.reclaim(), six);
+      assert.deepEqual(await second.fetch(0), []);
+      assert.deepEqual(await snapshotsOf(second).history(), {
+        first: 7,
+        bytes: 0,
+        snapshot: snapshotOf(six, 'cc', ['newest']),
+      });
+      const seven = after(six, 'seven');
+      assertEnd(await second.append(seven), seven);
+      assertEntries(await entriesAfter(second, 6), [seven]);
+    },
+  },
+  {
+    title: 'SL8: an earlier claim writes no snapshot and removes nothing; what it began is removed by a later one',
+    async run(store) {
+      const log = await store.claim();
+      const entries = chain(LOG_START, ['one', 'two', 'three']);
+      const last = entries.at(-1);
+      assert.ok(last !== undefined);
+      await appendAll(log, entries);
+      const former = snapshotsOf(log);
+      await putSnapshot(log, last, 'aa', ['whole']);
+      await former.putPiece('bb', 0, Buffer.from('begun'));
+      const second = await store.claim();
+      await assert.rejects(former.putPiece('bb', 1, Buffer.from('late')), ShardMovedError);
+      await assert.rejects(former.put(snapshotOf(last, 'bb', ['begun'])), ShardMovedError);
+      await assert.rejects(former.trim(3), ShardMovedError);
+      const snapshots = snapshotsOf(second);
+      assert.equal((await snapshots.history()).snapshot?.id, 'aa');
+      assertEntries(await entriesAfter(second, 0), entries);
+      await trimAll(snapshots, 0);
+      await assert.rejects(snapshots.piece('bb', 0), StoreCorruptError);
+      assertEntries(await entriesAfter(second, 0), entries);
     },
   },
   {

@@ -6,6 +6,7 @@ import type { Engine } from '../../../src/journal/engine.ts';
 import { EngineJournal } from '../../../src/journal/engine-journal.ts';
 import type { Journal } from '../../../src/journal/journal.ts';
 import { openLmdbEngine } from '../../../src/journal/lmdb/engine.ts';
+import { lmdbSnapshotFiles } from '../../../src/journal/lmdb/snapshot-file.ts';
 import { type CopyFault, openReplicatedEngine } from '../../../src/journal/replica/replicated-engine.ts';
 import type { ShardLog } from '../../../src/journal/replica/shard-log.ts';
 import type { JournalUnderTest } from '../../../src/testing/conformance/journal-under-test.ts';
@@ -28,6 +29,7 @@ export function openReplica({ directory, log, faults = [], leased = async () => 
       faults.push(fault);
       await rm(directory, { recursive: true, force: true });
     },
+    files: lmdbSnapshotFiles(directory),
     leased,
     damaged: () => undefined,
   });

@@ -1,12 +1,14 @@
 /**
  * Compacts the store of a shard beside its work (`live-compaction.ts`): when bytes of deleted sessions are left in free
- * pages, and when at least half of a file that is not small is free.
+ * pages, and when at least half of a file that is not small is free. In a cluster a second one writes snapshots to the log
+ * of the shard (`replica/snapshots.ts`), by the same rules: when bytes of deleted sessions, or of removed history, are
+ * left in the log, and when the log is long.
  *
  * Owns: the timer of the next compaction, and the waits after the last compaction. Does not own: the copy and its
  * replacement, which the engine owns; the order in which shards compact, which the host decides.
  *
  * Invariants:
- *  C1 one shard of a runtime compacts at a time;
+ *  C1 one shard of a runtime compacts, or writes a snapshot, at a time;
  *  C2 bytes of a deleted session leave the file within `eraseWithinMs`. A compaction begins after half of that time, so
  *     one compaction serves all sessions that were erased in the meantime. If a former process left such bytes, the
  *     compaction begins at once;
@@ -28,14 +30,17 @@ import {
 import { type Clock, setIdleTimer } from '../../../base/clock.ts';
 import { asError, errorShape, StoreFullError } from '../../../base/errors.ts';
 import { growingWait } from '../../../base/growing-wait.ts';
-import type { CompactionResult } from '../../../journal/engine.ts';
+import type { CompactionResult, StoreCompaction, StoreUse } from '../../../journal/engine.ts';
 import type { Journal } from '../../../journal/journal.ts';
 import type { Counters } from '../../protocol/metrics.ts';
 import type { ShardHost } from '../shard-parts.ts';
 
 /** The parts that a compactor works with. */
 export interface CompactorParts {
-  readonly journal: Pick<Journal, 'compaction' | 'erasures'>;
+  readonly journal: Pick<Journal, 'erasures'>;
+  /** The compaction, or the snapshots, of the journal. */
+  readonly copies: StoreCompaction;
+  readonly kind: 'compaction' | 'snapshot';
   readonly clock: Clock;
   readonly counters: Counters;
   /** See `StoreOptions`. */
@@ -65,16 +70,16 @@ export class Compactor {
 
   /** Called at open, and when the store takes writes again. */
   begin(): void {
-    const { journal, clock, eraseWithinMs } = this.#parts;
+    const { copies, clock, eraseWithinMs } = this.#parts;
     // The time at which a former process left these bytes is unknown, so the compaction is due now.
-    if (journal.compaction.isOwed) this.#owedSince ??= clock.monotonic() - eraseWithinMs;
+    if (copies.isOwed) this.#owedSince ??= clock.monotonic() - eraseWithinMs;
     this.look();
   }
 
   /** Called after each flush of an erasure. */
   erased(): void {
-    const { journal } = this.#parts;
-    if (journal.compaction.isOwed || journal.erasures().size === 0) this.look();
+    const { copies, journal } = this.#parts;
+    if (copies.isOwed || journal.erasures().size === 0) this.look();
   }
 
   /** Sets the timer if a compaction is due, now or later. Not called for each commit, because it reads table sizes. */
@@ -105,20 +110,19 @@ export class Compactor {
 
   /** Monotonic ms at which the next compaction is due; undefined: none is. */
   #dueAt(now: number): number | undefined {
-    const { journal, eraseWithinMs } = this.#parts;
-    if (journal.compaction.isOwed) {
+    const { copies, eraseWithinMs } = this.#parts;
+    if (copies.isOwed) {
       this.#owedSince ??= now;
       return this.#owedSince + eraseWithinMs * COMPACT_START_SHARE;
     }
     this.#owedSince = undefined;
     if (now < this.#notForSpaceBefore) return undefined;
-    const { bytes, freeBytes } = journal.compaction.use();
-    return freeBytes >= COMPACT_FREE_BYTES_MIN && freeBytes >= bytes * COMPACT_FREE_SHARE_MIN ? now : undefined;
+    return (copies.isDue?.() ?? isMostlyFree(copies.use())) ? now : undefined;
   }
 
   /** Runs one compaction, once no other shard of the runtime compacts (C1). */
   async #run(): Promise<void> {
-    const { host, journal, clock, counters, isRefusing } = this.#parts;
+    const { host, copies, clock, counters, isRefusing } = this.#parts;
     if (isRefusing()) return;
     this.#isAtWork = true;
     try {
@@ -127,7 +131,7 @@ export class Compactor {
         if (this.#isClosed || isRefusing()) return;
         counters.set('compactionsRunning', 1);
         const startedAt = clock.monotonic();
-        const result = await journal.compaction.run();
+        const result = await copies.run();
         this.#succeeded(result, startedAt);
       } finally {
         counters.set('compactionsRunning', 0);
@@ -142,41 +146,50 @@ export class Compactor {
   }
 
   #succeeded({ bytesBefore, bytes, sliceMs }: CompactionResult, startedAt: number): void {
-    const { clock, counters, host, journal } = this.#parts;
+    const { clock, counters, host, copies, kind } = this.#parts;
     const now = clock.monotonic();
     this.#failures = 0;
     // The copy has no bytes that were freed before it began. Bytes that were freed since then are still in the file.
-    this.#owedSince = journal.compaction.isOwed ? startedAt : undefined;
+    this.#owedSince = copies.isOwed ? startedAt : undefined;
     this.#notBefore = now + (now - startedAt) * (1 / COMPACT_TIME_SHARE_MAX - 1);
-    this.#notForSpaceBefore = now + COMPACT_FREE_PAUSE_MS;
-    counters.add('compactions');
-    counters.set('compactionBytesBefore', bytesBefore);
-    counters.set('compactionBytes', bytes);
     counters.raise('compactionSliceMs', sliceMs);
-    host.log({
-      level: 'debug',
-      message: `the file of the store was compacted from ${bytesBefore} to ${bytes} bytes`,
-      ms: Math.ceil(now - startedAt),
-    });
+    let message = `a snapshot of ${bytes} bytes was written to the log`;
+    if (kind === 'compaction') {
+      this.#notForSpaceBefore = now + COMPACT_FREE_PAUSE_MS;
+      counters.add('compactions');
+      counters.set('compactionBytesBefore', bytesBefore);
+      counters.set('compactionBytes', bytes);
+      message = `the file of the store was compacted from ${bytesBefore} to ${bytes} bytes`;
+    } else counters.add('snapshots');
+    host.log({ level: 'debug', message, ms: Math.ceil(now - startedAt) });
   }
 
   /** Logs and counts a failure, and sets the wait before the next attempt (C4). */
   #failed(thrown: unknown): void {
-    const { clock, counters, host, isRefusing, eraseWithinMs } = this.#parts;
+    const { clock, counters, host, isRefusing, eraseWithinMs, kind } = this.#parts;
     // A closing shard ends its compaction. A store that takes writes again calls `begin`.
     if (this.#isClosed || isRefusing()) return;
     this.#failures += 1;
-    counters.add('compactionsFailed');
+    counters.add(kind === 'compaction' ? 'compactionsFailed' : 'snapshotsFailed');
     const first = Math.min(COMPACT_RETRY_MS_MIN, eraseWithinMs * COMPACT_START_SHARE);
     const waitMs = growingWait(this.#failures, { first, longest: COMPACT_RETRY_MS_MAX });
     this.#notBefore = clock.monotonic() + waitMs;
     this.#notForSpaceBefore = clock.monotonic() + Math.max(waitMs, COMPACT_FREE_PAUSE_MS);
     const cause =
-      thrown instanceof StoreFullError ? 'the device has too little space for a copy' : asError(thrown).message;
+      thrown instanceof StoreFullError && thrown.data['reason'] !== 'database'
+        ? 'the device has too little space for a copy'
+        : asError(thrown).message;
+    const failure =
+      kind === 'compaction' ? 'the file of the store was not compacted' : 'no snapshot was written to the log';
     host.log({
       level: 'warn',
-      message: `the file of the store was not compacted: ${cause}. The next attempt begins in ${Math.ceil(waitMs / 1_000)} s`,
+      message: `${failure}: ${cause}. The next attempt begins in ${Math.ceil(waitMs / 1_000)} s`,
       error: errorShape(thrown),
     });
   }
+}
+
+/** True for a file of which most is free, and enough for a copy. */
+function isMostlyFree({ bytes, freeBytes }: StoreUse): boolean {
+  return freeBytes >= COMPACT_FREE_BYTES_MIN && freeBytes >= bytes * COMPACT_FREE_SHARE_MIN;
 }

@@ -25,22 +25,21 @@ function compactor() {
   const startedAt: number[] = [];
   let during: (() => void) | undefined;
   const made = new Compactor({
-    journal: {
-      erasures: () => new Map(),
-      compaction: {
-        get isOwed() {
-          return state.isOwed;
-        },
-        use: () => state.use,
-        run: async () => {
-          startedAt.push(clock.monotonic());
-          state.isOwed = false;
-          during?.();
-          await new Promise<void>((resolve) => clock.setTimer(resolve, state.tookMs));
-          if (state.error === undefined) return RESULT;
-          state.isOwed = true;
-          throw state.error;
-        },
+    kind: 'compaction',
+    journal: { erasures: () => new Map() },
+    copies: {
+      get isOwed() {
+        return state.isOwed;
+      },
+      use: () => state.use,
+      run: async () => {
+        startedAt.push(clock.monotonic());
+        state.isOwed = false;
+        during?.();
+        await new Promise<void>((resolve) => clock.setTimer(resolve, state.tookMs));
+        if (state.error === undefined) return RESULT;
+        state.isOwed = true;
+        throw state.error;
       },
     },
     clock,

@@ -1,0 +1,73 @@
+/** Runs the statements of a shard until the database answers, and says what refused them. */
+import { setTimeout as wait } from 'node:timers/promises';
+import { LOG_RETRY_MS } from '../base/bounds.ts';
+import { systemClock } from '../base/clock.ts';
+import { CancelledError, ShardMovedError, StoreCorruptError, StoreFullError, StoreLostError } from '../base/errors.ts';
+import type { ShardLogParts } from '../cluster/plan.ts';
+import { isPassing, type Row } from './connection.ts';
+
+/** See the head of this file. */
+export class Hold {
+  readonly #parts: ShardLogParts;
+  #isClosed = false;
+
+  constructor(parts: ShardLogParts) {
+    this.#parts = parts;
+  }
+
+  /** Runs work until the database answers, for at most `holdMs`. `attempt`: 1 for the first. */
+  async run<T>(work: (attempt: number) => Promise<T>): Promise<T> {
+    const { holdMs, isLost, claim } = this.#parts;
+    const deadlineMs = systemClock.monotonic() + holdMs;
+    let retryMs = LOG_RETRY_MS.first;
+    for (let attempt = 1; ; attempt += 1) {
+      if (this.#isClosed) throw new CancelledError('the log of the shard is closed');
+      if (isLost()) throw this.moved();
+      try {
+        return await work(attempt);
+      } catch (error) {
+        if (isVerdict(error)) throw error;
+        if (!isPassing(error) || systemClock.monotonic() >= deadlineMs) {
+          throw new StoreFullError(`the database does not take what shard ${claim.shard} writes`, {
+            cause: error,
+            data: { reason: 'database', shard: claim.shard },
+          });
+        }
+      }
+      await wait(retryMs);
+      retryMs = Math.min(retryMs * 2, LOG_RETRY_MS.longest);
+    }
+  }
+
+  /** No attempt begins after this. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  /** The error for a shard that another node has. */
+  moved(): ShardMovedError {
+    const { shard, epoch } = this.#parts.claim;
+    return new ShardMovedError(`another node has shard ${shard} of the cluster; what this node last wrote is unknown`, {
+      data: { shard, epoch },
+    });
+  }
+}
+
+/** True for an error that another attempt does not change. */
+function isVerdict(error: unknown): boolean {
+  return (
+    error instanceof ShardMovedError ||
+    error instanceof StoreLostError ||
+    error instanceof StoreCorruptError ||
+    error instanceof CancelledError
+  );
+}
+
+/** The bytes in a column. Throws `StoreCorruptError` if there are none. */
+export function bytesIn(row: Row | undefined, name: string): Buffer {
+  const value = row?.[name];
+  if (Buffer.isBuffer(value)) return value;
+  throw new StoreCorruptError(`a row of the cluster's log has no bytes in its column "${name}"`, {
+    data: { reason: name },
+  });
+}
