@@ -1,11 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { StoreFullError } from '../../src/base/errors.ts';
 import type { ShardLog } from '../../src/journal/replica/shard-log.ts';
+import { openDirectory } from '../../src/postgres/driver.ts';
 import { journalChecks, runJournalCheck } from '../../src/testing/conformance/journal-conformance.ts';
 import { runShardLogConformance, shardLogChecks } from '../journal/replica/shard-log-conformance.ts';
 import { makeReplicaJournal } from '../journal/replica/support.ts';
 import { makeCluster } from './support/cluster.ts';
-import { NO_SERVER } from './support/server.ts';
+import { NO_SERVER, newSchema, query, sharedServer } from './support/server.ts';
+
+const LEASE_MS = 60_000;
 
 /** A log that refuses writes while `cause` returns an error. */
 function refusing(log: ShardLog, cause: () => Error | undefined): ShardLog {

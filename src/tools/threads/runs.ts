@@ -194,8 +194,7 @@ export class ThreadRuns {
 
   #handOver(): void {
     const { threads, gate } = this.#options;
-    // A thread takes only its share, even while others are busy: they become free before one thread could run all
-    // calls.
+    // A thread takes only its share: others that are busy become free before one thread could run all calls.
     const share = (isAlone: boolean): number =>
       Math.min(BATCH_CALLS_MAX, Math.ceil(this.#queue.ready(isAlone) / threads));
     const alone = gate === undefined ? share(true) : Math.min(1, share(true));
