@@ -5,8 +5,9 @@
  * directory's, nor the shards, which their threads run.
  *
  * Invariants:
- *  ST1 the leases of other nodes are ended only after the own lease has held for one lease without a gap. After an outage
- *     of the database every lease has run out, and nodes that are alive renew theirs in that time;
+ *  ST1 the leases of other nodes are ended only after the own lease has held for one lease without a gap, and without a
+ *     renewal that failed. After an outage of the database the leases of others have run out, although the own one may
+ *     still hold: it was renewed later. Nodes that are alive renew theirs in that time;
  *  ST2 a node that has shards and whose lease was ended takes no further part: its lease is lost (LE2). A node that only
  *     waits enters again;
  *  ST3 one renewal at a time, and none after the node has left.
@@ -53,7 +54,7 @@ export interface Entered {
 /** See the head of this file. */
 export class Stay {
   readonly #parts: StayParts;
-  /** The time on the monotonic clock since which the lease has held without a gap. */
+  /** The time on the monotonic clock since which the lease has held without a gap, and no renewal has failed. */
   #heldSinceMs = 0;
   #hasShards = false;
   #isClaiming = false;
@@ -178,6 +179,7 @@ export class Stay {
       }
       this.#isFailing = false;
     } catch (error) {
+      this.#heldSinceMs = clock.monotonic();
       this.#fails('the lease cannot be renewed now', error);
       this.#renewLater(leaseMs * LEASE_RETRY_SHARE);
       return;

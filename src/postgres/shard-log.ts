@@ -10,10 +10,10 @@
  *  PL2 no row written means one of these, and a second statement decides which: another claim was made, the first attempt
  *     took effect, or the database went back;
  *  PL3 a new token is set only in place of the token that was read before. So an attempt that is late sets nothing, and
- *     appends under the token before end with it (SL4).
+ *     appends under the token before end with it (SL4). The newest token may be gone with a state of the database that
+ *     it went back from: the claim still holds, and gets another token.
  */
 import { randomBytes } from 'node:crypto';
-import { setTimeout as wait } from 'node:timers/promises';
 import {
   LOG_BYTES_PER_MS,
   LOG_FETCH_BYTES_MAX,
@@ -21,11 +21,10 @@ import {
   LOG_RETRY_MS,
   STATEMENT_MS,
 } from '../base/bounds.ts';
-import { systemClock } from '../base/clock.ts';
 import { CancelledError, ShardMovedError, StoreCorruptError, StoreFullError, StoreLostError } from '../base/errors.ts';
 import type { ShardLogParts } from '../cluster/plan.ts';
 import { LOG_START, type LogEnd, type LogEntry, type ShardLog } from '../journal/replica/shard-log.ts';
-import { type Connection, isPassing, type Result, type Row } from './connection.ts';
+import { isPassing, type Result, type Row, type StatementPort } from './connection.ts';
 import type { Tables } from './schema.ts';
 
 const TOKEN_BYTES = 16;
@@ -41,13 +40,13 @@ interface Statements {
 /** See the head of this file. */
 export class PostgresShardLog implements ShardLog {
   readonly epoch: number;
-  readonly #connection: Connection;
+  readonly #connection: StatementPort;
   readonly #parts: ShardLogParts;
   readonly #statements: Statements;
   #token: Buffer;
   #isClosed = false;
 
-  constructor(connection: Connection, tables: Tables, parts: ShardLogParts) {
+  constructor(connection: StatementPort, tables: Tables, parts: ShardLogParts) {
     this.#connection = connection;
     this.#parts = parts;
     this.#statements = statementsOf(tables);
@@ -56,31 +55,12 @@ export class PostgresShardLog implements ShardLog {
   }
 
   async append(entry: LogEntry): Promise<LogEnd> {
-    const { shard } = this.#parts.claim;
-    const { number, digest, bytes } = entry;
-    const values = [shard, this.epoch, this.#token, number, digest, bytes];
-    const limitMs = STATEMENT_MS + Math.ceil(bytes.length / LOG_BYTES_PER_MS);
-    return this.#held(async () => {
-      const { rowCount } = await this.#connection.run('append', this.#statements.append, values, limitMs);
-      return rowCount === 1 ? { number, digest } : this.#found(entry);
-    });
+    return this.#held(() => this.#write(entry));
   }
 
   async reclaim(): Promise<LogEnd> {
-    const { shard, owner } = this.#parts.claim;
     const token = randomBytes(TOKEN_BYTES);
-    return this.#held(async () => {
-      for (;;) {
-        const row = await this.#endRow();
-        if (row === undefined || !isClaim(row, this.epoch, owner)) throw this.#moved();
-        const found = bytesIn(row, 'token');
-        if (found.equals(token)) {
-          this.#token = token;
-          return endIn(row);
-        }
-        await this.#connection.run('token', this.#statements.token, [shard, this.epoch, owner, found, token]);
-      }
-    });
+    return this.#held(() => this.#prove(token));
   }
 
   async fetch(after: number): Promise<readonly LogEntry[]> {
@@ -107,11 +87,23 @@ export class PostgresShardLog implements ShardLog {
     await this.#connection.close();
   }
 
+  async #write(entry: LogEntry): Promise<LogEnd> {
+    const { number, digest, bytes } = entry;
+    const values = [this.#parts.claim.shard, this.epoch, this.#token, number, digest, bytes];
+    const limitMs = STATEMENT_MS + Math.ceil(bytes.length / LOG_BYTES_PER_MS);
+    const { rowCount } = await this.#connection.run('append', this.#statements.append, values, limitMs);
+    return rowCount === 1 ? { number, digest } : this.#found(entry);
+  }
+
   /** PL2: the end of the log, after an append that wrote no row. */
-  async #found({ number, digest }: LogEntry): Promise<LogEnd> {
+  async #found(entry: LogEntry): Promise<LogEnd> {
+    const { number, digest } = entry;
     const row = await this.#endRow();
-    if (row === undefined || Number(row['epoch']) !== this.epoch || !bytesIn(row, 'token').equals(this.#token)) {
-      throw this.#moved();
+    if (row === undefined || !isClaim(row, this.epoch, this.#parts.claim.owner)) throw this.#moved();
+    if (!bytesIn(row, 'token').equals(this.#token)) {
+      // Only this log gives its claim another token, so the database went back to before the newest one.
+      await this.#prove(randomBytes(TOKEN_BYTES));
+      return this.#write(entry);
     }
     const end = endIn(row);
     if (end.number < number) return end;
@@ -122,6 +114,21 @@ export class PostgresShardLog implements ShardLog {
     });
   }
 
+  /** Gives the claim a new token, and resolves with the end of the log (PL3). */
+  async #prove(token: Buffer): Promise<LogEnd> {
+    const { shard, owner } = this.#parts.claim;
+    for (;;) {
+      const row = await this.#endRow();
+      if (row === undefined || !isClaim(row, this.epoch, owner)) throw this.#moved();
+      const found = bytesIn(row, 'token');
+      if (found.equals(token)) {
+        this.#token = token;
+        return endIn(row);
+      }
+      await this.#connection.run('token', this.#statements.token, [shard, this.epoch, owner, found, token]);
+    }
+  }
+
   async #endRow(): Promise<Row | undefined> {
     const { rows } = await this.#connection.run('end', this.#statements.end, [this.#parts.claim.shard]);
     return rows[0];
@@ -129,8 +136,8 @@ export class PostgresShardLog implements ShardLog {
 
   /** Runs work until the database answers, for at most `holdMs`. `attempt`: 1 for the first. */
   async #held<T extends LogEnd | Result>(work: (attempt: number) => Promise<T>): Promise<T> {
-    const { holdMs, isLost, claim } = this.#parts;
-    const deadlineMs = systemClock.monotonic() + holdMs;
+    const { holdMs, isLost, claim, clock } = this.#parts;
+    const deadlineMs = clock.monotonic() + holdMs;
     let retryMs = LOG_RETRY_MS.first;
     for (let attempt = 1; ; attempt += 1) {
       if (this.#isClosed) throw new CancelledError('the log of the shard is closed');
@@ -139,14 +146,17 @@ export class PostgresShardLog implements ShardLog {
         return await work(attempt);
       } catch (error) {
         if (isVerdict(error)) throw error;
-        if (!isPassing(error) || systemClock.monotonic() >= deadlineMs) {
+        if (!isPassing(error) || clock.monotonic() >= deadlineMs) {
           throw new StoreFullError(`the database does not take what shard ${claim.shard} writes`, {
             cause: error,
             data: { reason: 'database', shard: claim.shard },
           });
         }
       }
-      await wait(retryMs);
+      const waitMs = retryMs;
+      await new Promise<void>((resolve) => {
+        clock.setTimer(resolve, waitMs);
+      });
       retryMs = Math.min(retryMs * 2, LOG_RETRY_MS.longest);
     }
   }

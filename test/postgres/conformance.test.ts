@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
 import { StoreFullError } from '../../src/base/errors.ts';
 import type { ShardDirectory } from '../../src/cluster/plan.ts';
 import type { ShardLog } from '../../src/journal/replica/shard-log.ts';
@@ -31,7 +32,7 @@ async function makeCluster(): Promise<Cluster> {
       const { claims } = await directory.claimAll(true);
       const [claim] = claims ?? [];
       if (claim === undefined) throw new Error('the shard was not claimed');
-      const log = openShardLog({ url, schema }, { claim, holdMs: 1_000, isLost: () => false });
+      const log = openShardLog({ url, schema }, { claim, holdMs: 1_000, isLost: () => false, clock: systemClock });
       open.push(log);
       return log;
     },

@@ -9,7 +9,8 @@
  *  RE1 a commit is in the log before it is in the copy. So the copy is always a prefix of the log, and a reader sees only
  *     what the log has (J3);
  *  RE2 a copy is believed only if the log has its last commit, with the same digest. The digest is written in the
- *     transaction of the commit. Any other copy is taken away and built again from the log;
+ *     transaction of the commit. Any other copy is taken away and built again from the log, also one that a read found
+ *     damaged while it was opened;
  *  RE3 commit n of the copy is entry n of the log;
  *  RE4 a write resolves only while the lease is valid, so that what starts after a flush starts under a lease (A12);
  *  RE5 after a rejected write nothing is appended until `reopen`, which fences what is still on its way (SL4), and brings
@@ -307,6 +308,8 @@ class ReplicatedEngine implements Engine {
   async #close(): Promise<void> {
     try {
       await this.#copy.close();
+      // The next opening would find the same damage.
+      if (this.#damage !== undefined) await this.#parts.removeCopy('damaged');
     } finally {
       await this.#parts.log.close();
     }
