@@ -91,6 +91,30 @@ test('PL3: a database that went back to before the claim was made again by its o
   await expect(log.append(after(two, 'three'))).rejects.toMatchObject({ code: 'shard_moved' });
 });
 
+test('SL4, PL3: an append that is late takes effect only until its claim was proved again', async () => {
+  const direct = new DirectDatabase();
+  const log = await direct.claim();
+  const late: (() => unknown)[] = [];
+  const { port } = direct;
+  const lost: StatementPort = {
+    ...port,
+    run: async (name, text, values) => {
+      if (name !== 'append') return port.run(name, text, values);
+      late.push(() => direct.database.run(name, text, values));
+      throw new Error('read ECONNRESET');
+    },
+  };
+  const owner = direct.database.ownerOf(0) ?? '';
+  const [row] = direct.database.run('end', '', [0]).rows;
+  const token = String((row?.['token'] as Buffer | undefined)?.toString('hex'));
+  const claim = { shard: 0, epoch: log.epoch, token, owner };
+  const cut = new PostgresShardLog(lost, TABLES, { claim, holdMs: 0, isLost: () => false, clock: systemClock });
+  await expect(cut.append(after(LOG_START, 'late'))).rejects.toMatchObject({ code: 'store_full' });
+  expect(await cut.reclaim()).toEqual(LOG_START);
+  for (const arrive of late) arrive();
+  expect(direct.database.logs[0]).toEqual([]);
+});
+
 test('PD2, PD4: a node has all shards or none, and a lease that holds is not ended', async () => {
   const direct = new DirectDatabase();
   await direct.claim();
