@@ -4,14 +4,13 @@
  */
 import { rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { systemClock } from '../base/clock.ts';
 import { defined } from '../base/defined.ts';
-import { asError, type ErrorCode, errorFromShape, plainMembers, systemCodeOf, TroupeError } from '../base/errors.ts';
-import { EngineJournal } from '../journal/engine-journal.ts';
 import type { Journal, JournalOptions } from '../journal/journal.ts';
-import { type CopyFault, openReplicatedEngine } from '../journal/replica/replicated-engine.ts';
-import type { LogSnapshot, ShardLog } from '../journal/replica/shard-log.ts';
+import type { CopyFault } from '../journal/replica/replicated-engine.ts';
 import { Lease } from './lease.ts';
 import { type ClusterPlan, loadCluster, type ShardClaim } from './plan.ts';
+import { openShardJournal } from './shard-journal.ts';
 
 /** The place of one shard in a cluster. Plain data. */
 export interface ShardPlace {
@@ -40,75 +39,23 @@ export async function openClusterJournal({ place, options, damaged, log }: Clust
   const { directory, gate, encryption, shard = 0 } = options;
   const lease = new Lease(memory);
   const { openShardLog } = await loadCluster(plan);
-  const shardLog = openShardLog(plan.data, { claim, holdMs: plan.holdMs, isLost: () => lease.isLost });
-  try {
-    const [{ openLmdbEngine }, { lmdbSnapshotFiles }] = await Promise.all([
-      import('../journal/lmdb/engine.ts'),
-      import('../journal/lmdb/snapshot-file.ts'),
-    ]);
-    const engine = await openReplicatedEngine({
-      log: withOwnErrors(shardLog),
-      openCopy: (onLost) =>
-        openLmdbEngine({ directory, durability: 'os', onLost, shard, ...defined({ gate, encryption }) }),
-      removeCopy: async (fault) => log(await removeCopy(directory, fault)),
-      files: lmdbSnapshotFiles(directory),
-      leased: () => lease.whenValid(plan.holdMs),
-      damaged,
-    });
-    return new EngineJournal(engine, { schedule: (run) => void setImmediate(run), shard, ...defined({ encryption }) });
-  } catch (error) {
-    await shardLog.close();
-    throw asError(error);
-  }
-}
-
-/** The errors that a log rejects with. */
-const LOG_CODES: ReadonlySet<string | undefined> = new Set<ErrorCode>([
-  'shard_moved',
-  'store_full',
-  'store_lost',
-  'store_corrupt',
-  'cancelled',
-]);
-
-/**
- * Converts the errors of a log to the classes of this copy of the library. The module of a plan may have loaded another
- * copy, whose errors are not instances of these classes.
- */
-function withOwnErrors(log: ShardLog): ShardLog {
-  const own = async <T>(answer: Promise<T>): Promise<T> => {
-    try {
-      return await answer;
-    } catch (thrown) {
-      const code = systemCodeOf(thrown);
-      if (thrown instanceof TroupeError || !LOG_CODES.has(code)) throw thrown;
-      const { name, message, cause } = asError(thrown);
-      const member = (key: string): unknown => (thrown instanceof Error ? Reflect.get(thrown, key) : undefined);
-      const data = plainMembers(member('data'));
-      const shape = { name, code: code as ErrorCode, message, retryable: member('retryable') === true };
-      throw errorFromShape({ ...shape, ...defined({ data }) }, cause);
-    }
-  };
-  const { snapshots } = log;
-  return {
-    epoch: log.epoch,
-    ...defined({
-      snapshots: snapshots && {
-        history: () => own(snapshots.history()),
-        piece: (id: string, number: number) => own(snapshots.piece(id, number)),
-        putPiece: (id: string, number: number, bytes: Buffer) => own(snapshots.putPiece(id, number, bytes)),
-        put: (snapshot: LogSnapshot) => own(snapshots.put(snapshot)),
-        trim: (upTo: number) => own(snapshots.trim(upTo)),
-        rest: () => snapshots.rest(),
-        close: () => snapshots.close(),
-      },
-    }),
-    append: (entry) => own(log.append(entry)),
-    reclaim: () => own(log.reclaim()),
-    fetch: (after) => own(log.fetch(after)),
-    digestOf: (number) => own(log.digestOf(number)),
-    close: () => log.close(),
-  };
+  const [{ openLmdbEngine }, { lmdbSnapshotFiles }] = await Promise.all([
+    import('../journal/lmdb/engine.ts'),
+    import('../journal/lmdb/snapshot-file.ts'),
+  ]);
+  return openShardJournal({
+    log: openShardLog(plan.data, { claim, holdMs: plan.holdMs, isLost: () => lease.isLost, clock: systemClock }),
+    lease,
+    holdMs: plan.holdMs,
+    openCopy: (onLost) =>
+      openLmdbEngine({ directory, durability: 'os', onLost, shard, ...defined({ gate, encryption }) }),
+    removeCopy: async (fault) => log(await removeCopy(directory, fault)),
+    files: lmdbSnapshotFiles(directory),
+    damaged,
+    schedule: (run) => void setImmediate(run),
+    shard,
+    encryption,
+  });
 }
 
 /**

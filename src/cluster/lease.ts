@@ -23,6 +23,9 @@ export interface LeaseMoment {
   readonly wallMs: number;
 }
 
+/** The parts of a clock that a lease reads. */
+type LeaseClock = Pick<Clock, 'now' | 'monotonic' | 'setTimer'>;
+
 /** Makes the memory of a lease that is not held yet. */
 export function createLeaseMemory(): SharedArrayBuffer {
   return new SharedArrayBuffer(PLACES * BigInt64Array.BYTES_PER_ELEMENT);
@@ -31,9 +34,9 @@ export function createLeaseMemory(): SharedArrayBuffer {
 /** See the head of this file. */
 export class Lease {
   readonly #values: BigInt64Array;
-  readonly #clock: Pick<Clock, 'now' | 'monotonic'>;
+  readonly #clock: LeaseClock;
 
-  constructor(memory: SharedArrayBuffer, clock: Pick<Clock, 'now' | 'monotonic'> = systemClock) {
+  constructor(memory: SharedArrayBuffer, clock: LeaseClock = systemClock) {
     this.#values = new BigInt64Array(memory);
     this.#clock = clock;
   }
@@ -78,7 +81,7 @@ export class Lease {
     while (!this.isValid) {
       if (this.isLost || this.#clock.monotonic() >= deadlineMs) return false;
       await new Promise<void>((resolve) => {
-        setTimeout(resolve, LEASE_LOOK_MS);
+        this.#clock.setTimer(resolve, LEASE_LOOK_MS);
       });
     }
     return true;

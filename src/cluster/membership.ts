@@ -11,8 +11,9 @@
  *  MB2 `leave` gives the shards back within `LEAVE_MS`, or leaves them to the end of the lease. It never rejects.
  */
 import { LEAVE_MS } from '../base/bounds.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
 import { asError, type ErrorShape, ShardMovedError, TroupeError } from '../base/errors.ts';
-import { keepAliveFor, settledInTime, startThread, type Thread } from '../threads/thread.ts';
+import { startThread, type Thread } from '../threads/thread.ts';
 import { checkEntry, workerUrl } from '../threads/worker-url.ts';
 import type { ShardPlace } from './cluster-journal.ts';
 import { createLeaseMemory, Lease } from './lease.ts';
@@ -46,25 +47,41 @@ export interface ClusterStatus {
   readonly shards: readonly { readonly shard: number; readonly epoch: number }[];
 }
 
+/** The cluster thread, as its host uses it. */
+type ClusterThread = Pick<Thread, 'endpoint' | 'onExit' | 'exit' | 'unref'>;
+
+/** The ports of a membership. A simulator replaces those of the machine. */
+export interface MembershipPorts {
+  readonly startThread: () => ClusterThread;
+  readonly clock: Clock;
+}
+
 /** See the head of this file. */
 export class ClusterMembership {
   readonly plan: ClusterPlan;
   readonly facts: ClusterFacts;
   readonly claims: readonly ShardClaim[];
   readonly memory: SharedArrayBuffer;
-  readonly #thread: Thread;
+  readonly #thread: ClusterThread;
+  readonly #clock: Clock;
   readonly #lease: Lease;
   readonly #listeners: ((error: ShardMovedError) => void)[] = [];
   #loss: ShardMovedError | undefined;
   #hasLeft = false;
 
-  constructor(plan: ClusterPlan, { facts, claims }: Entered, memory: SharedArrayBuffer, thread: Thread) {
+  constructor(
+    plan: ClusterPlan,
+    { facts, claims }: Entered,
+    memory: SharedArrayBuffer,
+    { thread, clock }: { readonly thread: ClusterThread; readonly clock: Clock },
+  ) {
     this.plan = plan;
     this.facts = facts;
     this.claims = claims;
     this.memory = memory;
     this.#thread = thread;
-    this.#lease = new Lease(memory);
+    this.#clock = clock;
+    this.#lease = new Lease(memory, clock);
     thread.endpoint.handle('cluster.lost', (note) => this.#lostTo((note as LostNote).owner));
     thread.onExit(({ error }) => {
       if (!this.#hasLeft) this.lost(this.#moved('its cluster thread ended', error));
@@ -107,9 +124,8 @@ export class ClusterMembership {
   async leave(): Promise<void> {
     if (this.#hasLeft) return;
     this.#hasLeft = true;
-    await keepAliveFor(settledInTime(this.#thread.endpoint.call('cluster.leave', undefined), LEAVE_MS));
+    await left(this.#thread, this.#clock);
     this.#lease.lose();
-    await this.#thread.exit();
   }
 
   #lostTo(owner: ShardOwner | undefined): void {
@@ -126,8 +142,20 @@ export class ClusterMembership {
   }
 }
 
+/** Gives the lease back within `LEAVE_MS`, and ends the thread. The pending timer keeps the process alive meanwhile. */
+async function left(thread: ClusterThread, clock: Clock): Promise<void> {
+  let timer: unknown;
+  const late = new Promise<void>((resolve) => {
+    timer = clock.setTimer(resolve, LEAVE_MS);
+  });
+  // A lease that is not given back ends by itself.
+  await Promise.race([thread.endpoint.call('cluster.leave', undefined).catch(() => undefined), late]);
+  clock.clearTimer(timer);
+  await thread.exit();
+}
+
 /** Rejects when the thread ends. */
-function endOf(thread: Thread): Promise<never> {
+function endOf(thread: ClusterThread): Promise<never> {
   return new Promise((_resolve, reject) => {
     thread.onExit(({ error }) => reject(error ?? new TroupeError('internal', 'the cluster thread ended')));
   });
@@ -142,11 +170,11 @@ export async function joinCluster(
   birth: ClusterBirth,
   wanted: WantedCluster,
   log: (message: string, error: ErrorShape) => void,
+  ports: MembershipPorts = { startThread: startClusterThread, clock: systemClock },
 ): Promise<ClusterMembership> {
-  const entry = workerUrl('./cluster.worker', import.meta.url);
-  checkEntry(entry);
+  const { clock } = ports;
   const memory = createLeaseMemory();
-  const thread = startThread(entry, { name: 'troupe cluster' });
+  const thread = ports.startThread();
   thread.endpoint.handle('cluster.failed', (note) => {
     const { message, error } = note as { readonly message: string; readonly error: ErrorShape };
     log(message, error);
@@ -155,10 +183,15 @@ export async function joinCluster(
     const request: EnterRequest = { plan, birth, wanted, memory };
     const entered = (await Promise.race([thread.endpoint.call('cluster.enter', request), endOf(thread)])) as Entered;
     thread.unref();
-    return new ClusterMembership(plan, entered, memory, thread);
+    return new ClusterMembership(plan, entered, memory, { thread, clock });
   } catch (error) {
-    await settledInTime(thread.endpoint.call('cluster.leave', undefined), LEAVE_MS);
-    await thread.exit();
+    await left(thread, clock);
     throw asError(error);
   }
+}
+
+function startClusterThread(): Thread {
+  const entry = workerUrl('./cluster.worker', import.meta.url);
+  checkEntry(entry);
+  return startThread(entry, { name: 'troupe cluster' });
 }

@@ -6,6 +6,7 @@
  * database's clock ends. While its lease holds, no other node claims its shards. A **claim** of a shard has a random
  * token, and the log accepts entries only under the newest token. The lease gives liveness, the token gives safety.
  */
+import type { Clock } from '../base/clock.ts';
 import type { ShardLog } from '../journal/replica/shard-log.ts';
 
 /** The data that opens a place in a cluster. `postgres()` of `troupe/postgres` makes it. */
@@ -93,6 +94,7 @@ export interface ShardLogParts {
   readonly holdMs: number;
   /** True once the lease is lost. The log then stops waiting. */
   readonly isLost: () => boolean;
+  readonly clock: Pick<Clock, 'monotonic' | 'setTimer'>;
 }
 
 /** The exports of the module that a plan names. */

@@ -7,8 +7,9 @@
  *
  * Invariants:
  *  ST1 the leases of other nodes are ended only after this node's lease has held for the time of one lease without a
- *     gap. After an outage of the database other leases may have run out, and nodes that are alive renew theirs in that
- *     time. So a renewal whose answer is late counts as a gap, although the lease itself held;
+ *     gap, and without a renewal that failed. After an outage of the database other leases may have run out, and nodes
+ *     that are alive renew theirs in that time. So a renewal whose answer is late counts as a gap, although the lease
+ *     itself held;
  *  ST2 a node whose lease is ended while it has shards takes no further part: its lease is lost (LE2). A node that only
  *     waits enters again;
  *  ST3 one renewal at a time, and none after the node has left.
@@ -55,7 +56,7 @@ export interface Entered {
 /** See the head of this file. */
 export class Stay {
   readonly #parts: StayParts;
-  /** The time on the monotonic clock since which the lease has held without a gap. */
+  /** The time on the monotonic clock since which the lease has held without a gap, and no renewal has failed. */
   #heldSinceMs = 0;
   /** The time of the last answer that granted the lease. */
   #grantedMs = 0;
@@ -190,6 +191,7 @@ export class Stay {
       }
       this.#isFailing = false;
     } catch (error) {
+      this.#heldSinceMs = clock.monotonic();
       this.#fails('the lease cannot be renewed now', error);
       this.#renewLater(leaseMs * LEASE_RETRY_SHARE);
       return;

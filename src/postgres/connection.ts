@@ -32,6 +32,9 @@ interface Live {
   readonly socket: Socket;
 }
 
+/** The statements of one client, which its callers run one at a time. A simulator implements them over virtual time. */
+export type StatementPort = Pick<Connection, 'run' | 'runAll' | 'rest' | 'close'>;
+
 /** See the head of this file. */
 export class Connection {
   readonly #data: PostgresData;

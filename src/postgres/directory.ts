@@ -7,19 +7,21 @@
  * Invariants:
  *  PD1 only the database's clock ends a lease. It is read with `clock_timestamp()`, because `now()` is the start of the
  *     transaction, from before the transaction waited for a lock;
- *  PD2 a lease is ended by the removal of its row, in the transaction that claims its shards. A renewal at the same
- *     time either comes first, and the lease holds, or finds no row;
+ *  PD2 a lease is ended by the removal of its row, in the transaction that claims its shards, and only by a stay whose
+ *     own lease holds then. A renewal at the same time either comes first, and the lease holds, or finds no row;
  *  PD3 a claim is one message to the database, which runs it as one transaction. A node that freezes holds no lock;
  *  PD4 claims wait for each other at the row of the cluster, so a node has all shards or none;
  *  PD5 a claim ends no lease once half of a lease has passed since the last renewal whose answer this node has. So a claim
- *     that the database works off after it stood still ends none: the owner's renewal waits beside it.
+ *     that the database works off after it stood still ends none: the owner's renewal waits beside it;
+ *  PD6 a stay claims each shard once. A claim whose answer was lost is repeated and answered with what it made. A late
+ *     claim changes nothing: it would fence the log of the node that sent it.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { LEASE_ATTEMPT_SHARE, LEASE_GAP_SHARE, NODE_ROWS_KEPT_MS, STATEMENT_MS } from '../base/bounds.ts';
 import { defined } from '../base/defined.ts';
 import { ConfigError, StoreKeyError } from '../base/errors.ts';
 import type { ClaimResult, ClusterBirth, ClusterFacts, ShardDirectory, ShardOwner } from '../cluster/plan.ts';
-import type { Connection, Row } from './connection.ts';
+import type { Row, StatementPort } from './connection.ts';
 import { prepareTables, type Tables } from './schema.ts';
 
 /** Bytes of the token of a claim. */
@@ -27,7 +29,7 @@ const TOKEN_BYTES = 16;
 
 /** See the head of this file. */
 export class PostgresDirectory implements ShardDirectory {
-  readonly #connection: Connection;
+  readonly #connection: StatementPort;
   readonly #tables: Tables;
   /** Names the stay of this node: letters, digits and `-`. */
   #stay = '';
@@ -35,7 +37,7 @@ export class PostgresDirectory implements ShardDirectory {
   /** The moment until which a claim may end leases (PD5): milliseconds on the database's clock. */
   #endsUntilMs = 0;
 
-  constructor(connection: Connection, tables: Tables) {
+  constructor(connection: StatementPort, tables: Tables) {
     this.#connection = connection;
     this.#tables = tables;
   }
@@ -100,25 +102,30 @@ export class PostgresDirectory implements ShardDirectory {
     const tokens = Array.from({ length: this.#shards }, () => randomBytes(TOKEN_BYTES).toString('hex'));
     const claimed = tokens.map((token, index) => `(${index}, '\\x${token}'::bytea)`).join(', ');
     const others = `SELECT 1 FROM ${shard} o JOIN ${node} n ON n.stay = o.owner WHERE o.owner <> ${me}`;
+    const held = `SELECT 1 FROM ${node} m WHERE m.stay = ${me} AND m.expires > clock_timestamp()`;
     const results = await this.#connection.runAll([
       `SELECT 1 FROM ${cluster} FOR UPDATE`,
       ...(mayEndOthers
         ? [
-            `DELETE FROM ${node} WHERE stay <> ${me} AND expires < clock_timestamp() AND ${NOW_MS} < ${this.#endsUntilMs}`,
+            `DELETE FROM ${node} WHERE stay <> ${me} AND expires < clock_timestamp() ` +
+              `AND ${NOW_MS} < ${this.#endsUntilMs} AND EXISTS (${held})`,
           ]
         : []),
       this.#ownerOf(`WHERE s.owner <> ${me}`),
       `UPDATE ${shard} s SET owner = ${me}, epoch = s.epoch + 1, token = c.token ` +
-        `FROM (VALUES ${claimed}) c (shard, token) WHERE c.shard = s.shard AND NOT EXISTS (${others}) ` +
-        `AND EXISTS (SELECT 1 FROM ${node} WHERE stay = ${me}) RETURNING s.shard, s.epoch`,
+        `FROM (VALUES ${claimed}) c (shard, token) WHERE c.shard = s.shard AND s.owner IS DISTINCT FROM ${me} ` +
+        `AND NOT EXISTS (${others}) AND EXISTS (SELECT 1 FROM ${node} WHERE stay = ${me})`,
+      `SELECT shard, epoch, encode(token, 'hex') AS token FROM ${shard} WHERE owner = ${me} ORDER BY shard`,
     ]);
     const rows = results.at(-1)?.rows ?? [];
-    if (rows.length < this.#shards) return { owner: ownerIn(results.at(-2)?.rows[0]) };
-    const claims = rows.map((row) => {
-      const index = Number(row['shard']);
-      return { shard: index, epoch: Number(row['epoch']), token: tokens[index] ?? '', owner };
-    });
-    return { claims: claims.sort((a, b) => a.shard - b.shard) };
+    if (rows.length < this.#shards) return { owner: ownerIn(results.at(-3)?.rows[0]) };
+    const claims = rows.map((row) => ({
+      shard: Number(row['shard']),
+      epoch: Number(row['epoch']),
+      token: String(row['token']),
+      owner,
+    }));
+    return { claims };
   }
 
   async owner(): Promise<ShardOwner | undefined> {

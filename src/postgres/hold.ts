@@ -1,7 +1,5 @@
 /** Runs the statements of a shard until the database answers, and says what refused them. */
-import { setTimeout as wait } from 'node:timers/promises';
 import { LOG_RETRY_MS } from '../base/bounds.ts';
-import { systemClock } from '../base/clock.ts';
 import { CancelledError, ShardMovedError, StoreCorruptError, StoreFullError, StoreLostError } from '../base/errors.ts';
 import type { ShardLogParts } from '../cluster/plan.ts';
 import { isPassing, type Row } from './connection.ts';
@@ -17,8 +15,8 @@ export class Hold {
 
   /** Runs work until the database answers, for at most `holdMs`. `attempt`: 1 for the first. */
   async run<T>(work: (attempt: number) => Promise<T>): Promise<T> {
-    const { holdMs, isLost, claim } = this.#parts;
-    const deadlineMs = systemClock.monotonic() + holdMs;
+    const { holdMs, isLost, claim, clock } = this.#parts;
+    const deadlineMs = clock.monotonic() + holdMs;
     let retryMs = LOG_RETRY_MS.first;
     for (let attempt = 1; ; attempt += 1) {
       if (this.#isClosed) throw new CancelledError('the log of the shard is closed');
@@ -27,14 +25,17 @@ export class Hold {
         return await work(attempt);
       } catch (error) {
         if (isVerdict(error)) throw error;
-        if (!isPassing(error) || systemClock.monotonic() >= deadlineMs) {
+        if (!isPassing(error) || clock.monotonic() >= deadlineMs) {
           throw new StoreFullError(`the database does not take what shard ${claim.shard} writes`, {
             cause: error,
             data: { reason: 'database', shard: claim.shard },
           });
         }
       }
-      await wait(retryMs);
+      const waitMs = retryMs;
+      await new Promise<void>((resolve) => {
+        clock.setTimer(resolve, waitMs);
+      });
       retryMs = Math.min(retryMs * 2, LOG_RETRY_MS.longest);
     }
   }

@@ -14,7 +14,7 @@
  */
 import { STATEMENT_MS } from '../base/bounds.ts';
 import { StoreVersionError } from '../base/errors.ts';
-import { type Connection, stateOf } from './connection.ts';
+import { type StatementPort, stateOf } from './connection.ts';
 
 /** The names of the tables, quoted, with their schema. */
 export interface Tables {
@@ -82,7 +82,7 @@ const NO_SCHEMA = '3F000';
  * Makes the tables, or the changes that are missing, and checks that this version may use them. Rejects with
  * `StoreVersionError` if a later version has changed the tables so that this version may not use them.
  */
-export async function prepareTables(connection: Connection, tables: Tables): Promise<void> {
+export async function prepareTables(connection: StatementPort, tables: Tables): Promise<void> {
   const found = await readVersion(connection, tables);
   if (found === undefined || found.number < VERSION) {
     await connection.runAll(changesFrom(found?.number ?? 0, tables), STATEMENT_MS * 4).catch((error: unknown) => {
@@ -118,7 +118,7 @@ function isRace(error: unknown): boolean {
 }
 
 async function readVersion(
-  connection: Connection,
+  connection: StatementPort,
   { version }: Tables,
 ): Promise<{ readonly number: number; readonly lowest: number } | undefined> {
   try {

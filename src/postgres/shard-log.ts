@@ -9,15 +9,16 @@
  *     If the first statement still runs, the lock of the row makes the second one wait;
  *  PL2 if an append wrote no row, another claim was made, the first attempt took effect, or the database was set back
  *     to an earlier state. A second statement decides which;
- *  PL3 `reclaim` sets a new token only in place of the token that it has read. So a late attempt sets nothing. Once the
- *     new token is set, appends under the former token have no effect (SL4).
+ *  PL3 a new token is set only in place of the token that was read before. So a late attempt sets nothing. Once the new
+ *     token is set, appends under the former token have no effect (SL4). If the database was set back to before the
+ *     newest token, the claim still holds, and gets another token.
  */
 import { randomBytes } from 'node:crypto';
 import { LOG_BYTES_PER_MS, LOG_FETCH_BYTES_MAX, LOG_FETCH_ENTRIES_MAX, STATEMENT_MS } from '../base/bounds.ts';
 import { StoreLostError } from '../base/errors.ts';
 import type { ShardLogParts } from '../cluster/plan.ts';
 import { LOG_START, type LogEnd, type LogEntry, type ShardLog } from '../journal/replica/shard-log.ts';
-import type { Connection, Row } from './connection.ts';
+import type { Row, StatementPort } from './connection.ts';
 import { bytesIn, Hold } from './hold.ts';
 import type { Tables } from './schema.ts';
 import { digestOf, PostgresSnapshots } from './snapshots.ts';
@@ -36,14 +37,14 @@ interface Statements {
 export class PostgresShardLog implements ShardLog {
   readonly epoch: number;
   readonly snapshots: PostgresSnapshots;
-  readonly #connection: Connection;
+  readonly #connection: StatementPort;
   readonly #parts: ShardLogParts;
   readonly #hold: Hold;
   readonly #statements: Statements;
   #token: Buffer;
 
   /** `connect`: makes a connection, which connects when it is used. */
-  constructor(connect: () => Connection, tables: Tables, parts: ShardLogParts) {
+  constructor(connect: () => StatementPort, tables: Tables, parts: ShardLogParts) {
     this.#connection = connect();
     this.#parts = parts;
     this.#hold = new Hold(parts);
@@ -54,31 +55,12 @@ export class PostgresShardLog implements ShardLog {
   }
 
   async append(entry: LogEntry): Promise<LogEnd> {
-    const { shard } = this.#parts.claim;
-    const { number, digest, bytes } = entry;
-    const values = [shard, this.epoch, this.#token, number, digest, bytes];
-    const limitMs = STATEMENT_MS + Math.ceil(bytes.length / LOG_BYTES_PER_MS);
-    return this.#hold.run(async () => {
-      const { rowCount } = await this.#connection.run('append', this.#statements.append, values, limitMs);
-      return rowCount === 1 ? { number, digest } : this.#found(entry);
-    });
+    return this.#hold.run(() => this.#write(entry));
   }
 
   async reclaim(): Promise<LogEnd> {
-    const { shard, owner } = this.#parts.claim;
     const token = randomBytes(TOKEN_BYTES);
-    return this.#hold.run(async () => {
-      for (;;) {
-        const row = await this.#endRow();
-        if (row === undefined || !isClaim(row, this.epoch, owner)) throw this.#hold.moved();
-        const found = bytesIn(row, 'token');
-        if (found.equals(token)) {
-          this.#token = token;
-          return endIn(row);
-        }
-        await this.#connection.run('token', this.#statements.token, [shard, this.epoch, owner, found, token]);
-      }
-    });
+    return this.#hold.run(() => this.#prove(token));
   }
 
   async fetch(after: number): Promise<readonly LogEntry[]> {
@@ -107,11 +89,23 @@ export class PostgresShardLog implements ShardLog {
     await Promise.all([this.#connection.close(), this.snapshots.close()]);
   }
 
+  async #write(entry: LogEntry): Promise<LogEnd> {
+    const { number, digest, bytes } = entry;
+    const values = [this.#parts.claim.shard, this.epoch, this.#token, number, digest, bytes];
+    const limitMs = STATEMENT_MS + Math.ceil(bytes.length / LOG_BYTES_PER_MS);
+    const { rowCount } = await this.#connection.run('append', this.#statements.append, values, limitMs);
+    return rowCount === 1 ? { number, digest } : this.#found(entry);
+  }
+
   /** Finds the end of the log after an append that wrote no row (PL2). */
-  async #found({ number, digest }: LogEntry): Promise<LogEnd> {
+  async #found(entry: LogEntry): Promise<LogEnd> {
+    const { number, digest } = entry;
     const row = await this.#endRow();
-    if (row === undefined || Number(row['epoch']) !== this.epoch || !bytesIn(row, 'token').equals(this.#token)) {
-      throw this.#hold.moved();
+    if (row === undefined || !isClaim(row, this.epoch, this.#parts.claim.owner)) throw this.#hold.moved();
+    if (!bytesIn(row, 'token').equals(this.#token)) {
+      // Only this log gives its claim another token, so the database went back to before the newest one.
+      await this.#prove(randomBytes(TOKEN_BYTES));
+      return this.#write(entry);
     }
     const end = endIn(row);
     if (end.number < number) return end;
@@ -120,6 +114,21 @@ export class PostgresShardLog implements ShardLog {
     throw new StoreLostError(`the log of shard ${this.#parts.claim.shard} has another entry ${number}`, {
       data: { reason: 'another entry', shard: this.#parts.claim.shard, entry: number },
     });
+  }
+
+  /** Gives the claim a new token, and resolves with the end of the log (PL3). */
+  async #prove(token: Buffer): Promise<LogEnd> {
+    const { shard, owner } = this.#parts.claim;
+    for (;;) {
+      const row = await this.#endRow();
+      if (row === undefined || !isClaim(row, this.epoch, owner)) throw this.#hold.moved();
+      const found = bytesIn(row, 'token');
+      if (found.equals(token)) {
+        this.#token = token;
+        return endIn(row);
+      }
+      await this.#connection.run('token', this.#statements.token, [shard, this.epoch, owner, found, token]);
+    }
   }
 
   async #endRow(): Promise<Row | undefined> {

@@ -22,7 +22,7 @@ import {
 import { CancelledError, StoreVersionError } from '../base/errors.ts';
 import type { ShardLogParts } from '../cluster/plan.ts';
 import type { LogHistory, LogSnapshot, SnapshotStore } from '../journal/replica/shard-log.ts';
-import type { Connection, Row } from './connection.ts';
+import type { Row, StatementPort } from './connection.ts';
 import { bytesIn, Hold } from './hold.ts';
 import type { Tables } from './schema.ts';
 
@@ -31,14 +31,14 @@ const SNAPSHOT_FORMAT = 1;
 
 /** See the head of this file. */
 export class PostgresSnapshots implements SnapshotStore {
-  readonly #connection: Connection;
+  readonly #connection: StatementPort;
   readonly #parts: ShardLogParts;
   readonly #hold: Hold;
   readonly #token: () => Buffer;
   readonly #statements: ReturnType<typeof statementsOf>;
 
   /** `token`: that of the claim now. */
-  constructor(connection: Connection, tables: Tables, parts: ShardLogParts, token: () => Buffer) {
+  constructor(connection: StatementPort, tables: Tables, parts: ShardLogParts, token: () => Buffer) {
     this.#connection = connection;
     this.#parts = parts;
     this.#hold = new Hold(parts);

@@ -1,5 +1,6 @@
 /** Goal: a lease is believed for less time than the database grants it, and an outage of the database moves nothing. */
 import { expect, test } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
 import { createLeaseMemory, Lease } from '../../src/cluster/lease.ts';
 import type { ShardDirectory } from '../../src/cluster/plan.ts';
 import { Stay } from '../../src/cluster/stay.ts';
@@ -32,7 +33,7 @@ function takenDirectory(): { readonly directory: ShardDirectory; readonly asked:
 test('LE1: a lease is believed from before its renewal was sent, for nine tenths, on both clocks', async () => {
   let [monotonicMs, wallMs] = [5_000, 100_000];
   const memory = createLeaseMemory();
-  const clock = { monotonic: () => monotonicMs, now: () => wallMs };
+  const clock = { ...systemClock, monotonic: () => monotonicMs, now: () => wallMs };
   const lease = new Lease(memory, clock);
   expect(lease.isValid).toBe(false);
   const sent = lease.moment();
@@ -51,7 +52,7 @@ test('LE1: a lease is believed from before its renewal was sent, for nine tenths
 });
 
 test('LE2: a lost lease is not valid again', () => {
-  const lease = new Lease(createLeaseMemory(), { monotonic: () => 0, now: () => 0 });
+  const lease = new Lease(createLeaseMemory(), { ...systemClock, monotonic: () => 0, now: () => 0 });
   lease.granted(lease.moment(), LEASE_MS);
   lease.lose();
   lease.granted(lease.moment(), LEASE_MS);
@@ -95,6 +96,36 @@ test('ST1: the leases of others are ended only after the own one has held for a 
   expect(state.asked.length).toBeGreaterThan(0);
   expect(state.asked).not.toContain(true);
   await clock.advance(10 * LEASE_MS);
+  expect(state.asked.at(-1)).toBe(true);
+  await clock.advance(10 * LEASE_MS);
+  await refused;
+  await stay.leave();
+});
+
+test('ST1: after an outage in which only the lease of the owner ran out, the owner renews it first', async () => {
+  const clock = manualClock();
+  const state = takenDirectory();
+  const stay = new Stay({
+    directory: state.directory,
+    lease: new Lease(createLeaseMemory(), clock),
+    clock,
+    node: 'standby',
+    leaseMs: LEASE_MS,
+    lost: () => undefined,
+    failed: () => undefined,
+  });
+  const refused = expect(stay.enter({ shards: 1 }, { isCounted: false }, 10 * LEASE_MS)).rejects.toThrow();
+  // The own lease was renewed just before the outage, and is still believed after it.
+  await clock.advance(2 * LEASE_MS);
+  expect(state.asked.at(-1)).toBe(true);
+  state.isOut = true;
+  await clock.advance(0.8 * LEASE_MS);
+  state.isOut = false;
+  state.asked.length = 0;
+  await clock.advance(LEASE_MS / 2);
+  expect(state.asked.length).toBeGreaterThan(0);
+  expect(state.asked).not.toContain(true);
+  await clock.advance(LEASE_MS);
   expect(state.asked.at(-1)).toBe(true);
   await clock.advance(10 * LEASE_MS);
   await refused;

@@ -5,6 +5,7 @@
 import { answerBugs } from './answer-bugs.ts';
 import { auditBugs } from './audit-bugs.ts';
 import { backupBugs } from './backup-bugs.ts';
+import { clusterBugs } from './cluster-bugs.ts';
 import { draftBugs } from './draft-bugs.ts';
 import { encryptionBugs } from './encryption-bugs.ts';
 import { enricherBugs } from './enricher-bugs.ts';
@@ -27,6 +28,7 @@ import { webhookBugs } from './webhook-bugs.ts';
 /** All planted bugs, in the order of the report. */
 export const plantedBugs: readonly PlantedBug[] = [
   ...storeBugs,
+  ...clusterBugs,
   ...encryptionBugs,
   ...redactionBugs,
   ...erasureBugs,

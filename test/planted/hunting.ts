@@ -1,6 +1,7 @@
 /** Hunts in child processes. A bug is planted while a process loads its code, so each hunt has a separate process. */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import type { PlantedBug } from './planted-bug.ts';
 
 /** The result from one starting point. */
 export interface Hunt {
@@ -25,18 +26,24 @@ export interface HuntPlan {
   readonly starts: readonly number[];
   /** Seeds from each start, at most. */
   readonly seeds: number;
+  /** The bug says which. */
+  readonly simulation?: PlantedBug['simulation'] | undefined;
 }
 
 /** If a hunt takes longer, the bug makes the simulator itself run for ever. */
 const HUNT_MS = 20 * 60_000;
 
 /** Runs one process. Rejects when it does not finish, or when its code has a different bug. */
-export async function huntOnce({ bug, starts, seeds }: HuntPlan): Promise<readonly Hunt[]> {
+export async function huntOnce({ bug, starts, seeds, simulation }: HuntPlan): Promise<readonly Hunt[]> {
   const { TROUPE_PLANTED: _outer, ...environment } = process.env;
   const path = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
   const child = spawn(
     process.execPath,
-    ['--import', path('./register.mjs'), path('./hunt.ts'), '--starts', starts.join(','), '--seeds', String(seeds)],
+    [
+      ...['--import', path('./register.mjs'), path('./hunt.ts')],
+      ...['--starts', starts.join(','), '--seeds', String(seeds)],
+      ...(simulation === undefined ? [] : ['--simulation', simulation]),
+    ],
     {
       env: bug === undefined ? environment : { ...environment, TROUPE_PLANTED: bug },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -12,6 +12,8 @@ export interface PlantedBug {
   readonly find: string;
   /** The text that replaces it. */
   readonly replace: string;
+  /** The simulation that finds it; missing: that of a single machine. */
+  readonly simulation?: 'cluster';
 }
 
 /**

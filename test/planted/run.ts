@@ -23,10 +23,11 @@ interface Finding {
 /** Hunts from each start until the first violation that does not occur without the bug. */
 async function findBug(bug: PlantedBug, starts: readonly number[], seeds: number): Promise<Finding> {
   const hunts: Hunt[] = [];
-  for (const hunt of await huntOnce({ bug: bug.name, starts, seeds })) hunts.push(hunt);
+  const { simulation } = bug;
+  for (const hunt of await huntOnce({ bug: bug.name, starts, seeds, simulation })) hunts.push(hunt);
   for (let alarm = 0; alarm < FALSE_ALARMS_MAX; alarm += 1) {
     const suspects = hunts.flatMap(({ seed }) => seed ?? []);
-    const sound = suspects.length === 0 ? [] : await huntOnce({ starts: suspects, seeds: 1 });
+    const sound = suspects.length === 0 ? [] : await huntOnce({ starts: suspects, seeds: 1, simulation });
     const failing = new Map(sound.flatMap(({ seed, what }) => (seed === null ? [] : [[seed, what] as const])));
     if (failing.size === 0) return { bug, hunts };
     for (const [index, { start, seed }] of hunts.entries()) {
@@ -34,6 +35,7 @@ async function findBug(bug: PlantedBug, starts: readonly number[], seeds: number
       process.stderr.write(`seed ${seed} fails without ${bug.name} too: ${failing.get(seed) ?? ''}\n`);
       const [next] = await huntOnce({
         bug: bug.name,
+        simulation,
         starts: [seed + 1],
         seeds: Math.max(1, start + seeds - seed - 1),
       });

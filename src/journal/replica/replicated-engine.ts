@@ -9,7 +9,8 @@
  *  RE1 a commit is in the log before it is in the copy. So the copy is always a prefix of the log, and a reader sees
  *     only what the log has (J3);
  *  RE2 a copy is believed only if the log has its last commit, with the same digest. The digest is written in the
- *     transaction of the commit. Any other copy is taken away and built again from the log;
+ *     transaction of the commit. Any other copy is taken away and built again from the log, also one that a read found
+ *     damaged while it was opened;
  *  RE3 commit n of the copy is entry n of the log;
  *  RE4 a write resolves only while the lease is valid. So effects that start after a flush start under a lease (A12);
  *  RE5 after a rejected write nothing is appended until `reopen`. `reopen` fences an append that is still on its way
@@ -34,10 +35,7 @@ const DIGEST_RECORD = 'replica';
 /** The record of the newest commit that ended an erasure: that of a session, or of the older part of a log. */
 const FORGOTTEN_RECORD = 'forgotten';
 
-/**
- * The reason for removing a copy: it cannot be read, it has commits that the log does not have, or the log no longer has
- * the entries that follow it.
- */
+/** Why a copy is removed: it is unreadable, has commits that the log lacks, or is older than the log's first entry. */
 export type CopyFault = 'damaged' | 'diverged' | 'behind';
 
 /** The parts of a replicated engine. */
@@ -382,6 +380,8 @@ class ReplicatedEngine implements Engine {
     try {
       await this.snapshots?.close();
       await this.#copy.close();
+      // The next opening would find the same damage.
+      if (this.#damage !== undefined) await this.#parts.removeCopy('damaged');
     } finally {
       await this.#parts.log.close();
     }

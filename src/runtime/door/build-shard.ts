@@ -15,6 +15,7 @@ import { type Clock, soon as nextTick, type Random, type Soon } from '../../base
 import { defined } from '../../base/defined.ts';
 import { type StoreLostError, TroupeError } from '../../base/errors.ts';
 import { agentKey } from '../../base/ids.ts';
+import type { ClusterJournalParts } from '../../cluster/cluster-journal.ts';
 import { Lease } from '../../cluster/lease.ts';
 import type { Journal, JournalOptions, ThreadGate } from '../../journal/journal.ts';
 import { openJournal } from '../../journal/open-journal.ts';
@@ -63,6 +64,8 @@ export interface ShardPorts {
   readonly soon?: Soon;
   readonly bounds?: ShardBounds;
   readonly openJournal?: (options: JournalOptions) => Promise<Journal>;
+  /** Opens the journal of a shard in a cluster. */
+  readonly openClusterJournal?: (parts: ClusterJournalParts) => Promise<Journal>;
   readonly makeToolPool?: (options: ToolPoolOptions) => ToolPool;
   readonly startModelThread?: (provider: ProviderData) => ModelThread;
   readonly resultDisk?: ResultDisk;
@@ -115,6 +118,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
         ports.openJournal ??
         opener(
           plan,
+          ports,
           (line) => host.log(line),
           () => shard?.life.copyDamaged(),
         )
@@ -160,7 +164,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       limits,
       retention: plan.retention,
       eraseWithinMs: plan.eraseWithinMs,
-      runsAhead: runsAhead(plan),
+      runsAhead: runsAhead(plan, clock),
       clock,
       random: surroundings.random,
       soon,
@@ -188,14 +192,15 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
 /** Opens the journal of a plan. `damaged`: the copy of a shard in a cluster was found damaged. */
 function opener(
   { cluster: place }: ShardPlan,
+  ports: ShardPorts,
   publish: (line: LogLine) => void,
   damaged: () => void,
 ): (options: JournalOptions) => Promise<Journal> {
   if (place === undefined) return openJournal;
   return async ({ directory, ...options }) => {
     if (directory === undefined) throw new TroupeError('internal', 'a shard in a cluster has no directory');
-    const { openClusterJournal } = await import('../../cluster/cluster-journal.ts');
-    return openClusterJournal({
+    const open = ports.openClusterJournal ?? (await import('../../cluster/cluster-journal.ts')).openClusterJournal;
+    return open({
       place,
       options: { ...options, directory },
       damaged: (error) => {
@@ -218,10 +223,10 @@ function leased({ cluster }: ShardPlan, clock: Clock): (() => boolean) | undefin
  * Returns the check whether calls may begin before their records are flushed. With durability `strict` they never may,
  * and in a cluster only while the lease of the node is valid.
  */
-function runsAhead({ durability, cluster }: ShardPlan): () => boolean {
+function runsAhead({ durability, cluster }: ShardPlan, clock: Clock): () => boolean {
   if (durability === 'strict') return () => false;
   if (cluster === undefined) return () => true;
-  const lease = new Lease(cluster.memory);
+  const lease = new Lease(cluster.memory, clock);
   return () => lease.isValid;
 }
 

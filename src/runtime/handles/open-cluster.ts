@@ -4,12 +4,14 @@
  */
 import { join } from 'node:path';
 import { defined } from '../../base/defined.ts';
-import { joinCluster } from '../../cluster/membership.ts';
+import { asError, ShardMovedError } from '../../base/errors.ts';
+import { type ClusterMembership, joinCluster } from '../../cluster/membership.ts';
 import type { ClusterPlan } from '../../cluster/plan.ts';
 import { clusterOf, openCopyManifest } from '../../journal/store/birth.ts';
 import { encryptionRecord, fittingKeys } from '../../journal/store/store-key.ts';
-import type { CheckedOptions } from '../protocol/options.ts';
+import type { CheckedOptions, GuardedLogger } from '../protocol/options.ts';
 import type { Place } from './assemble.ts';
+import { moveAway, type Runtime } from './runtime.ts';
 
 /**
  * Waits until this node has the shards of the cluster, then returns the `Place` of the runtime. The caller holds the
@@ -46,4 +48,21 @@ export async function openClusterPlace(directory: string, plan: ClusterPlan, che
     await membership.leave();
     throw error;
   }
+}
+
+/** Ends a runtime as soon as its node has lost the shards. */
+export function endWhenLost(
+  runtime: Runtime,
+  cluster: Pick<ClusterMembership, 'onLost'>,
+  logger: GuardedLogger | undefined,
+): void {
+  cluster.onLost((error) => {
+    logger?.error({ err: error }, `${error.message}; this runtime ends`);
+    moveAway(runtime, error).catch((ending: unknown) => {
+      // The last commits are refused, as they must be.
+      if (!(ending instanceof ShardMovedError)) {
+        logger?.error({ err: ending }, `the runtime did not end as it should: ${asError(ending).message}`);
+      }
+    });
+  });
 }

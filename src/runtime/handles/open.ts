@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { removeUnfinished } from '../../../actors/result-store.ts';
 import { defined } from '../../base/defined.ts';
-import { asError, ConfigError, describeValue, ShardMovedError } from '../../base/errors.ts';
+import { asError, ConfigError, describeValue } from '../../base/errors.ts';
 import { openManifest } from '../../journal/store/birth.ts';
 import { compactAtOpen } from '../../journal/store/compaction.ts';
 import { acquireStoreLock } from '../../journal/store/lock.ts';
@@ -17,7 +17,7 @@ import { type CheckedOptions, checkOptions, type OpenOptions } from '../protocol
 import { MOVED_SESSIONS } from '../reading/moved-sessions.ts';
 import { keepAnnounced } from './announced-servers.ts';
 import { assembleWithModels, checkShares, MEMORY, type Place } from './assemble.ts';
-import { handOver, moveAway, type Runtime } from './runtime.ts';
+import { handOver, type Runtime } from './runtime.ts';
 
 /**
  * Opens a data directory, or a store in memory (`':memory:'`), and resumes everything that was interrupted. A missing
@@ -57,15 +57,10 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
       throw error;
     }
     if (place.announce !== undefined) keepAnnounced(runtime, place.announce);
-    place.cluster?.onLost((error) => {
-      checked.logger?.error({ err: error }, `${error.message}; this runtime ends`);
-      moveAway(runtime, error).catch((ending: unknown) => {
-        // A `ShardMovedError` is expected here: the log refuses the last commits of this node.
-        if (!(ending instanceof ShardMovedError)) {
-          checked.logger?.error({ err: ending }, `the runtime did not end as it should: ${asError(ending).message}`);
-        }
-      });
-    });
+    if (place.cluster !== undefined) {
+      const { endWhenLost } = await import('./open-cluster.ts');
+      endWhenLost(runtime, place.cluster, checked.logger);
+    }
     place.onTakeover?.((takeover) => {
       checked.logger?.info(takeover, `process ${takeover.pid} takes ${directory} over: this runtime ends`);
       handOver(runtime, takeover).catch((error: unknown) => {

@@ -25,6 +25,7 @@ const EXPECTED_CODES: ReadonlySet<string> = new Set([
   'limit',
   'unknown_session',
   'agent_missing',
+  'shard_moved',
 ]);
 
 /** See the head of the file. */

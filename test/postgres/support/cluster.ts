@@ -1,4 +1,5 @@
 /** A cluster on the shared server whose shard is claimed without a runtime. */
+import { systemClock } from '../../../src/base/clock.ts';
 import type { ShardDirectory } from '../../../src/cluster/plan.ts';
 import type { ShardLog } from '../../../src/journal/replica/shard-log.ts';
 import { openDirectory, openShardLog } from '../../../src/postgres/driver.ts';
@@ -32,7 +33,7 @@ export async function makeCluster(): Promise<TestCluster> {
       const { claims } = await directory.claimAll(true);
       const [claim] = claims ?? [];
       if (claim === undefined) throw new Error('the shard was not claimed');
-      const log = openShardLog({ url, schema }, { claim, holdMs: 1_000, isLost: () => false });
+      const log = openShardLog({ url, schema }, { claim, holdMs: 1_000, isLost: () => false, clock: systemClock });
       open.push(log);
       return log;
     },

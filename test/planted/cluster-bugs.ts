@@ -1,0 +1,125 @@
+/** Planted bugs of a cluster: its log, its copies, its leases. The simulation of a cluster hunts for them. */
+import type { PlantedBug } from './planted-bug.ts';
+
+const LOG = 'src/postgres/shard-log.ts';
+const REPLICA = 'src/journal/replica/replicated-engine.ts';
+const STAY = 'src/cluster/stay.ts';
+const LEASE = 'src/cluster/lease.ts';
+
+const bugs: readonly Omit<PlantedBug, 'simulation'>[] = [
+  {
+    name: 'copy-before-log',
+    what: 'a commit is in the copy before it is in the log',
+    file: REPLICA,
+    find: `    await this.#append(entry);
+    await this.#put(stored, entry);`,
+    replace: `    await this.#put(stored, entry);
+    await this.#append(entry);`,
+  },
+  {
+    name: 'acknowledged-before-append',
+    what: 'a commit is acknowledged while its append is still on its way',
+    file: REPLICA,
+    find: `    await this.#append(entry);
+    await this.#put(stored, entry);`,
+    replace: `    this.#append(entry).catch(() => undefined);
+    await this.#put(stored, entry);`,
+  },
+  {
+    name: 'digest-in-next-commit',
+    what: 'the digest of a commit is written outside its transaction, with the next one',
+    file: REPLICA,
+    find: "value: entry.digest.toString('hex') };",
+    replace: "value: this.#end.digest.toString('hex') };",
+  },
+  {
+    name: 'copy-believed-by-number',
+    what: 'a copy is believed if the log has as many entries, whatever they are',
+    file: REPLICA,
+    find: "return (await log.digestOf(number))?.equals(digest) === true ? undefined : 'diverged';",
+    replace: "return (await log.digestOf(number)) === undefined || digest.length === 0 ? 'diverged' : undefined;",
+  },
+  {
+    name: 'fence-without-token',
+    what: 'an append is fenced by the epoch of its claim alone',
+    file: LOG,
+    find: 'WHERE shard = $1 AND epoch = $2 AND token = $3 AND last = $4::bigint - 1 `',
+    replace: 'WHERE shard = $1 AND epoch = $2 AND last = $4::bigint - 1 `',
+  },
+  {
+    name: 'no-fence',
+    what: 'an append is not fenced at all: the next number is enough',
+    file: LOG,
+    find: 'WHERE shard = $1 AND epoch = $2 AND token = $3 AND last = $4::bigint - 1 `',
+    replace: 'WHERE shard = $1 AND last = $4::bigint - 1 `',
+  },
+  {
+    name: 'retry-under-next-number',
+    what: 'an append whose answer was lost is sent again under the next number',
+    file: LOG,
+    find: 'return this.#held(() => this.#write(entry));',
+    replace: 'return this.#held((attempt) => this.#write({ ...entry, number: entry.number + attempt - 1 }));',
+  },
+  {
+    name: 'no-row-taken-for-success',
+    what: 'an append that wrote no row counts as done',
+    file: LOG,
+    find: 'return rowCount === 1 ? { number, digest } : this.#found(entry);',
+    replace: 'return rowCount === null ? this.#found(entry) : { number, digest };',
+  },
+  {
+    name: 'no-row-taken-for-fenced',
+    what: 'an append that wrote no row counts as refused for another claim, although its first attempt took effect',
+    file: LOG,
+    find: 'return rowCount === 1 ? { number, digest } : this.#found(entry);',
+    replace: `if (rowCount !== 1) throw this.#moved();
+    return { number, digest };`,
+  },
+  {
+    name: 'reclaim-keeps-token',
+    what: 'after a refused write the token stays, so that an append that is still on its way takes effect later',
+    file: LOG,
+    find: 'if (found.equals(token)) {',
+    replace: 'if (found.equals(this.#token) || found.equals(token)) {',
+  },
+  {
+    name: 'lease-by-wall-clock',
+    what: 'a node believes in its lease by its wall clock alone, which may be set back',
+    file: LEASE,
+    find: 'return Math.max(0, Math.min(monotonicMs, wallMs));',
+    replace: 'return Math.max(0, wallMs);',
+  },
+  {
+    name: 'lease-by-monotonic-clock',
+    what: 'a node believes in its lease by its monotonic clock alone, which stands still while the machine is suspended',
+    file: LEASE,
+    find: 'return Math.max(0, Math.min(monotonicMs, wallMs));',
+    replace: 'return Math.max(0, monotonicMs);',
+  },
+  {
+    name: 'lease-counted-from-answer',
+    what: 'a node counts its lease from the answer to its renewal',
+    file: STAY,
+    find: `this.#heldSinceMs = clock.monotonic();
+        lease.granted(moment, leaseMs);`,
+    replace: `this.#heldSinceMs = clock.monotonic();
+        lease.granted(lease.moment(), leaseMs);`,
+  },
+  {
+    name: 'claim-without-lease-rule',
+    what: 'a node ends the leases of others although its own has not held for a lease',
+    file: STAY,
+    find: 'return lease.isValid && clock.monotonic() - this.#heldSinceMs >= leaseMs;',
+    replace: 'return lease.isValid;',
+  },
+  {
+    name: 'work-without-lease',
+    what: 'a commit is acknowledged, and its calls begin, without a lease',
+    file: REPLICA,
+    find: 'if (await this.#parts.leased()) return;',
+    replace: 'if (await this.#parts.leased().then(() => true)) return;',
+  },
+];
+
+/** See the head of the file. */
+export const clusterBugs: readonly PlantedBug[] = bugs.map((bug) => ({ ...bug, simulation: 'cluster' }));
