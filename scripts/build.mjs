@@ -132,16 +132,28 @@ function sharedChunks() {
 }
 
 /**
- * Minifies chunks that no user's code calls: the bundled packages, whose licenses are beside them, and with the names of
- * their functions the simulator, the commands of the command line, the model of a review, and the search thread.
+ * Minifies chunks that no user's code calls: the bundled packages, whose licenses are beside them, and some of our own.
+ * Ours keep the names of their functions, for stack traces.
  */
 function smallChunks() {
   const options = new Map([
     [LIBRARIES, { module: true }],
-    ...['simulate', 'command', 'runtime-search-search.worker.js', 'cli-review-model.js'].map((name) => [
-      name,
-      { module: true, mangle: false },
-    ]),
+    ...[
+      'simulate',
+      'command',
+      'ai-model',
+      'cluster-journal',
+      'edit-file',
+      'live-copy',
+      'mcp-servers',
+      'service',
+      'web-get',
+      'webhooks',
+      'postgres-driver.js',
+      'runtime-search-search.worker.js',
+      'tools-built-in-shell.worker.js',
+      'cli-review-model.js',
+    ].map((name) => [name, { module: true, mangle: false }]),
   ]);
   return {
     name: 'small-chunks',

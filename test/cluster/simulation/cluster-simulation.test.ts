@@ -7,14 +7,14 @@ import { CLUSTER_FAULT_KINDS } from './cluster-faults.ts';
 import { simulateCluster } from './cluster-simulation.ts';
 import { MachineTime, MachineWorld } from './machine-world.ts';
 
-const SEEDS = 60;
+const SEEDS = 16;
 /**
- * A digest of the runs of seeds 1 to 60. A change of behaviour, or of the draws from a seed, needs a new digest, and its
+ * A digest of the runs of seeds 1 to 16. A change of behaviour, or of the draws from a seed, needs a new digest, and its
  * commit says why.
  */
-const RECORDED = 'c5ad06c9a97fdc85';
+const RECORDED = 'e2f63566a42bbef9';
 
-test('C1 to C9: every invariant holds over several nodes and their faults, seeds 1 to 60', async () => {
+test('C1 to C9: every invariant holds over several nodes and their faults, seeds 1 to 16', async () => {
   const struck = new Set<string>();
   const runs = createHash('sha256');
   let takeovers = 0;
