@@ -29,15 +29,15 @@ const bugs: readonly Omit<PlantedBug, 'simulation'>[] = [
     name: 'digest-in-next-commit',
     what: 'the digest of a commit is written outside its transaction, with the next one',
     file: REPLICA,
-    find: "value: entry.digest.toString('hex') };",
-    replace: "value: this.#end.digest.toString('hex') };",
+    find: "value: entry.digest.toString('hex') }];",
+    replace: "value: this.#end.digest.toString('hex') }];",
   },
   {
     name: 'copy-believed-by-number',
     what: 'a copy is believed if the log has as many entries, whatever they are',
     file: REPLICA,
-    find: "return (await log.digestOf(number))?.equals(digest) === true ? undefined : 'diverged';",
-    replace: "return (await log.digestOf(number)) === undefined || digest.length === 0 ? 'diverged' : undefined;",
+    find: "return found.equals(digest) ? undefined : 'diverged';",
+    replace: "return digest.length === 0 ? 'diverged' : undefined;",
   },
   {
     name: 'fence-without-token',
@@ -57,8 +57,8 @@ const bugs: readonly Omit<PlantedBug, 'simulation'>[] = [
     name: 'retry-under-next-number',
     what: 'an append whose answer was lost is sent again under the next number',
     file: LOG,
-    find: 'return this.#held(() => this.#write(entry));',
-    replace: 'return this.#held((attempt) => this.#write({ ...entry, number: entry.number + attempt - 1 }));',
+    find: 'return this.#hold.run(() => this.#write(entry));',
+    replace: 'return this.#hold.run((attempt) => this.#write({ ...entry, number: entry.number + attempt - 1 }));',
   },
   {
     name: 'no-row-taken-for-success',
@@ -97,20 +97,11 @@ const bugs: readonly Omit<PlantedBug, 'simulation'>[] = [
     replace: 'return Math.max(0, monotonicMs);',
   },
   {
-    name: 'lease-counted-from-answer',
-    what: 'a node counts its lease from the answer to its renewal',
-    file: STAY,
-    find: `this.#heldSinceMs = clock.monotonic();
-        lease.granted(moment, leaseMs);`,
-    replace: `this.#heldSinceMs = clock.monotonic();
-        lease.granted(lease.moment(), leaseMs);`,
-  },
-  {
     name: 'claim-without-lease-rule',
     what: 'a node ends the leases of others although its own has not held for a lease',
     file: STAY,
-    find: 'return lease.isValid && clock.monotonic() - this.#heldSinceMs >= leaseMs;',
-    replace: 'return lease.isValid;',
+    find: 'return !this.#isGap() && this.#parts.clock.monotonic() - this.#heldSinceMs >= this.#parts.leaseMs;',
+    replace: 'return !this.#isGap();',
   },
   {
     name: 'work-without-lease',
