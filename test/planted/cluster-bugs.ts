@@ -97,6 +97,15 @@ const bugs: readonly Omit<PlantedBug, 'simulation'>[] = [
     replace: 'return Math.max(0, monotonicMs);',
   },
   {
+    name: 'lease-counted-from-answer',
+    what: 'a node counts its lease from the answer to its renewal',
+    file: STAY,
+    find: `if (isGap) this.#heldSinceMs = this.#grantedMs;
+        lease.granted(moment, leaseMs);`,
+    replace: `if (isGap) this.#heldSinceMs = this.#grantedMs;
+        lease.granted(lease.moment(), leaseMs);`,
+  },
+  {
     name: 'claim-without-lease-rule',
     what: 'a node ends the leases of others although its own has not held for a lease',
     file: STAY,

@@ -96,10 +96,11 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
   const redacted = redact && new Redacted(redact, (session) => shard?.residency.find(session)?.state.agent);
   const host = redacted?.host(surroundings.host) ?? surroundings.host;
   const counters = new Counters(plan.counters);
+  const mayBegin = leased(plan, clock);
   const toolPool = (ports.makeToolPool ?? createToolPool)({
     threads: plan.threads.tools,
     clock,
-    mayBegin: leased(plan, clock),
+    mayBegin,
     secretEnv: plan.settings.tools.secretEnv,
     hostRunner: runner,
     listener: {
@@ -164,7 +165,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       limits,
       retention: plan.retention,
       eraseWithinMs: plan.eraseWithinMs,
-      runsAhead: runsAhead(plan, clock),
+      runsAhead: runsAhead(plan, mayBegin),
       clock,
       random: surroundings.random,
       soon,
@@ -223,11 +224,9 @@ function leased({ cluster }: ShardPlan, clock: Clock): (() => boolean) | undefin
  * Returns the check whether calls may begin before their records are flushed. With durability `strict` they never may,
  * and in a cluster only while the lease of the node is valid.
  */
-function runsAhead({ durability, cluster }: ShardPlan, clock: Clock): () => boolean {
+function runsAhead({ durability }: ShardPlan, mayBegin: (() => boolean) | undefined): () => boolean {
   if (durability === 'strict') return () => false;
-  if (cluster === undefined) return () => true;
-  const lease = new Lease(cluster.memory, clock);
-  return () => lease.isValid;
+  return mayBegin ?? (() => true);
 }
 
 /** The value of a promise that has settled; throws its error. */
