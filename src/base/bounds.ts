@@ -1,6 +1,7 @@
 /**
- * Every bound of the runtime, with unit and reason (rule A9). The option `limits` of `open` changes `LIMIT_DEFAULTS`;
- * the other bounds are constants. All bounds are imported from this file. Each is defined in the file of its topic:
+ * Every bound of the runtime, with its unit, and the reason where there is one for the number (rule A9). A *shard* is a
+ * session thread with its sessions and its journal. The option `limits` of `open` changes `LIMIT_DEFAULTS`; the other
+ * bounds are constants. All bounds are imported from this file. Each is defined in the file of its topic:
  *
  *  - `bounds/session.ts`: mailbox, half-step, approvals, history, tasks, compression, memory, goals, enrichers,
  *    supervision;
@@ -36,9 +37,12 @@ export interface Limits {
   readonly children: number;
   /** Queued children of one parent. A child is queued while its parent has `subagents.maxActive` working children. */
   readonly spawnsWaiting: number;
-  /** Sessions that may be in a turn at once on one shard. Further sessions wait, spawned children included. */
+  /** Sessions of one session thread that may be in a turn at once. Further sessions wait, spawned children included. */
   readonly liveSessions: number;
-  /** UTF-8 bytes of the conversations of all sessions in a turn on one shard. A session that exceeds it works alone. */
+  /**
+   * UTF-8 bytes of the conversations of all sessions in a turn on one session thread. A session that exceeds this limit
+   * by itself works alone.
+   */
   readonly liveBytes: number;
   /** Levels to which sub-agents may nest. 1: children do not spawn. */
   readonly depth: number;
@@ -50,15 +54,15 @@ export interface Limits {
 
 /** The defaults of `Limits`. */
 export const LIMIT_DEFAULTS: Limits = Object.freeze({
-  mailbox: 10_000, // entries: a flood is refused while it takes little memory (10,000 x 1 kB)
-  mailboxBytes: 16 * 1024 * 1024, // bytes: four of the largest messages, or ten thousand of the usual size
+  mailbox: 10_000, // entries: about 10 MB of the usual size, so a flood is refused before it fills memory
+  mailboxBytes: 16 * 1024 * 1024, // bytes: four of the largest messages, or ten thousand of 1.6 kB
   waitingBytes: 512 * 1024 * 1024, // bytes: thirty-two full mailboxes; memory holds only a small part of these bytes
   messageBytes: 4 * 1024 * 1024, // bytes: below the API's 32 MB body, with room for a history
-  toolResultBytes: 256 * 1024, // bytes: a larger result would fill most context windows
+  toolResultBytes: 256 * 1024, // bytes: about 65,000 tokens, more than half of the default window
   children: 100_000, // sessions: ten times the largest measured fan-out
   spawnsWaiting: 10_000, // sessions: the largest measured fan-out; each is a log on disk and an id in memory
-  liveSessions: 10_000, // sessions: each costs memory for its context
-  liveBytes: 64 * 1024 * 1024, // bytes: about 300 MB of memory, in state, model thread and request body
+  liveSessions: 10_000, // sessions: the largest measured fan-out; each costs memory for its context
+  liveBytes: 64 * 1024 * 1024, // bytes: state, model thread and request body each hold them, about 300 MB of memory
   depth: 1, // levels: children that spawn children can multiply without end, so the embedder must ask for it
   toolRounds: 250, // model calls a turn: contract, `llm.main_max_tool_rounds`
   answerCorrections: 2, // model calls a turn: a model that fails three times, knowing the reasons, rarely succeeds

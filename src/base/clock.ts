@@ -24,7 +24,7 @@ export type Soon = (run: () => void) => void;
 /** Longest delay that Node's timers accept (24.8 days): a timer with a longer delay fires at once. */
 const TIMER_DELAY_MS_MAX = 2 ** 31 - 1;
 
-/** A timer of any delay: a delay beyond the longest of Node is waited for in steps. */
+/** A timer of any delay: if Node's timers do not accept the delay, several timers run one after the other. */
 class LongTimer {
   readonly #run: () => void;
   #step: NodeJS.Timeout;
@@ -46,7 +46,7 @@ class LongTimer {
   }
 }
 
-/** The start of this thread's `performance.now()` on the clock that all threads share, ms. */
+/** The zero of this thread's `performance.now()`, in ms of the clock that all threads share. */
 const THREAD_START_MS = Number(process.hrtime.bigint()) / 1e6 - performance.now();
 
 /** The machine's clock. */
@@ -67,8 +67,8 @@ export function setIdleTimer(clock: Clock, run: () => void, delayMs: number): un
 }
 
 /**
- * Schedules work for the next tick of the event loop, after everything that is ready now. A microtask would starve
- * everything else.
+ * Schedules work for the next tick of the event loop, after everything that is ready now. Microtasks would keep sockets
+ * and timers waiting.
  */
 export const soon: Soon = (run) => void setImmediate(run);
 

@@ -2,7 +2,7 @@
  * The messages that the runtime publishes through `node:diagnostics_channel`, on the host thread: the names of the
  * channels and the shape of each message. Without a subscriber nothing is watched and nothing is built.
  *
- * An operation has two messages, `start` and `end`, that name the same thing. If the start of an operation was not
+ * An operation has two messages, `start` and `end`, that name the same operation. If the start of an operation was not
  * seen, neither message is published. A message is plain data except for `runtime`. It must not be changed: its parts
  * belong to the runtime's own events.
  */

@@ -33,6 +33,7 @@ export type ErrorCode =
   | 'store_version'
   | 'store_key'
   | 'shard_moved'
+  | 'not_here'
   | 'turn_failed'
   | AnswerErrorCode
   | 'cancelled'
@@ -113,8 +114,9 @@ export class ConfigError extends TroupeError {
 }
 
 /**
- * A session is blocked because its agent, or the version of the agent with which its turn began, is not defined. It
- * continues when the store is opened with that definition. `data` has `agent`, and `version` if the turn has one.
+ * A session is blocked because its agent, or the version of the agent with which its turn began, is not defined. The
+ * session continues when the store is opened with that definition. `data` has `agent`, and `version` if the turn has
+ * one.
  */
 export class AgentMissingError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -259,7 +261,7 @@ export class StoreKeyError extends TroupeError {
   }
 }
 
-/** Another node has the session. Whether the request took effect is unknown: repeat it there with the same key. */
+/** Another node has the session. The request may have taken effect; repeat it at that node with the same key. */
 export class ShardMovedError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('shard_moved', message, { retryable: true, ...details });
@@ -302,8 +304,8 @@ export type ModelErrorCode = Extract<ErrorCode, `model_${string}`>;
 
 /**
  * A model call failed. `data.status` is the HTTP status where there was one, `retryAfterMs` the wait that the server
- * asked for. `retryable` is true for network faults, 429 and 5xx. A status that is no whole number counts as missing.
- * So does a wait that is `NaN`, infinite or negative: a header that was not understood may give such a wait.
+ * asked for. `retryable` is true for network faults, 429 and 5xx. A status that is no whole number counts as missing. A
+ * wait that is `NaN`, infinite or negative, perhaps from a header that was not understood, counts as missing, too.
  */
 export class ModelError extends TroupeError {
   readonly status: number | undefined;

@@ -16,7 +16,7 @@ const TENANT_NAME = new RegExp(`^${TENANT}$`);
 /** The form of a session id, as the last part of a regular expression: it ends with `$`. */
 export const SESSION_ID_FORM: string = `(?=.{1,${SESSION_ID_CHARACTERS_MAX}}$)(?:${TENANT}~)?[A-Za-z0-9][A-Za-z0-9._:-]*$`;
 const SESSION_ID = new RegExp(`^${SESSION_ID_FORM}`);
-/** A version cannot contain `@`, because a key has the version behind an `@`. */
+/** A version cannot contain `@`, because `agentKey` joins name and version with it. */
 const AGENT_VERSION = /^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$/;
 const AGENT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const TOOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/;
@@ -133,8 +133,8 @@ export function isCallId(id: string): boolean {
 }
 
 /**
- * The normal form of a nickname, or the reason why it cannot be one (contract §7.5).
- * `taken`: nicknames of the siblings.
+ * The normal form of the nickname `raw`, or the reason why `raw` cannot be a nickname (contract §7.5). `taken`:
+ * nicknames of the siblings.
  */
 export function checkNickname(
   raw: string,

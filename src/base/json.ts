@@ -68,8 +68,8 @@ function plain(value: unknown, above: Place | undefined, walk: Walk): Json {
   try {
     return plainObject(value, { holder: value, member: '', above, depth }, walk);
   } catch (error) {
-    // A trap of a proxy threw this error, or the `constructor` of a prototype did. It was not a member, because `read`
-    // catches the errors of members. The fault is in the caller's data, so the error gets a path.
+    // A trap of a proxy or the `constructor` of a prototype threw this error; `read` catches the errors of members. The
+    // fault is in the caller's data, so the error gets a path.
     if (error instanceof NotPlainError) throw error;
     throw unread(pathOf(above), error);
   }

@@ -83,8 +83,8 @@ export interface ToolResultBlock {
   readonly cache_control?: CacheControl;
 }
 /**
- * Reasoning, signed by the model; replayed byte for byte. A thought with an `origin` has an empty `signature`. If its
- * vendor signs thoughts too, that signature is in `origin.metadata`.
+ * Reasoning, signed by the model; replayed byte for byte. A thought with an `origin` has an empty `signature`. If the
+ * vendor of that model signs thoughts, the signature is in `origin.metadata`.
  */
 export interface ThinkingBlock {
   readonly type: 'thinking';

@@ -6,7 +6,7 @@ const COMPARED_CHARACTERS_MAX = 64;
 
 /**
  * The end of an error about an unknown name: a suggestion, if a known name is similar, and the list of known names.
- * `kind`: the plural of what is named, such as `agents`. `form`: how a name is written.
+ * `kind`: a plural noun for the names, such as `agents`. `form`: how a name is written.
  */
 export function namesHint(
   wanted: string,

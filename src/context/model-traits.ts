@@ -349,8 +349,8 @@ function withListed(traits: ModelTraits, listed: ListedModel): ModelTraits {
   const { efforts, structuredOutputs, webSearch, codeExecution, lifecycle } = listed;
   const { contextTokensMax, outputTokensMax } = listed;
   const { deprecated, retiresAfter, ...others } = traits;
-  // The list does not say which efforts a model accepts without thinking. Those efforts must be among all efforts of
-  // the model.
+  // The list does not say which efforts a model accepts without thinking. So the table's efforts are kept, but only
+  // those that the list has for the model.
   const effortsWithoutThinking = efforts && traits.effortsWithoutThinking?.filter((each) => efforts.includes(each));
   const end = { deprecated, retiresAfter: listed.retiresAfter ?? retiresAfter };
   return {

@@ -1,6 +1,7 @@
 /**
  * Renders logged messages as the messages of a request. For every prefix of every log the request is legal by
- * construction (A8, `legality.ts`). It is also byte-stable: within an epoch, each request begins with the one before.
+ * construction (A8, `legality.ts`). It is also byte-stable: within an epoch, each request begins with the whole
+ * previous request.
  *
  * How the rules of the API are kept:
  * - A call's response is sent directly after the call, wherever it is in the log. A call without a response gets a
@@ -50,7 +51,7 @@ export interface RenderOptions {
  * - `thoughtFloor`: messages below this seq are of an earlier epoch. Their thoughts belong to another history, and so
  *   do paused answers and calls of the provider that have no result yet.
  * - `prefix`: the text before the window.
- * - `before`: the request messages before them.
+ * - `before`: the request messages that precede the result.
  * - `isSent`: false if no request ends with these messages, because the session waits for its next message.
  */
 export function renderMessages(

@@ -92,8 +92,8 @@ export class RequestDraft {
 
   /**
    * Announces that the blocks of an answer come next. `isOld`: the answer is of an earlier epoch. `isAnswer`: false if
-   * an embedder wrote it. The request for this answer may have ended with the user's message that D3 adds. Then that
-   * message is added here again, even if no block of the answer is sent.
+   * an embedder wrote the answer. The request for this answer may have ended with the user's message that D3 adds. Then
+   * that message is added here again, even if no block of the answer is sent.
    */
   beginAnswer(isOld: boolean, isAnswer: boolean): void {
     this.#isOld = isOld;

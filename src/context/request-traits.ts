@@ -1,9 +1,9 @@
 /**
- * The traits of a model on which requests and their options depend, and the short form of these traits in a session's
+ * The traits of a model that requests and their options depend on, and the short form of these traits in a session's
  * log. Pure.
  *
- * An epoch records the traits with which its requests are rendered. So its requests can be rendered from the log again,
- * even if more is known about the model later.
+ * An epoch records the traits that its requests are rendered for. So its requests can be rendered from the log again in
+ * the same form, even if more is known about the model later.
  */
 import { EFFORTS, type Effort, type ModelTraits, THINKING_TYPES, type ThinkingType } from './model-traits.ts';
 

@@ -14,7 +14,7 @@ export type Warn = (message: string, path: string) => void;
 
 /** The locations of the definitions of one kind. */
 export interface DefinitionPlace {
-  /** The directories, in order: a later directory overrides the names of an earlier one. */
+  /** The directories, in order. Of definitions with the same name, that of the last directory wins. */
   readonly directories: readonly string[];
   /** If given, a folder that contains a file of this name is a definition too. */
   readonly folderFile?: string;

@@ -146,7 +146,7 @@ export class DefinitionLibrary implements DefinitionSource {
     if (!this.#isClosed) this.#options.onChange?.();
   }
 
-  /** Reads everything. A change meanwhile causes another reading afterwards, the first reading of `open` included (D2). */
+  /** Reads everything. A change during a reading, also during the first, causes another reading afterwards (D2). */
   async #readAlone(): Promise<void> {
     this.#isReading = true;
     try {

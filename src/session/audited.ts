@@ -1,10 +1,10 @@
 /**
- * Reads the acts for the audit log from a step of a session. Pure.
+ * Reads the acts for the audit log from a step (one transition) of a session. Pure.
  *
  * An act is read from the records of the step, so the act is written if and only if the records are. The author of the
- * act comes from the input. An act has no content. A decision has the call and the verdict, an edit has the operation
- * and the number of its messages, and a task has its number. A task that begins with a turn has no record, and thus no
- * act.
+ * act comes from the input. An act contains no text of messages. A decision has the call and the verdict, an edit has
+ * the operation and the number of its messages, and a task has its number. A task that begins with a turn has no
+ * record, and thus no act.
  */
 import type { AuditAct, AuditDetails } from '../base/audit/audit-entry.ts';
 import { defined } from '../base/defined.ts';
@@ -15,7 +15,7 @@ import type { SessionState } from './state/state.ts';
 
 const NO_ACTS: readonly AuditAct[] = [];
 
-/** The cause that an act gives for a decision about a call that the input does not name, by the type of the input. */
+/** The causes of decisions about calls that the input does not name, by the type of the input. */
 const ENDED_BY: { readonly [Type in Input['type']]?: string } = {
   approve: 'denied_with_another',
   approvalsExpired: 'expired',
@@ -95,7 +95,10 @@ function decided(state: SessionState, input: Input, record: RecordOf<'decided'>)
   return { action: 'question.answered', ...who, details: { callId, tool, answered: allow, ...defined({ cause }) } };
 }
 
-/** The act of an edit that the embedder asked for. Edits that the runtime makes, such as a rollback, are no acts. */
+/**
+ * The act of an edit that comes from a request, from a message that replaces an earlier message, or from an upgrade.
+ * Edits that the runtime makes itself, such as a rollback, are no acts.
+ */
 function edited(state: SessionState, input: Input, record: RecordOf<'edited'>): AuditAct | undefined {
   const facts = factsOf(record);
   const session = state.id;

@@ -52,7 +52,7 @@ export interface Surroundings {
   readonly isQueued: boolean;
   /** True if no session begins to work any more, because another process takes the store over. */
   readonly isHandingOver?: boolean;
-  /** Why the governor (the queue of model calls) holds back the session's call; missing: it does not. */
+  /** Why the governor (the queue of model calls) holds back the session's call; missing: no call is held back. */
   readonly governorWait?: string | undefined;
   /**
    * Milliseconds a call waits for a person before it is denied (`agent({ approvals })`, `settings.approvals`); null or

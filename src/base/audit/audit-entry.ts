@@ -1,6 +1,6 @@
 /**
- * The audit log in plain data: the acts that it has, the form of its entries, and their text in the store. Pure; runs
- * on every thread.
+ * The audit log in plain data: the acts that it records, the form of its entries, and the text of an entry in the
+ * store. Pure; runs on every thread.
  */
 import { z } from 'zod';
 import { AUDIT_TEXT_CHARACTERS_MAX } from '../bounds.ts';

@@ -41,7 +41,10 @@ export const SERVER_CLOSE_MS = 5_000;
 
 /** UTF-8 bytes of one HTTP request body: twice the largest message, since JSON may escape its content. */
 export const SERVER_BODY_BYTES_MAX: number = 8 * 1024 * 1024;
-/** UTF-8 bytes of a refused body that are read and discarded. A client reads the answer only after it has written. */
+/**
+ * UTF-8 bytes of a refused body that are read and discarded. Many clients read the answer only after they have sent the
+ * whole body.
+ */
 export const SERVER_DISCARD_BYTES_MAX: number = 32 * 1024 * 1024;
 /**
  * UTF-8 bytes of the issues in an error about a structured answer: all issues of usual length, or several long ones.
@@ -53,9 +56,9 @@ export const SERVER_BODIES_BYTES_MAX: number = 64 * 1024 * 1024;
 export const SERVER_PAGE_DEFAULT = 100;
 /** Most sessions or messages that one page of a list may hold. A thousand messages of the usual size are a megabyte. */
 export const SERVER_PAGE_MAX = 1_000;
-/** Sessions of one page of a list that includes their children, by default (contract, row F138). */
+/** Main sessions of one page of a list that includes their children, by default (contract, row F138). */
 export const LIST_FAMILIES_DEFAULT = 10;
-/** Most sessions of one page of such a list (contract, row F138). */
+/** Most main sessions of one page of a list that includes children (contract, row F138). */
 export const LIST_FAMILIES_MAX = 50;
 /** Pages that one server reads at once. The others wait in order of arrival. */
 export const SERVER_PAGES_UNDER_WAY_MAX = 8;
@@ -83,13 +86,13 @@ export const SERVER_RECONNECT_MS = 1_000;
  */
 export const LOOP_BYTES_MAX: number = 128 * 1024;
 /**
- * Most consecutive ticks in which the host accepts a connection and therefore does none of the work that
- * `LOOP_BYTES_MAX` bounds. 16 ticks are about 10 ms.
+ * Once a tick has accepted a connection, it begins no more of the work that `LOOP_BYTES_MAX` bounds. At most this many
+ * ticks in a row leave that work waiting: about 10 ms.
  */
 export const LOOP_YIELDS_MAX: number = 16;
 /**
- * Smallest piece of the work bounded by `LOOP_BYTES_MAX` that is counted, in bytes. Smaller pieces are not counted: a
- * service has at most one per caller.
+ * Smallest piece of the work bounded by `LOOP_BYTES_MAX` that is counted, in bytes. Smaller pieces are not counted,
+ * because a service has at most one of them for each of its callers.
  */
 export const LOOP_PIECE_BYTES_MIN: number = 16 * 1024;
 
@@ -122,7 +125,7 @@ export const WAITING_CALLS_DEFAULT = 100;
 export const TAIL_EVENTS_DEFAULT = 200;
 /** Sessions or events that one inspecting command prints at most. */
 export const INSPECT_LIMIT_MAX = 1_000_000;
-/** Milliseconds between two refreshes of `troupe top`: twice the time a person needs to read. */
+/** Milliseconds between two refreshes of `troupe top`: a person can read the lines in this time. */
 export const TOP_INTERVAL_MS = 1_000;
 /** Sessions that `troupe top` asks for and shows at most. No screen fits more. */
 export const TOP_SESSIONS_MAX = 1_000;
@@ -146,8 +149,8 @@ export const COMMAND_TIMEOUT_MS = 10_000;
 /** Port on which `troupe serve` listens by default. */
 export const SERVE_PORT_DEFAULT = 4_111;
 /**
- * Milliseconds that `troupe serve` gives running turns after a signal. Process managers commonly wait three times as
- * long before they kill.
+ * Milliseconds that `troupe serve` gives running turns after a signal. Process managers commonly wait three times this
+ * time before they kill a process.
  */
 export const SERVE_DRAIN_MS = 10_000;
 
@@ -164,13 +167,19 @@ export const IMPORT_CHARACTERS_MAX: number = 256 * 1024 * 1024;
 
 // ---- commands: review ---------------------------------------------------------------------------------------------
 
-/** Files that one review reads by default. The report of a reader costs its reviewer about 300 tokens. */
+/**
+ * Files that one review reads by default. A child, the reader, reads one file and reports to its parent, the reviewer.
+ * A report costs the reviewer about 300 tokens.
+ */
 export const REVIEW_FILES_DEFAULT = 500;
 /** Files one review may read. */
 export const REVIEW_FILES_MAX = 2_000;
-/** Bytes of the largest file that a review reads. With its pages it must fit the context of one reader. */
+/** Bytes of the largest file that a review reads. All its pages together must fit the context of one reader. */
 export const REVIEW_FILE_BYTES_MAX = 200_000;
-/** Pages that a scripted reader requests of one file: enough for 200 kB in lines of eight bytes. */
+/**
+ * Pages that a scripted reader requests of one file: enough for 200 kB in lines of eight bytes, in pages of
+ * `FILE_LINES_SHOWN_MAX` lines.
+ */
 export const REVIEW_PAGES_MAX = 13;
 /** Entries of a directory tree that a review visits. A larger tree is cut, and the review says so. */
 export const REVIEW_ENTRIES_MAX = 200_000;
@@ -187,9 +196,9 @@ export const REPORT_NAMES_MAX = 40;
 
 // ---- commands: the stage ------------------------------------------------------------------------------------------
 
-/** Lines that a scripted reader of a staged review asks for at a time: most files then have several pages to watch. */
+/** Lines of one page of a staged review (`troupe run --stage`): most files then have several pages to watch. */
 export const STAGE_PAGE_LINES = 50;
-/** Bytes of a usual page of that many lines, by which a file's pages are estimated before it is read. */
+/** Bytes of a usual page of `STAGE_PAGE_LINES` lines. The stage estimates the number of a file's pages with it. */
 export const STAGE_PAGE_BYTES = 2_000;
 /** Milliseconds that the readers of a staged review take together: long enough to watch, short enough to wait for. */
 export const STAGE_READING_MS = 8_500;
@@ -225,8 +234,10 @@ export const STAGE_SCREEN_COLUMNS = 80;
 export const RECORDING_BYTES_MAX: number = 1024 * 1024;
 /** Bytes of all recorded turns of the process: a few hundred turns of the usual size. */
 export const RECORDINGS_BYTES_MAX: number = 64 * 1024 * 1024;
-/** Milliseconds after which a recording that no client reads is dropped: longer than a page takes to come back. */
+/**
+ * Milliseconds after which a recording that no client reads is dropped. A page that lost its connection returns sooner.
+ */
 export const RECORDING_UNREAD_MS: number = 10 * 60_000;
 
-/** Bytes of a file of keys: seventeen keys take less than 2 KiB. */
+/** Bytes of a file of keys: a key and `PREVIOUS_KEYS_MAX` earlier ones take less than 2 KiB. */
 export const KEY_FILE_BYTES_MAX = 4_096;

@@ -16,11 +16,14 @@ export const STORED_CONTENT_BYTES_MIN = 1_024;
  * A thousand callers or sessions at once must not block sockets.
  */
 export const RESUME_BUDGET_MS = 4;
-/** Milliseconds between checkpoints of session heads. */
+/**
+ * Milliseconds between checkpoints. A checkpoint writes the heads of changed sessions. A head is a summary of a
+ * session's state, for long logs with a snapshot of the whole state.
+ */
 export const CHECKPOINT_INTERVAL_MS = 1_000;
 /**
- * Transitions after which a session's whole state is stored when the session leaves memory. This bounds the records
- * that a wake-up folds.
+ * If a session has made this many transitions since its last snapshot, its whole state is stored when it leaves memory.
+ * So a later load rebuilds the state from few records.
  */
 export const SNAPSHOT_TURNS = 500;
 /**
@@ -34,7 +37,8 @@ export const CHECKPOINT_TURNS = 10_000;
  */
 export const CALL_CHECK_GRACE_MS = 5_000;
 /**
- * Transitions of a session that may still wait for the disk when a `pure` tool starts before its flush: two half-steps.
+ * A `pure` tool may start while its call waits for the disk. At most this many transitions of its session may wait
+ * there at that time: those of two half-steps.
  */
 export const RUN_AHEAD_TURNS_MAX = 8;
 /** Idle sessions kept resident per shard, so that a conversation's next message need not read the disk. */
@@ -79,7 +83,8 @@ export const SHARD_BOUNDS: ShardBounds = Object.freeze({
 /** UTF-16 units of requests in flight from the host to one session thread. Each text is copied about three times. */
 export const REQUEST_BYTES_UNDER_WAY_MAX: number = 8 * 1024 * 1024;
 /**
- * UTF-16 units from which a request waits in line. Smaller requests do not wait: a service has at most one per caller.
+ * UTF-16 units from which a request waits until `REQUEST_BYTES_UNDER_WAY_MAX` has room. Smaller requests do not wait,
+ * because a service has at most one of them in flight for each of its callers.
  */
 export const REQUEST_LARGE_BYTES_MIN: number = 16 * 1024;
 /**
@@ -156,8 +161,8 @@ export const WEBHOOK_BACKOFF_MS = 1_000;
 /** Longest wait before another attempt: a receiver that is back gets its deliveries within five minutes. */
 export const WEBHOOK_BACKOFF_MS_MAX = 300_000;
 /**
- * Sessions with undelivered notices that one webhook remembers, 100 to 200 bytes each. Beyond this number the log is
- * not followed until some notices are delivered.
+ * Sessions with undelivered notices that one webhook remembers, 100 to 200 bytes each. Beyond this number the webhook
+ * does not follow the log until some notices are delivered.
  */
 export const WEBHOOK_SESSIONS_MAX = 10_000;
 /** Bytes of undelivered notices that one webhook holds. The others are read from the log when they are due. */
@@ -176,21 +181,33 @@ export const WEBHOOK_CLOSE_MS = 2_000;
 
 // ---- endpoints ----------------------------------------------------------------------------------------------------
 
-/** Calls of one endpoint that may wait for an answer: ten times the most that a shard has in flight. */
+/**
+ * An endpoint is one side of the connection between two threads. At most this many of its calls may wait for an answer:
+ * ten times the calls that a shard has in flight at most.
+ */
 export const ENDPOINT_CALLS_MAX = 1_000_000;
-/** Frames of one posted batch. A longer batch keeps the receiver from its other ports for milliseconds. */
+/**
+ * Frames (requests, answers and notes) of one posted batch. A longer batch keeps the receiver from its other ports for
+ * milliseconds.
+ */
 export const ENDPOINT_BATCH_MAX = 4_096;
 /**
- * Events that a session thread publishes in one note (one frame). `ENDPOINT_SLICE_MAX` notes are delivered before any
- * reader runs. Their events together must be fewer than `SUBSCRIBER_EVENTS_MAX`, or a reader that keeps up would lose
- * some.
+ * Events that a session thread publishes in one note, which is one frame. `ENDPOINT_SLICE_MAX` notes are delivered
+ * before any reader runs. The events of these notes must be fewer than `SUBSCRIBER_EVENTS_MAX`, or even a fast reader
+ * would lose some.
  */
 export const EVENTS_OF_NOTE_MAX = 64;
 /**
- * Frames that an endpoint delivers in one tick: two to four milliseconds of a session thread's work. With half as many,
- * the benchmark W3 (isolated) made a tenth fewer children/s, since fewer of them shared a commit.
+ * Frames that an endpoint delivers in one tick: two to four milliseconds of a session thread's work. With half as many
+ * frames, the benchmark W3 (isolated) made a tenth fewer children/s, because fewer children shared a commit.
  */
 export const ENDPOINT_SLICE_MAX = 128;
+/**
+ * Milliseconds of handlers after which an endpoint ends a slice with fewer frames: twice a full slice of sessions that
+ * are in memory. A message to a session that is not in memory reads the session's log, which takes milliseconds. When a
+ * thousand such messages arrive at once after `open`, the first of them is accepted after some slices, not after all.
+ */
+export const ENDPOINT_SLICE_MS = 8;
 
 // ---- the life of a thread -----------------------------------------------------------------------------------------
 
@@ -211,8 +228,8 @@ export const GATE_CLOSE_MS = 2_000;
 /** Milliseconds between two checks by which a session thread finds out whether its own event loop still runs. */
 export const LOOP_WATCH_INTERVAL_MS = 1_000;
 /**
- * Milliseconds by which such a check may be late: a hundred times the longest usual tick. After a later check the
- * thread reports that its actors were stalled.
+ * Milliseconds by which a check of the event loop may be late: a hundred times the longest usual tick. If a check is
+ * later, the thread reports that its actors were stalled.
  */
 export const LOOP_STALL_MS = 1_000;
 
@@ -287,13 +304,13 @@ export const REPLAYS_UNDER_WAY_MAX = 8;
 /** Approximate bytes of pages kept for the next reader of the same session. All readers of one session share them. */
 export const REPLAY_PAGES_KEPT_BYTES_MAX: number = 16 * 1024 * 1024;
 /**
- * Readers of one shard whose next page continues where the last page ended, without folding the session again. Each
- * holds a state of its session and part of the session's log.
+ * Readers of one shard whose next page continues where the last page ended. Each of them holds a state of its session
+ * and part of the session's log, so the state is not rebuilt for the page.
  */
 export const REPLAYS_MAX = 8;
 /**
- * Approximate bytes of the states and log parts of those readers together. Beyond this bound the reader that was served
- * longest ago loses its state, and its next page begins from a snapshot again.
+ * Approximate bytes of the states and log parts that these readers hold together. Beyond this bound the reader that was
+ * served longest ago loses its state, and its next page begins from a snapshot again.
  */
 export const REPLAYS_BYTES_MAX: number = 16 * 1024 * 1024;
 
@@ -307,8 +324,7 @@ export const DIAGNOSED_SESSIONS_MAX = 65_536;
 export const DIAGNOSED_MESSAGES_MAX = 100;
 
 /**
- * Budgets that a shard remembers to have reported as used up, newest first. A budget that was forgotten is reported
- * again.
+ * Used-up budgets that a shard has reported and remembers: the newest. A budget that was forgotten is reported again.
  */
 export const BUDGETS_REPORTED_MAX = 1_024;
 

@@ -5,8 +5,8 @@
 /** Characters of a main session's name: one line of a list. */
 export const SESSION_NAME_CHARACTERS_MAX = 255;
 /**
- * Highest value of `settings.llm.retry.attempts`: attempts of one model call, the first included. At the longest
- * default wait this is eight hours.
+ * Highest value of `settings.llm.retry.attempts`: attempts of one model call, the first included. With the longest
+ * default wait between them, the attempts take eight hours.
  */
 export const MODEL_ATTEMPTS_MAX = 100;
 /** Continuations of one paused assistant turn (`pause_turn`). A server tool that never ends must not loop for ever. */
@@ -25,15 +25,18 @@ export const KEY_CHARACTERS_MAX = 256;
 export const RECEIPTS_REMEMBERED_MAX = 64;
 /**
  * Dead letters of one session: entries set aside because their promotion failed. Beyond this number the oldest letter
- * is dropped. The same bound holds for the letters that a session remembers to have sent again.
+ * is dropped. A session also remembers at most this many letters that were sent again.
  */
 export const DEAD_LETTERS_MAX = 100;
 /**
- * UTF-8 bytes of one session's dead letters: as many as a mailbox has by default. Beyond this bound the oldest letters
+ * UTF-8 bytes of one session's dead letters: the default of `limits.mailboxBytes`. Beyond this bound the oldest letters
  * are dropped, but the newest always stays.
  */
 export const DEAD_LETTER_BYTES_MAX: number = 16 * 1024 * 1024;
-/** Sessions that one page of dead letters looks at. Reading a head takes microseconds, and a page must answer soon. */
+/**
+ * Sessions that one page of dead letters looks at. Reading the summary of a session takes microseconds, and a page must
+ * be complete soon.
+ */
 export const DEAD_LETTER_SCAN_MAX = 20_000;
 /** Tool calls of one round that run at once, per session. Further calls wait in call order. */
 export const PARALLEL_CALLS_MAX = 32;
@@ -45,7 +48,9 @@ export const CALLS_PER_ANSWER_MAX = 128;
 export const ANSWER_SCHEMA_BYTES_MAX: number = 64 * 1024;
 /** Reasons kept when a structured answer does not fit its schema: enough to correct it, few enough to read. */
 export const ANSWER_ISSUES_MAX = 10;
-/** Characters of one such reason. It may quote the answer, or all values of an enumeration. */
+/**
+ * Characters of one reason why an answer does not fit. A reason may quote the answer, or all values of an enumeration.
+ */
 export const ANSWER_ISSUE_CHARACTERS_MAX = 300;
 /** Levels of a schema that are read. A schema that a program made may be endlessly deep. */
 export const ANSWER_SCHEMA_DEPTH_MAX = 64;
@@ -72,7 +77,7 @@ export const MESSAGE_CALLBACKS_MAX = 1_000;
 export const APPROVALS_REMEMBERED_MAX = 256;
 /** Guardrails of one agent before a model call, and as many after it. Each delays every call. */
 export const GUARDRAILS_MAX = 32;
-/** Listeners of one session that its runs wait for. Each delays every message. */
+/** Listeners of one session whose verdicts its runs wait for. Each delays every message. */
 export const WAITING_LISTENERS_MAX = 1_024;
 /** Characters of the reason a person gives for a denial: the model reads it. */
 export const APPROVAL_REASON_CHARACTERS_MAX = 10_000;
@@ -105,8 +110,8 @@ export const TASK_HISTORY_MAX = 1_000;
  */
 export const HIDDEN_MESSAGES_MAX = 10_000;
 /**
- * Times that a session remembers at which messages left its window. With a higher bound, old history would be removed
- * closer to the moment at which the removal is due.
+ * A session remembers at most this many times at which messages left its window. By these times it removes old history.
+ * With more of them, the removal would be more punctual.
  */
 export const DEPARTURES_MAX = 16;
 /**
@@ -127,7 +132,10 @@ export const EDITS_WAITING_MAX = 1_000;
  * Keys of history operations that one session remembers with their outcomes, newest first. A retry usually comes soon.
  */
 export const EDIT_KEYS_REMEMBERED_MAX = 256;
-/** Attempts at an operation whose predicate ran while the history changed. After these the operation is refused. */
+/**
+ * If the history changes while the predicate of an operation runs, the operation is attempted again. After this many
+ * attempts it is refused.
+ */
 export const HISTORY_ATTEMPTS_MAX = 32;
 /** Transient messages of one session. They are meant for reminders of the day, not for a second history. */
 export const TRANSIENT_MESSAGES_MAX = 1_000;
@@ -140,7 +148,9 @@ export const EXTENSION_EVENTS_MAX = 50;
 
 // ---- compression --------------------------------------------------------------------------------------------------
 
-/** Code points kept of a tool result that stays after a compression. Its beginning says what it was. */
+/**
+ * Code points kept of a tool result that stays after a compression. The beginning of a result says what the result was.
+ */
 export const KEPT_RESULT_CHARACTERS_MAX = 2_000;
 /** New messages that a session must have before a failed compression is tried again. */
 export const COMPRESSION_RETRY_MESSAGES = 20;
@@ -155,13 +165,15 @@ export const CHUNK_TOPICS_CHARACTERS_MAX = 300;
 // ---- memory, goals and enrichers ----------------------------------------------------------------------------------
 
 /**
- * Waiting entries shown to Melete, the enricher that prepares a turn: the oldest ones. A flooded mailbox would fill its
- * window, although the turn takes only one entry.
+ * Waiting entries shown to Melete, the enricher that prepares a turn: the oldest ones. The entries of a flooded mailbox
+ * would fill Melete's window, although the turn takes only one entry.
  */
 export const MELETE_PENDING_MAX = 100;
 /** Characters of one line shown to Melete: a call's input may be a whole file. */
 export const MELETE_LINE_CHARACTERS_MAX = 2_000;
-/** Open goals of one session. Once messages have left the window, all of them are shown at its start. */
+/**
+ * Open goals of one session. Once messages have left the window, all open goals are shown at the start of the window.
+ */
 export const GOALS_ACTIVE_MAX = 64;
 /**
  * Goals that one session remembers. Beyond this number the oldest completed goal is dropped from memory but stays in
@@ -179,8 +191,8 @@ export const PIN_TEXT_CHARACTERS_MAX = 200;
 /** Characters of one snapshot: a summary of messages that left the window (contract §1.5). */
 export const SNAPSHOT_CHARACTERS_MAX = 32_768;
 /**
- * Snapshots of one level that a session keeps. Older snapshots exceed any budget and would make the session's state
- * grow for ever.
+ * Snapshots of one level that a session keeps. More snapshots would exceed any token budget, and the session's state
+ * would grow for ever.
  */
 export const SNAPSHOTS_KEPT_MAX = 64;
 /** Attempts at one summary before the window is cut without it (contract §6.5). */
@@ -188,7 +200,7 @@ export const SUMMARY_ATTEMPTS_MAX = 3;
 
 // ---- supervision --------------------------------------------------------------------------------------------------
 
-/** Children that one supervisor watches at once: as many as one parent may have. */
+/** Children that one supervisor watches at once: the default of `limits.children`. */
 export const SUPERVISED_CHILDREN_MAX = 100_000;
 /** Requests to add or remove a child that wait while a supervisor restarts a group. A restart takes seconds. */
 export const SUPERVISOR_REQUESTS_MAX = 1_024;
@@ -196,9 +208,12 @@ export const SUPERVISOR_REQUESTS_MAX = 1_024;
 // ---- redaction ----------------------------------------------------------------------------------------------------
 
 /**
- * UTF-16 units that `redact` may always return for one text. A short text may have a longer replacement, such as a
+ * UTF-16 units that `redact` may return for a text of any length. A short text may have a longer replacement, such as a
  * token.
  */
 export const REDACTED_CHARACTERS_MIN = 1_024;
-/** How many times as long as its text a redacted text may be. The limits of messages and results are checked before. */
+/**
+ * A redacted text with more than `REDACTED_CHARACTERS_MIN` units may have at most this many times the units of the
+ * original text. The limits of messages and results are checked before the redaction.
+ */
 export const REDACTED_GROWTH_MAX = 2;

@@ -2,7 +2,10 @@
 
 // ---- rows, flushes and blobs --------------------------------------------------------------------------------------
 
-/** Transitions packed into one row of the journal. This bounds how much a reader of one session decodes in vain. */
+/**
+ * Transitions packed into one row of the journal. A row has transitions of several sessions, so this bounds how much a
+ * reader of one session decodes in vain.
+ */
 export const ROW_TURNS_MAX = 64;
 /** Rows of one flush. This bound keeps the p99 of a flush under 20 ms with thousands of rows in flight. */
 export const FLUSH_ROWS_MAX = 4_096;
@@ -25,37 +28,43 @@ export const JOURNAL_NAME_CHARACTERS_MAX = 512;
 /** Rows that a scan of the log fetches at a time, so that no LMDB cursor stays open between two steps of the reader. */
 export const SCAN_ROWS = 16;
 /**
- * Characters of one session's entries held while its back pointers are followed. Beyond this bound rows are fetched
- * twice.
+ * Each entry of a log points back to the session's previous entry, and a reader follows these pointers. It holds at
+ * most this many characters of the session's entries. Beyond this bound rows are fetched twice.
  */
 export const READ_HELD_CHARACTERS_MAX: number = 4 * 1024 * 1024;
 /** Names fetched at a time when the name table is listed. */
 export const SCAN_NAMES = 256;
-/** Rows of one slice in which removed sessions are erased: 1 to 5 ms of the session thread. */
+/** Removed sessions are erased in slices of this many rows: 1 to 5 ms of the session thread. */
 export const ERASE_SLICE_ROWS_MAX = 8;
-/** Bytes of rows after which such a slice ends. */
+/** Bytes of rows after which a slice of an erasure ends. */
 export const ERASE_SLICE_BYTES_MAX: number = 256 * 1024;
-/** Milliseconds between two such slices, so that they take at most a tenth of the session thread. */
+/** Milliseconds between two slices of an erasure. All slices then take about a tenth of the session thread. */
 export const ERASE_PAUSE_MS = 30;
 /** Sessions that one step of the search for old data checks: about a millisecond of the session thread. */
 export const RETENTION_SLICE_SESSIONS = 32;
 /**
- * UTF-16 units of a log that one step folds to find and remove old history. With the next bound, a step takes one or
+ * UTF-16 units of a log that one step reads to find and remove old history. With the next bound, a step takes one or
  * two milliseconds of the session thread.
  */
 export const RETENTION_SLICE_CHARACTERS: number = 128 * 1024;
-/** Rows of a log that such a step reads. */
+/** Rows of a log that one step reads to find and remove old history. */
 export const RETENTION_SLICE_ROWS = 32;
 /**
- * Share of the shortest retention time for which a search for old data is delayed at least. One search then finds all
- * data that became old in the meantime, and data is removed late by about this share.
+ * A search for old data is delayed by at least this share of the shortest retention time. It then finds all data that
+ * became old in the meantime. So data is removed late by about this share.
  */
 export const RETENTION_LATE_SHARE: number = 1 / 16;
-/** The largest value of that delay, in milliseconds. A search reads the heads of all sessions, so it is rare. */
+/**
+ * The longest delay of a search for old data, in milliseconds. A search reads the summaries of all sessions, so it
+ * should be rare.
+ */
 export const RETENTION_PAUSE_MS_MAX: number = 60 * 60 * 1000;
-/** The smallest value of that delay, in milliseconds. */
+/** The shortest delay of a search for old data, in milliseconds. */
 export const RETENTION_PAUSE_MS_MIN = 20;
-/** Milliseconds for which the timer of a search is set at most: a day. The search then notices a changed clock. */
+/**
+ * Most milliseconds for which the timer of a search for old data is set: a day. So the search notices within a day that
+ * the clock was changed.
+ */
 export const RETENTION_WAIT_MS_MAX: number = 24 * 60 * 60 * 1000;
 /** The shortest time for which the option `retention` may keep data, in milliseconds. */
 export const RETENTION_MS_MIN = 1;
@@ -64,8 +73,8 @@ export const COMMIT_HERE_BYTES_MAX: number = 8 * 1024;
 /** Milliseconds that a commit on the session thread may take: no longer than a tick may. */
 export const COMMIT_HERE_MS_MAX = 2;
 /**
- * Bytes from which the data of a journal row is compressed. For less data, compressing costs more than the part of a
- * page it saves.
+ * The data of a journal row is compressed if it has at least this many bytes. For less data, compressing costs more
+ * than the part of a page it saves.
  */
 export const ROW_PACKED_BYTES_MIN = 512;
 /** Bytes of one flush's rows that are compressed on the session thread: 1 to 5 ms. Pool threads compress the rest. */
@@ -75,8 +84,8 @@ export const ROWS_PACKED_HERE_BYTES_MAX: number = 1024 * 1024;
  */
 export const ROW_CACHE_BYTES_MAX: number = 1024 * 1024;
 /**
- * UTF-8 bytes from which a row holds an unwritten transition as bytes. A smaller transition costs more to copy than to
- * keep as it is.
+ * A row holds an unwritten transition as bytes if the transition has at least this many UTF-8 bytes. A smaller
+ * transition costs more to copy than to keep as it is.
  */
 export const ROW_TURN_HELD_BYTES_MIN: number = 16 * 1024;
 /**
@@ -88,13 +97,13 @@ export const MEDIA_CHARACTERS_MIN: number = 6 * 1024;
 export const MEDIA_CACHE_BYTES_MAX: number = 16 * 1024 * 1024;
 /** Bytes of base64 texts that the messages of a session share while its log is read: as many as a request may have. */
 export const SHARED_MEDIA_BYTES_MAX: number = 32 * 1024 * 1024;
-/** UTF-8 bytes of a blob from which it is compressed. */
+/** A blob is compressed if it has at least this many UTF-8 bytes. */
 export const BLOB_PACKED_BYTES_MIN = 512;
 /** UTF-8 bytes of the largest blob that is compressed or unpacked: half of the longest string. */
 export const BLOB_PACKED_BYTES_MAX: number = 256 * 1024 * 1024;
 /**
- * Characters of a value from which it is compressed before it is encrypted. For less, compressing costs more than the
- * bytes it saves.
+ * A value is compressed before its encryption if it has at least this many characters. For a shorter value, compressing
+ * costs more than the bytes it saves.
  */
 export const SEALED_PACKED_BYTES_MIN = 4_096;
 /** Bytes of the largest value that is compressed before it is encrypted: 2 ms of the session thread. */
@@ -102,8 +111,8 @@ export const SEALED_PACKED_BYTES_MAX: number = 256 * 1024;
 /** Bytes that unwrapped data keys of sessions may take in memory, each counted as 1 KiB: 4,096 sessions. */
 export const DATA_KEYS_BYTES_MAX: number = 4 * 1024 * 1024;
 /**
- * Keys of earlier openings of the store that a data key holds. The values that are read together were mostly written in
- * a few openings.
+ * Each opening of the store encrypts with its own key, derived from a session's data key. A data key keeps at most this
+ * many derived keys of earlier openings. Values that are read together were mostly written in a few openings.
  */
 export const OPENINGS_HELD_MAX = 16;
 /**
@@ -163,8 +172,9 @@ export const TAKEOVER_LOOK_MS = 100;
 /** Milliseconds that a process may give the former owner for its half-steps: as long as the longest model calls. */
 export const TAKEOVER_MS_MAX = 600_000;
 /**
- * Milliseconds beyond the time for half-steps after which a process that takes a store over reports the store as
- * locked. They cover the owner's close (`SHARD_CLOSE_MS`), the owner's next look, and the release of its files.
+ * A process that takes a store over first waits for the owner's half-steps, and then this many milliseconds longer
+ * before it reports the store as locked. These milliseconds cover the owner's close (`SHARD_CLOSE_MS`), the owner's
+ * next look, and the release of its files.
  */
 export const TAKEOVER_GRACE_MS = 35_000;
 /** Bytes of a store's file up to which all pages are checked before LMDB maps it: about 30 ms. */
@@ -172,8 +182,8 @@ export const STORE_CHECK_BYTES_MAX: number = 32 * 1024 * 1024;
 /** Bytes of a store's file up to which each entry of the small tables is checked as well: about 30 ms. */
 export const STORE_CHECK_ENTRIES_BYTES_MAX: number = 8 * 1024 * 1024;
 /**
- * Most entries of the small tables for which the check of each entry runs. A session has five entries, and each takes a
- * microsecond or two.
+ * If the small tables have more entries than this, their entries are not checked one by one. A session has five
+ * entries, and the check of an entry takes a microsecond or two.
  */
 export const STORE_CHECK_ENTRIES_MAX = 16_384;
 /** Pages of a larger store's file that are checked before LMDB maps it, from the roots down: about 30 ms. */
@@ -191,11 +201,14 @@ export const COPY_PIECE_BYTES: number = 512 * 1024;
  * bytes than it frees.
  */
 export const COMPACT_FREE_SHARE_MIN = 0.5;
-/** Bytes of a shard's file that must be free before an open compacts it. Fewer are soon reused; a copy costs more. */
+/**
+ * Bytes of a shard's file that must be free before an open compacts it. Fewer bytes are soon used again, so a copy is
+ * not worth its cost.
+ */
 export const COMPACT_FREE_BYTES_MIN: number = 8 * 1024 * 1024;
 /**
- * Used bytes of the largest shard's file that an open compacts: the copy takes one or two seconds. An operator compacts
- * larger files with `troupe compact`.
+ * An open compacts a shard's file only if it has at most this many used bytes: the copy takes one or two seconds. An
+ * operator compacts larger files with `troupe compact`.
  */
 export const COMPACT_AT_OPEN_BYTES_MAX: number = 64 * 1024 * 1024;
 /** Bytes of the record of a backup: a line for each of `SHARDS_MAX` shards. */
@@ -266,6 +279,11 @@ export const SEARCH_BATCH_MESSAGES = 1_024;
  */
 export const SEARCH_WAIT_MS = 20_000;
 /**
+ * Milliseconds beyond `SEARCH_WAIT_MS` for which a search waits for the other nodes of a cluster: a node that is gone has
+ * delayed it enough then, and what the others found is returned.
+ */
+export const SEARCH_OTHERS_MS = 2_000;
+/**
  * Longest time in ms that a closing runtime waits for the index to be saved. The unsaved part is read from the logs
  * again.
  */
@@ -285,14 +303,18 @@ export const SEARCH_SCOPE_TREES_MAX = 10_000;
 export const ERASE_WITHIN_MS_DEFAULT = 60_000;
 /** The shortest value of `eraseWithinMs`. Even the erasure of a small session and a small copy together take longer. */
 export const ERASE_WITHIN_MS_MIN = 100;
-/** The longest value of `eraseWithinMs`: thirty days. Half of it fits a timer. */
+/**
+ * The longest value of `eraseWithinMs`: thirty days. A compaction begins after half of that time, which a timer of Node
+ * can still wait.
+ */
 export const ERASE_WITHIN_MS_MAX: number = 30 * 24 * 60 * 60 * 1000;
 /**
  * Share of `eraseWithinMs` after which a compaction begins. The rest is left for the erasure of rows and for the copy.
  */
 export const COMPACT_START_SHARE = 0.5;
 /**
- * Share of all time that the compactions of one shard take at most. After each compaction the shard waits accordingly.
+ * Share of all time that the compactions of one shard take at most. After each compaction the shard waits long enough
+ * for this share.
  */
 export const COMPACT_TIME_SHARE_MAX = 0.1;
 /**
@@ -307,15 +329,15 @@ export const COMPACT_RETRY_MS_MIN = 5_000;
 /** Milliseconds between two attempts after many failures. */
 export const COMPACT_RETRY_MS_MAX: number = 10 * 60 * 1000;
 /**
- * Bytes of batches kept in memory for the copy to which a running shard is compacted. Beyond this bound the compaction
- * ends.
+ * While a running shard is compacted into a copy, at most this many bytes of batches are kept in memory for the copy.
+ * Beyond this bound the compaction ends.
  */
 export const COMPACT_KEPT_BYTES_MAX: number = 64 * 1024 * 1024;
 /** Bytes of changes in one transaction of the copy: about a millisecond of the session thread. */
 export const COMPACT_SLICE_BYTES_MAX: number = 256 * 1024;
-/** Changes in one such transaction: each takes about a microsecond of the session thread. */
+/** Changes in one transaction of the copy: each takes about a microsecond of the session thread. */
 export const COMPACT_SLICE_CHANGES_MAX = 512;
-/** Bytes of changes that the copy may lack when commits begin to wait for it: one transaction. */
+/** Once the copy lacks at most this many bytes of changes, commits wait until the copy has them: one transaction. */
 export const COMPACT_HELD_BYTES_MAX: number = 256 * 1024;
 /** Milliseconds of one slice in which the pages of a copy are checked. */
 export const COMPACT_CHECK_SLICE_MS = 1;

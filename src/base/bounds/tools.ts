@@ -4,13 +4,13 @@
 
 /** Lines kept at each end of a truncated tool result (contract §5.4). */
 export const TRUNCATION_EDGE_LINES = 10;
-/** Milliseconds after a tool's timeout by which its call is answered, even if the tool still runs. */
+/** A call is answered at most this many milliseconds after its tool's timeout, even if the tool still runs. */
 const TOOL_GRACE_MS = 1_000;
 /** Runs of one tool at a time on one tool thread, unless the tool states another number or is `once`. */
 export const TOOL_CONCURRENCY = 64;
 /**
- * Runs of one tool that may leave the queue, for each tool thread: twice what a thread runs, so that a thread that has
- * ended its calls finds a full batch.
+ * For each tool thread, the queue hands out at most this many unfinished runs of one tool: twice the runs that a thread
+ * takes at a time. So a thread that has ended its runs finds a full batch.
  */
 export const TOOL_ADMITTED: number = 2 * TOOL_CONCURRENCY;
 /** Calls of all tools on one tool thread at a time: each then has half a megabyte of the thread's heap. */
@@ -34,21 +34,23 @@ export const TOOL_RETRY_MAXIMUM_MS = 30_000;
 /** Longest wait in ms between two attempts that a tool may state. Work with longer waits is a separate job. */
 export const TOOL_RETRY_WAIT_MS_MAX = 600_000;
 /**
- * Milliseconds for which a tool given as a value may hold the host thread before that is reported. Health checks
- * usually wait a second, four times as long. Garbage collections and usual ticks are far shorter.
+ * Milliseconds for which a tool given as a value may hold the host thread before the runtime reports the tool. Health
+ * checks usually wait a second, four times as long. Garbage collections and usual ticks are far shorter.
  */
 export const TOOL_BLOCK_MS = 250;
-/** Milliseconds between two checks of the host's event loop while such tools run: a fifth of `TOOL_BLOCK_MS`. */
+/**
+ * Milliseconds between two checks of the host's event loop while tools given as values run: a fifth of `TOOL_BLOCK_MS`.
+ */
 export const TOOL_WATCH_INTERVAL_MS = 50;
-/** Milliseconds in which a tool that holds the host thread repeatedly is logged once. */
+/** A tool that holds the host thread repeatedly is logged once in this many milliseconds. */
 export const TOOL_BLOCK_LOG_MS = 60_000;
 /** Tasks that wait for a tool thread, per shard. */
 export const TOOL_QUEUE_MAX = 100_000;
 /** Longest time in ms that progress events of a tool are held back. The newest is kept. */
 export const PROGRESS_COALESCE_MS = 100;
 /**
- * Milliseconds a tool has to obey its abort signal before its call is answered without it. A thread whose loop has not
- * noticed the abort by then is killed. The other half of `TOOL_GRACE_MS` is left for the kill.
+ * Milliseconds a tool has to obey its abort signal before its call is answered without it. A thread whose event loop
+ * has not noticed the abort by then is killed. The other half of `TOOL_GRACE_MS` is left for the kill.
  */
 export const TOOL_KILL_MS: number = TOOL_GRACE_MS / 2;
 /** Milliseconds a tool thread may take to start and to load a module, before any tool of the module runs. */
@@ -72,7 +74,7 @@ export const SERVER_TOOL_CHARACTERS_MAX: number = 64 * 1024;
 export const TOOL_SNIPPET_CHARACTERS_MAX = 400;
 /** Lines about the use of one tool. */
 export const TOOL_GUIDELINES_MAX = 16;
-/** Problems of one tool input that are reported to the model. It repairs a few at a time. */
+/** Problems of one tool input that are reported to the model. The model repairs a few at a time. */
 export const INPUT_ISSUES_MAX = 5;
 /**
  * Different errors of one tool thread, thrown outside of any call, that are reported. Further errors add nothing new.
@@ -103,7 +105,7 @@ export const DEFINITIONS_SETTLE_MS = 200;
 
 // ---- the tools for files ------------------------------------------------------------------------------------------
 
-/** Matches of an ambiguous edit that are counted. A text full of them is not searched to the end. */
+/** Matches of an ambiguous edit that are counted. A text with more matches is not searched to the end. */
 export const EDIT_MATCHES_COUNTED_MAX = 1_000;
 /** Lines of ambiguous matches that are reported to the model. */
 export const EDIT_LINES_NAMED_MAX = 20;
@@ -138,9 +140,7 @@ export const SHELL_OUTPUT_BYTES_MAX = 100_000;
 export const SHELL_COMMANDS_MAX = 100;
 /** Milliseconds an interrupted command has to end before its shell is killed. Some commands clean up first. */
 export const SHELL_STOP_MS = 2_000;
-/**
- * Milliseconds before its deadline at which a command that times out is stopped, so that its output can be reported.
- */
+/** A command is stopped this many milliseconds before the timeout of its call, so that its output can be reported. */
 export const SHELL_LATE_STOP_MS = 500;
 /** Further milliseconds reserved for the answer of a timed-out command to arrive. */
 export const SHELL_ANSWER_MS = 100;

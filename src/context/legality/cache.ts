@@ -50,7 +50,7 @@ function targetOf(view: RequestView): BlockView | undefined {
   return view.messages.at(-1)?.blocks.at(-1);
 }
 
-/** Checks that the block with a mark may have one (R17, R43). */
+/** Checks that a block with a mark is of a kind that may have a mark (R17, R43). */
 function checkPlace(holder: Readonly<Record<string, unknown>>, path: string, report: Report): void {
   if (holder['type'] === 'text' && holder['text'] === '') {
     report('R17', path, `${path}: cache_control cannot be set for empty text blocks`);

@@ -2,7 +2,7 @@
 import { blockPath, given, member, needsBeta, type Report, type RequestView } from './report.ts';
 
 const ON_DEMAND = ['compact-2026-09-04'];
-/** The setting by which the API compacts automatically. It then leaves a block at each position where it compacted. */
+/** With this setting the API compacts by itself, and leaves a block at each position where it compacted. */
 const AUTOMATIC = 'compact_20260112';
 
 /** Reports R55. */

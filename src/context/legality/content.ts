@@ -104,7 +104,7 @@ function checkResult(block: BlockView, path: string, report: Report): void {
   }
 }
 
-/** Reports R15. Neighbouring system messages count as one (R13). */
+/** Reports R15. System messages may follow each other, because the API reads them as one message (R13). */
 function checkOrder(message: MessageView, previous: MessageView | undefined, report: Report): void {
   if (previous === undefined || previous.role !== message.role || message.role === 'system') return;
   const path = `messages.${message.index}`;

@@ -2,7 +2,7 @@
 import { given, member, needsBeta, type Report, type RequestView } from './report.ts';
 
 const FALLBACKS = ['server-side-fallback-2026-07-01', 'server-side-fallback-2026-06-01'];
-/** The only beta flag with which the API chooses the models. */
+/** The only beta flag that permits `fallbacks: 'default'`, by which the API itself chooses the models. */
 const DEFAULT = ['server-side-fallback-2026-07-01'];
 const CREDIT = ['fallback-credit-2026-07-01', 'fallback-credit-2026-06-01'];
 const MODELS_MAX = 3;

@@ -4,7 +4,7 @@
  *
  * Some rules depend on the model's name (`model-traits.ts`); these rules refuse nothing for a model that is not known.
  * Breaking a rule that is documented, or that the API was seen to enforce, is fatal. Rules known from experience give
- * warnings. `report.ts` lists the rules that a request alone cannot show.
+ * warnings. `report.ts` lists the rules that cannot be checked with a request alone.
  *
  * | rules | file |
  * | --- | --- |

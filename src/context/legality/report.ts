@@ -32,7 +32,7 @@ export interface Violation {
   readonly path: string;
   readonly message: string;
   readonly fatal: boolean;
-  /** `error.details.error_code` of the API's error, if it has one. */
+  /** `error.details.error_code` of the API's error; missing: the API's error has no such code. */
   readonly code?: string;
 }
 

@@ -3,8 +3,8 @@ import { isServerResult, isServerUse } from '../../base/messages.ts';
 import { type BlockView, blockPath, type MessageView, type Report, type RequestView } from './report.ts';
 
 /**
- * Maps the name of a server tool's call to the type prefixes of the tools that allow it. Calls with names that are not
- * listed are not checked.
+ * Maps the name in a server tool's call to the type prefixes of the tools that allow this call. Calls with names that
+ * are not listed are not checked.
  */
 const TOOLS_OF: Readonly<Record<string, readonly string[]>> = {
   web_search: ['web_search_'],
@@ -77,7 +77,7 @@ function checkDeferred(view: RequestView, call: BlockView, place: number, path: 
 }
 
 /**
- * True if no user message follows, or if the only one that follows is the last message and has only results of client
+ * True if no user message follows, or if exactly one follows, which is the last message and has only results of client
  * tools.
  */
 function isPending(view: RequestView, place: number): boolean {

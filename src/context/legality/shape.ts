@@ -140,7 +140,7 @@ function viewMessage(message: unknown, index: number, report: Report): MessageVi
     const blocks = content === '' ? [] : [{ type: 'text', text: content }];
     return { index, role, isText: true, blocks, fields: message };
   }
-  // Only a system message may have no content. R10 then requires that it sets the effort.
+  // Only a system message may have no content. R10 then requires that the message sets the effort.
   const blocks = content === undefined && role === 'system' ? [] : viewBlocks(content, `${path}.content`, report);
   return { index, role, isText: false, blocks, fields: message };
 }

@@ -4,7 +4,7 @@
  */
 import { isRecord } from '../../base/json.ts';
 
-/** Levels of nesting that are read. */
+/** Levels of nesting that are read; a deeper schema is a fault. */
 const DEPTH_MAX = 64;
 
 const REFUSED_KEYS = [

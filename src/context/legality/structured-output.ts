@@ -48,8 +48,8 @@ function isCostly({ optional, unions }: SchemaCost): boolean {
 function checkConflicts(view: RequestView, isPausedTurn: PausedTurnTest | undefined, report: Report): void {
   const last = view.messages.at(-1);
   const { ranTools, isPaused } = pausedEnd(view.messages, isPausedTurn);
-  // R12 reports a prefill (an assistant message at the end) for models that never accept one. R38 reports a paused turn
-  // that was changed.
+  // R12 reports a prefill (an assistant message at the end) for models that accept no prefill. R38 reports a paused
+  // turn that was changed.
   if (last?.role === 'assistant' && !isPaused && !ranTools && view.traits.prefill === true) {
     report('R58', `messages.${last.index}`, 'output_config.format is not supported with assistant message prefill');
   }

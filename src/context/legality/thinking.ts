@@ -1,7 +1,7 @@
 /**
- * Rules for thinking and effort that one body shows: R22 to R25, R27, R45 to R47, R59, and the setting of R21. R20 and
- * the rest of R21 compare a request with the model's earlier answers. The tests' fake model checks them
- * (`src/testing/thinking-ledger.ts`). Pure.
+ * Rules for thinking and effort that one body can show to be broken: R22 to R25, R27, R45 to R47, R59, and the setting
+ * of R21. R20 and the rest of R21 compare a request with the model's earlier answers. The tests' fake model checks
+ * these two (`src/testing/thinking-ledger.ts`). Pure.
  */
 import { isRecord } from '../../base/json.ts';
 import { THINKING_TYPES, type ThinkingType } from '../model-traits.ts';

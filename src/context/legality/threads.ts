@@ -22,7 +22,7 @@ export function checkThread(view: RequestView, marks: number, report: Report): v
     report('R62', key, `thread: ${key} is not supported with threads`, true, 'thread_unsupported_request');
   }
   if (type === 'continue') checkContinued(view, thread, report);
-  // The API was seen to enforce this bound once, but the documentation says four.
+  // The API was once seen to enforce this bound, but the documentation says four. So this is only a warning.
   if (marks > MARKS_MAX) {
     const text = `a maximum of ${MARKS_MAX} blocks with cache_control may be provided when thread is set. Found ${marks}.`;
     report('R62', 'thread', `thread: ${text}`, false);

@@ -9,7 +9,7 @@ const POINTER = [
   ...['screenshot', 'zoom'],
 ];
 
-/** Toolsets by type, each with its required name and its members. Source: the types of the vendor's SDK. */
+/** Toolsets by type, each with the name that it reserves and its members. Source: the types of the vendor's SDK. */
 const TOOLSETS: Readonly<Record<string, { readonly name: string; readonly members: ReadonlySet<string> }>> = {
   computer_toolset_20260801: { name: 'computer', members: new Set([...POINTER, 'cursor_position']) },
   browser_toolset_20260801: {

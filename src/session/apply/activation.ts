@@ -1,6 +1,6 @@
 /**
- * Publishes events about active skills and workflows. No record says which of them are active: the window and the
- * mailbox determine it.
+ * Publishes events about active skills and workflows. The active ones are derived from the window and the mailbox; no
+ * record lists them.
  */
 import { activeDefinitions, sameSkills } from '../rules/activation.ts';
 import type { Fold } from './fold.ts';

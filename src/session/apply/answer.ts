@@ -68,7 +68,7 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
 
 /**
  * A model call ended without an answer. The record of an interrupted call may come after the next turn has begun.
- * Then only the event has the text, and the state keeps no draft of it.
+ * In that case only the event has the partial text; the state keeps no draft.
  */
 export function applyLost(fold: Fold, record: RecordOf<'lost'>): void {
   const { state } = fold;
@@ -96,14 +96,14 @@ export function applyLost(fold: Fold, record: RecordOf<'lost'>): void {
 }
 
 /**
- * True if the provider was asked to run a waiting call, and the answer lacks the result of that call. While a paused
- * answer is continued, the result may still come in a later part.
+ * True if the provider was asked to run a waiting call, and the answer lacks the result of that call. False while a
+ * paused answer is continued, because the result may still come in a later part.
  */
 function hasPassedOver({ awaitedUses: awaited, turn }: SessionState, earlier: readonly string[] | undefined): boolean {
   return turn?.pauses === 0 && earlier?.some((id) => awaited?.includes(id)) === true;
 }
 
-/** Appends the messages of an answer. The first message has the usage, so an answer without text keeps it (Δ17). */
+/** Appends the messages of an answer. The first message has the usage, even if the answer has no text (Δ17). */
 function appendAnswer(fold: Fold, record: RecordOf<'responded'>, text: string): void {
   const { state } = fold;
   const before = state.messages.length;

@@ -8,7 +8,7 @@
  *
  * This file only dispatches. Each record is applied in the file of its area in this folder; `decide/` writes the
  * records. The areas are mailbox, turn, answer, run-loop, children, lifecycle, models, eviction, goals, enrichment,
- * memory, compression, history, tasks. They share the `Fold`.
+ * memory, compression, history, tasks, retention. They share the `Fold`.
  */
 
 import { defined } from '../../base/defined.ts';
@@ -178,7 +178,7 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
     case 'paused':
       return applyPaused(fold);
     case 'resumed':
-      return applyResumed(fold);
+      return applyResumed(fold, record);
     case 'recovered':
       return applyRecovered(fold, record);
     case 'upgraded':

@@ -8,7 +8,7 @@
  *     at all;
  *  C2 no message leaves the log: archived messages are hidden, and return to their position on a branch that does not
  *     have the compression;
- *  C3 an archive's number is the highest number given before plus one; a level counts the compressions that succeeded.
+ *  C3 an archive's number is one more than the last number given; a level counts the compressions that succeeded.
  */
 import { CHUNKS_AT_HAND_MAX, COMPRESSION_RETRY_MESSAGES } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
@@ -29,8 +29,8 @@ import type { Fold } from './fold.ts';
 import { promoteAll } from './mailbox.ts';
 
 /**
- * A compression begins. This is like a claim that begins no turn. If the compression replaces a call whose prompt was
- * too long, the session is `awaiting` already and stays `awaiting`.
+ * A compression begins. Like a claim, this record promotes entries and starts a model call, but it begins no turn. If
+ * the compression replaces a call whose prompt was too long, the session is `awaiting` already and stays `awaiting`.
  */
 export function applyCompacting(fold: Fold, record: RecordOf<'compacting'>): void {
   const { state } = fold;
@@ -68,7 +68,7 @@ export function applyCompacted(fold: Fold, record: RecordOf<'compacted'>): void 
   goBack(fold, compaction);
 }
 
-/** The compression failed. Everything is as before, except that the entries promoted at its beginning stay promoted. */
+/** The compression failed. It changed no message; the entries promoted at its beginning stay promoted. */
 export function applyCompactionFailed(fold: Fold, record: RecordOf<'compactionFailed'>): void {
   const compaction = endCompaction(fold.state, record.halfStep, record.usage);
   noteFailedCompaction(fold.state, record);
@@ -86,7 +86,7 @@ function endCompaction(state: SessionState, halfStep: number, usage: Usage | und
   return compaction;
 }
 
-/** Returns to the state in which the compression began. */
+/** Returns the session to its state before the compression, or to the model call that the compression replaced. */
 function goBack(fold: Fold, { returnsTo, overflow }: CompactionCall): void {
   const { state } = fold;
   if (overflow === undefined) {
@@ -172,14 +172,14 @@ function summaryMessage(
   return placed(state, part, at, low + (high - low) / 2);
 }
 
-/** The names of the archives that a summary covers. Archives of the summaries that it replaced come first. */
+/** The names of the archives that a summary covers. Archives of the summaries that this summary replaced come first. */
 function chunksOf({ history }: LoggedMessage): readonly string[] {
   const earlier = history?.['earlierChunks'];
   const own = history?.['chunkPath'];
   return [...(Array.isArray(earlier) ? (earlier as readonly string[]) : []), ...(typeof own === 'string' ? [own] : [])];
 }
 
-/** A kept result in its short form. It has the history id of the whole result, and the whole result is hidden. */
+/** The short form of a result that stays in the window. It has the history id of the whole result, which is hidden. */
 function shortenedMessage(
   state: SessionState,
   whole: LoggedMessage,

@@ -8,7 +8,7 @@
  *  H2 a message never changes its seq, and no seq is given twice. The number of an imported id `m<n>` also counts as
  *     given;
  *  H3 an edit that changes or moves anything before the end opens an epoch (A8). An edit that only adds at the end
- *     opens an epoch only if it adds a system message, or the result of a call in an answered request.
+ *     opens an epoch in two cases: it adds a system message, or the result of a call in an answered request.
  */
 
 import type { HistoryMessage } from '../../base/history-message.ts';
@@ -86,7 +86,7 @@ export function applyEdit(
   };
 }
 
-/** True for the result of a call in an answered request. That request had a placeholder, and the result replaces it. */
+/** True for the result of a call in an answered request. That request had a placeholder; the result takes its place. */
 function answersSealed(state: SessionState, message: LoggedMessage): boolean {
   if (message.type !== 'tool_response' || state.sealedSeq === 0) return false;
   const call = state.messages.find((each) => each.type === 'tool_call' && each.toolUseId === message.toolUseId);
@@ -127,8 +127,8 @@ function annotate(state: SessionState, seq: number, message: HistoryMessage): Lo
 
 /**
  * Replaces a message by other logged parts. The first part gets the seq of the old first part, because this seq
- * identifies the message. A later call that the message already had keeps its seq, unless it was the old first part.
- * Other parts get new seqs.
+ * identifies the message. A later part keeps its seq if it is a call that was among the old later parts. All other
+ * parts get new seqs.
  */
 function replace(
   state: SessionState,

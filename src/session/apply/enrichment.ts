@@ -64,8 +64,8 @@ export function applyNamed(fold: Fold, { name, prompt }: RecordOf<'named'>): voi
 }
 
 /**
- * True for a record that creates a goal or changes its text. A preparation searches earlier messages after such a
- * record. Must be called before the record is applied.
+ * True for a record that creates a goal or changes its text. After such a record, the preparation in progress also
+ * searches earlier messages. Must be called before the record is applied.
  */
 export function isReworded(state: SessionState, record: GoalRecord): boolean {
   if (record.type === 'goalCreated') return true;

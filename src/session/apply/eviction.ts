@@ -4,7 +4,7 @@
  */
 
 import { trimStarts } from '../history/tasks.ts';
-import { withDeparture } from '../rules/eviction.ts';
+import { windowStart, withDeparture } from '../rules/eviction.ts';
 import { rememberPins } from '../rules/goals.ts';
 import type { RecordOf } from '../state/records.ts';
 import { publishActive } from './activation.ts';
@@ -20,17 +20,15 @@ export function applyEvicted(fold: Fold, record: RecordOf<'evicted'>): void {
 export function evict(fold: Fold, below: number, pinTokens?: number): void {
   const { state } = fold;
   if (pinTokens !== undefined) rememberPins(state, pinTokens);
-  // The message with exactly this seq is preferred, because after an edit messages need not be in the order of seqs.
-  const named = state.messages.findIndex((message) => message.seq === below);
-  const first = named === -1 ? state.messages.findIndex((message) => message.seq >= below) : named;
-  const gone = first === -1 ? state.messages : state.messages.slice(0, first);
+  const start = windowStart(state.messages, below);
+  const gone = state.messages.slice(0, start);
   for (const message of gone) {
     // A system message is part of the prompt and stays.
     if (message.prompt === true) continue;
     state.tokens -= message.tokens;
     if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.delete(message.toolUseId);
   }
-  const kept = first === -1 ? [] : state.messages.slice(first);
+  const kept = state.messages.slice(start);
   state.messages = state.promptCount === 0 ? kept : [...gone.filter((message) => message.prompt === true), ...kept];
   state.floor = Math.max(state.floor, below);
   state.departures = withDeparture(state.departures, fold.at);

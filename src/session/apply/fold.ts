@@ -107,10 +107,10 @@ export class Fold {
   /** Appends a draft. The draft itself becomes the message, because copying each draft would double the work. */
   place(draft: MessageDraft): LoggedMessage {
     const { state } = this;
-    // After a call that the provider has not run yet, a request may have only results (R52). The new epoch leaves the
-    // call out of requests.
+    // A call that the provider has not run yet may be followed only by results (R52). So any other message opens an
+    // epoch, whose requests leave the call out.
     if (state.awaitedUses !== undefined && draft.type !== 'tool_response') this.openEpoch();
-    // The last message counts, not the last seq, because the message with the last seq may have bounced.
+    // This compares the last message, not the last seq, because the message with the last seq may have bounced.
     const followsAnswered = state.sealedSeq > 0 && (state.messages.at(-1)?.seq ?? 0) <= state.sealedSeq;
     const message = draft as Draft<LoggedMessage>;
     message.seq = state.nextMessageSeq;
@@ -138,10 +138,10 @@ export class Fold {
   /**
    * Opens an epoch: from here on, a request need not begin with the bytes of the previous request (A8).
    *
-   * Requests of the new epoch leave out all thoughts so far, even in an open round. These thoughts belong to a request
-   * that is no longer sent. A model that binds its thoughts refuses them (R21) and does not require them (R20). The
-   * same is true for the thoughts of an answer whose call is in flight now. Calls of the provider's own tools without a
-   * result are left out as well.
+   * If the model binds its thoughts, requests of the new epoch leave out all thoughts so far, even in an open round.
+   * These thoughts belong to a request that is no longer sent: the model refuses them (R21) and does not require them
+   * (R20). The same is true for the thoughts of an answer whose call is in flight now. Calls of the provider's own
+   * tools without a result are left out for every model.
    */
   openEpoch(): void {
     const { current } = this.state;

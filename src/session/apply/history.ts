@@ -16,8 +16,8 @@ import { countSpoken, type Fold, forgetOldest } from './fold.ts';
 import { publishBranch } from './tasks.ts';
 
 /**
- * Applies an edit and publishes one event for it. An edit of one message has the event of that change. An edit of
- * several messages has the event `history.changed`, which lists them all.
+ * Applies an edit and publishes one event for it: `message.created`, `message.updated` or `message.removed` if one
+ * message changed, otherwise `history.changed`, which lists all changed messages.
  */
 export function applyEdited(fold: Fold, record: RecordOf<'edited'>): void {
   const { state } = fold;

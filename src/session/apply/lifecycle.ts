@@ -53,14 +53,14 @@ export function applyForked({ state, at }: Fold, { origin, seed }: RecordOf<'for
 }
 
 /**
- * The system prompt's function returned a text. If a request of this epoch was answered with another text, a new epoch
+ * The system prompt's function returned a text. If an answered request of this epoch had another text, a new epoch
  * opens (A8).
  */
 export function applySystem(fold: Fold, record: RecordOf<'system'>): void {
   const { state } = fold;
   if (state.sealedSeq > 0 && state.system !== undefined && state.system.text !== record.text) {
     fold.openEpoch();
-    // The waiting call is made with this text.
+    // The current call is made with the new text, so it belongs to the new epoch.
     if (state.current !== undefined) delete state.current.outdated;
   }
   state.system = { epoch: Math.max(record.epoch, state.epoch), text: record.text };
@@ -83,8 +83,8 @@ export function applyPaused(fold: Fold): void {
 }
 
 /** The session continues after a pause or a block. */
-export function applyResumed(fold: Fold): void {
-  fold.state.paused = false;
+export function applyResumed(fold: Fold, record: RecordOf<'resumed'>): void {
+  fold.state.paused = record.staysPaused === true;
   fold.state.blocked = undefined;
   if (fold.counts()) fold.publish({ type: 'session.state', state: fold.state.state });
 }

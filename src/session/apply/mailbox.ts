@@ -21,7 +21,7 @@ import { showChild } from './children.ts';
 import { forgetPrepared } from './enrichment.ts';
 import { type Fold, forgetOldest } from './fold.ts';
 
-/** The fate of promoted messages if their half-step fails. Messages in `bouncing` leave. `keeps`: others stay. */
+/** The fate of promoted messages if their half-step fails. `bouncing`: those that leave; `keeps`: others stay. */
 type Bouncing = { readonly [Field in 'bouncing' | 'keeps']?: NonNullable<CurrentCall[Field]> };
 
 /** The source of an entry that names no source. */
@@ -118,7 +118,7 @@ export function promoteAll(fold: Fold, ids: readonly number[]): Bouncing {
 
 /**
  * Promotes one entry, or `merge` entries together (§3.5). Returns the seq of the message, if there is exactly one. The
- * message of a child's task is in the log already.
+ * entry of a child's task adds no message: the message is in the log already, and `seed` is its seq.
  */
 function promoteGroup(fold: Fold, group: readonly [FilledEntry, ...FilledEntry[]]): number | undefined {
   const { state } = fold;

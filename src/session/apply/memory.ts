@@ -74,7 +74,7 @@ function remembered(memory: Memory, run: SummaryRun): Memory {
   if (ended === undefined || 'error' in ended) throw new Error(`M1: run ${run.run} did not end well`);
   const { failedAt: _failedAt, restsAt, ...settled } = withRun(memory, undefined);
   const text = ended.text === undefined ? settled : withSnapshot(settled, run, ended.text);
-  // Without a text, the snapshots had nothing worth remembering. They stay, and are summed up when there are more.
+  // Without a text, the snapshots had nothing worth remembering. They stay until they are summed up with later ones.
   const rests = run.level === 2 && ended.text === undefined ? uncovered(settled.snapshots).length : restsAt;
   return rests === undefined ? text : { ...text, restsAt: rests };
 }

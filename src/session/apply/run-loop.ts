@@ -90,7 +90,7 @@ function startHeldCalls(fold: Fold, record: RecordOf<'proceeded'>): void {
   fold.countAndPublish({ type: 'session.state', state: 'executing', phase: 'approval' });
 }
 
-/** The run is suspended at the boundary at which it is held. */
+/** The held run is suspended, and its turn ends. */
 export function applySuspended(fold: Fold, record: RecordOf<'suspended'>): void {
   const { state } = fold;
   const { turn } = state;
@@ -191,8 +191,8 @@ export function applyMisanswered({ state }: Fold, { callId }: RecordOf<'misanswe
 }
 
 /**
- * A waiting call was decided. For a denied call and for a model's question, the next record is the call's result. After
- * a question of an MCP server the call continues with the response instead.
+ * A waiting call got its decision. For a denied call and for a model's question, the next record is the call's result.
+ * After a question of an MCP server, the call continues with the response instead.
  */
 export function applyDecided(fold: Fold, record: RecordOf<'decided'>): void {
   const { state } = fold;

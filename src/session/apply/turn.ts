@@ -107,7 +107,7 @@ export function applyFailed(fold: Fold, record: RecordOf<'failed'>): void {
   for (const { messageSeq } of bounced) if (messageSeq !== undefined) removeMessage(fold, messageSeq, 'bounced');
   if (record.blocks === true) state.blocked = record.error;
   if (state.fallback !== undefined) state.fallback = { ...state.fallback, hasFailed: true };
-  // The API refuses a request that names a deleted container, so the container may be the reason.
+  // The API refuses a request that names a deleted container, so the container may be the reason for this refusal.
   if (isRefusedRequest(record.error)) state.container = undefined;
   // Bounced messages have already left the history. Other messages of the half-step are still there.
   state.failure = bounced.length === 0 || current?.keeps === true ? { error: record.error, at: fold.at } : undefined;

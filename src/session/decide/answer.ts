@@ -142,7 +142,7 @@ function requestedTimeoutMs(environment: Environment, toolName: string, input: u
 }
 
 /**
- * The effects that send a text to other sessions (§7.6): to the parent, and to each child that it addresses by `@name`.
+ * The effects that send a text to other sessions (§7.6): to the parent, and to each child whose `@name` is in the text.
  */
 function routeText(state: SessionState, text: string): readonly Effect[] {
   if (text.trim() === '') return NO_EFFECTS;
@@ -162,8 +162,8 @@ function routeText(state: SessionState, text: string): readonly Effect[] {
 }
 
 /**
- * Handles a failed model call. The call is retried, made with another model, or repaired (by a compression, or without
- * thoughts). Otherwise the half-step fails.
+ * Handles a failed model call. The call is retried, made with another model, or repeated with a shorter or changed
+ * request (after a compression, or without thoughts). Otherwise the half-step fails.
  */
 export function decideModelFailure(
   state: SessionState,
@@ -213,7 +213,7 @@ export function decideModelFailure(
   );
 }
 
-/** The API's rules about thoughts in a request. Only the model knows whether it accepts the thoughts. */
+/** The API's rules about thoughts in a request. Only the model itself knows whether a thought breaks them. */
 const THOUGHT_RULES: ReadonlySet<unknown> = new Set(['R20', 'R21']);
 
 /**
@@ -236,7 +236,7 @@ function showsThoughts({ messages, thoughtFloor }: SessionState): boolean {
 /**
  * The wait in ms after attempt k, as `settings.llm.retry` defines it (§4.4, Δ9). It is k⁴ times the base; with a
  * factor, the base times the factor to the power of k − 1. The maximum bounds it, and up to 15 % of random jitter is
- * added. The wait is never shorter than the server's `retry-after`, of which at most `RETRY_AFTER_MS_MAX` counts.
+ * added. A longer `retry-after` of the server is used instead, up to `RETRY_AFTER_MS_MAX`.
  */
 export function retryWaitMs(retry: RetrySettings, attempt: number, error: ErrorShape, random: number): number {
   const { base: first, factor, maximum: longest } = retry;
@@ -269,7 +269,8 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
   // The compression began no turn, so no failed turn is reported. The half-step continues without a summary.
   if (current.compaction !== undefined) return compactionFailure(state, error.message, environment);
   const bounced = (current.bouncing ?? []).map(({ entry }) => entry);
-  // If any message stays, the failure is reported in the log, and a refused request may block the session.
+  // True if no message of the half-step stays. Otherwise a note in the log reports the failure, and a refused request
+  // may block the session.
   const bounces = bounced.length > 0 && current.keeps !== true;
   const blocks =
     error.code === 'model_authentication' || isModelGone(error) || staysRefused(state, error, bounces, environment);

@@ -29,9 +29,9 @@ import { startDecided } from './tools.ts';
 
 /**
  * Handles a person's decision about a call. An allowed call starts, with the person's input if there is one. A denied
- * call is answered, and so is every other call of the round that still waits. A repeated decision gets the reply of the
- * first decision. A decision that is late or contradicts the first gets the reply `false`. A decision about a question
- * is refused, because a question needs an answer.
+ * call gets a failed result, and so does every other call of the round that still waits. A repeated decision gets the
+ * reply of the first decision. A decision that is late or contradicts the first gets the reply `false`. A decision
+ * about a question is refused, because a question needs an answer.
  */
 export function decideApproval(
   state: SessionState,
@@ -92,7 +92,7 @@ export function decideApprovalsExpired(state: SessionState, environment: Environ
 /**
  * The records that end waiting calls because a user's message arrived. If the policy says `deny`, all waiting calls are
  * denied, so that the next half-step reads the message. Questions to the parent always end, because the message may
- * contain what the parent was asked for. `id`: the pending id of the first result.
+ * contain the answer. `id`: the pending id of the first result.
  */
 export function denyForInput(state: SessionState, id: number, environment: Environment): readonly SessionRecord[] {
   if (state.approvals === undefined || state.approvals.waiting.length === 0) return NO_RECORDS;

@@ -20,8 +20,8 @@ const CHILD_SUFFIX_CHARACTERS = 8;
 
 /**
  * Spawns a child. The parent's link to the child and the child's first record are one batch (A6). A model's call gets
- * the reply as its result, a program gets it by an effect. A refusal creates nothing. Spawning again with the same key
- * returns the existing child, which continues its task if the request says so.
+ * the reply as its result; a program gets the reply by an effect. A refusal creates nothing. Spawning again with the
+ * same key returns the existing child, which continues its task if the request says so.
  */
 export function decideSpawn(state: SessionState, request: SpawnRequest, environment: Environment): Decision {
   const known = request.key === undefined ? undefined : state.childKeys.get(request.key);
@@ -68,7 +68,7 @@ export function decideSpawn(state: SessionState, request: SpawnRequest, environm
   });
 }
 
-/** The next free id below the parent's. An embedder may have used `<parent>:<n>` for another session. */
+/** The next free id `<parent>:<n>`. An embedder may have used some of these ids for other sessions. */
 function childId(state: SessionState, environment: Environment): string {
   let number = state.nextChild;
   while (environment.exists(`${state.id}:${number}`)) number += 1;
@@ -133,8 +133,8 @@ function spawn(
 }
 
 /**
- * A child's grants: the requested tools that the parent itself may use (F77). Upper and lower case of names do not
- * count, and each tool is granted once (§7.2). `granted` undefined: all tools of the child's agent.
+ * A child's grants: the requested tools that the parent itself may use (F77). Names are compared without regard to
+ * case, and each tool is granted once (§7.2). `granted` undefined: all tools of the child's agent.
  */
 function grantsOf(
   state: SessionState,
@@ -196,7 +196,7 @@ function spawnProblem(
     );
   }
   // A used-up budget refuses a model's call at once. A program's child is spawned and then fails with the error, so
-  // that the other items of its `spawnAll` are not refused.
+  // that the other items of the same `spawnAll` are not refused.
   return state.budget === undefined || request.callId === undefined ? undefined : budgetError(state, environment);
 }
 
@@ -295,7 +295,7 @@ export function decideSubagentSaid(state: SessionState, input: Extract<Input, { 
   };
 }
 
-/** Handles a child's end in its parent. The children that were queued first may start, in the same batch. */
+/** Handles a child's end in its parent. The children that have been queued the longest may start, in the same batch. */
 export function decideChildExit(
   state: SessionState,
   input: Extract<Input, { type: 'childExited' }>,

@@ -195,7 +195,7 @@ function prepare(state: SessionState, selection: Selection, { agent }: Environme
   return decidePreparation(state, selection, agent.enrichers);
 }
 
-/** Promotes the round's responses and ends the turn without a model call. Other waiting entries get a separate turn. */
+/** Promotes the round's responses and ends the turn without a model call. Other entries wait for a later turn. */
 function closeRound(
   state: SessionState,
   selection: Selection,

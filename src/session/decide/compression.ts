@@ -39,7 +39,7 @@ import type { CompactionCall, CurrentCall, OverflowRecovery, SessionState } from
 /** Stop reasons of a complete summary. */
 const WHOLE_STOPS: ReadonlySet<string> = new Set(['end_turn', 'stop_sequence']);
 
-/** The immediate reply of `compress`. `started`: the half-step of the compression, whose outcome is reported later. */
+/** The immediate reply of `compress`. `started`: the half-step of the compression. The outcome is reported later. */
 export type CompressAnswer =
   | { readonly started: number }
   | { readonly compressed: false; readonly reason: 'disabled' | 'busy' | 'not_needed' };
@@ -172,8 +172,8 @@ function problemOf(content: unknown, stop: string): string | undefined {
 }
 
 /**
- * The effect with which the session continues in the new epoch. It looks for waiting work, or repeats the call whose
- * prompt was too long.
+ * The effect that continues the session in the new epoch: a wake-up that looks for waiting work, or the repeated call
+ * whose prompt was too long.
  */
 function afterSummary(
   state: SessionState,
@@ -213,8 +213,8 @@ function failedRecord(halfStep: number, reason: string, usage?: Usage): SessionR
 }
 
 /**
- * The record that gives up a compression on request. The session returns to the state in which the compression began.
- * The records that follow this record end that state.
+ * The record that gives up a compression on request. The session returns to its state before the compression. Further
+ * records must end that state.
  */
 export function compactionInterrupted(halfStep: number): SessionRecord {
   return failedRecord(halfStep, INTERRUPTED);

@@ -136,7 +136,7 @@ export function decide(state: SessionState, input: Input, environment: Environme
     case 'pause':
       return decidePause(state);
     case 'resume':
-      return decideResume(state, environment);
+      return decideResume(state, input, environment);
     case 'boundary':
       return decideBoundary(state, environment);
     case 'verdict':

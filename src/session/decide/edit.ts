@@ -60,7 +60,7 @@ export function decideEdit(
 }
 
 /**
- * Why the images that an edit adds do not fit beside the images that stay in the window; undefined if they do (R61).
+ * Why the images that an edit adds do not fit beside the images that stay in the window; undefined if they fit (R61).
  */
 export function imagesAfter(
   state: SessionState,
@@ -136,7 +136,7 @@ function callsAt(state: SessionState, seq: number): readonly string[] {
   return ids;
 }
 
-/** Calls for which the edit contains a result. */
+/** Calls whose results the edit adds. */
 function answeredCalls(record: EditRecord): readonly string[] {
   return (record.added ?? []).flatMap(({ message }) => (message.role === 'tool' ? [wireId(message.toolCallId)] : []));
 }

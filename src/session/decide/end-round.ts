@@ -65,8 +65,8 @@ function mayHaveHappened(state: SessionState, { id, name }: OpenCall, { agent }:
 }
 
 /**
- * The records that give up a compression and end the state in which it began. That state is a round with all results,
- * or a model call. If the compression began in idle, nothing else has to end.
+ * The records that give up a compression and end the state from before it: a round with all results, or a model call.
+ * If the compression began in idle, nothing else has to end.
  */
 function endCompaction(current: CurrentCall, error: ErrorShape | undefined): readonly SessionRecord[] {
   const given = compactionInterrupted(current.halfStep);

@@ -47,7 +47,7 @@ export function decidePreparation(
 
 /**
  * Names a sub-agent that is not admitted yet, if a model spawned it. Its parent waits for the name, and may itself hold
- * the admission for which the sub-agent waits. Other sub-agents are named when their first turn is admitted.
+ * the admission that the sub-agent waits for. Other sub-agents are named when their first turn is admitted.
  */
 export function decideEarlyNaming(state: SessionState, { agent }: Environment): Decision {
   if (state.spawnCallId === undefined || agent.enrichers?.namer === undefined) return NOTHING;
@@ -88,8 +88,8 @@ export function decideEnriched(
     ...(error === undefined ? {} : { error }),
   };
   if (stage === 'naming') {
-    // A sub-agent that a model spawned may have been named before its admission. It must not overtake sessions that
-    // have waited longer for their admission.
+    // A sub-agent that a model spawned may have been named before its admission. So it gets no wake-up here: it must
+    // not overtake sessions that have waited longer for their admission.
     const isPlaced = state.spawnCallId === undefined;
     return { records: [prepared], effects: isPlaced ? [readyChild(state), WAKE] : [readyChild(state)] };
   }

@@ -68,14 +68,14 @@ function hashOf(opening: readonly SessionRecord[]): string | undefined {
 }
 
 /**
- * The message that is added if a request would otherwise end with assistant text that an embedder added. A request must
- * end with a user message.
+ * The message that is added if a request would otherwise end with assistant text: text that an embedder added, or an
+ * answer that must be corrected. A request must end with a user message.
  */
 const GO_ON: readonly SessionRecord[] = [{ type: 'noted', content: 'Go on.' }];
 
 /**
- * True if the selection adds no user message, and the history ends with assistant text that an embedder added, or with
- * an answer that must be corrected.
+ * True if the selection adds no user message, and the history ends with one of two assistant texts: a text that an
+ * embedder added, or an answer that must be corrected.
  */
 function needsWord(state: SessionState, { background, steers, riders }: Selection): boolean {
   if (asksProvider(state)) return false;
@@ -125,8 +125,8 @@ function factsOf(state: SessionState, { riders }: Selection, { agent }: Environm
 
 /**
  * True if messages may leave the window without a summary. A conversation that is compressed automatically is cut only
- * if the last compression failed. While calls of the provider wait, no conversation is cut, because these calls would
- * be left behind.
+ * if the last compression failed. While the provider still has to run calls, no conversation is cut, because the new
+ * epoch would leave these calls out.
  */
 function mayEvict(state: SessionState, compression: CompressionFacts | undefined): boolean {
   if (asksProvider(state)) return false;

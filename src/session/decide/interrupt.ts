@@ -4,7 +4,7 @@ import { waitsToBegin } from '../rules/mailbox.ts';
 import { INTERRUPT_NOTICE } from '../rules/tool-texts.ts';
 import { isOpenChild } from '../state/child-link.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from '../state/decision.ts';
-import type { Effect, Environment } from '../state/inputs.ts';
+import type { Effect, Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { claimCutShort } from './compression.ts';
@@ -109,8 +109,18 @@ export function decidePause(state: SessionState): Decision {
   return { records: [{ type: 'paused' }], effects: [] };
 }
 
-/** Lifts a pause or a block (Δ12). A suspended run continues. */
-export function decideResume(state: SessionState, environment: Environment): Decision {
+/**
+ * Lifts a pause or a block (Δ12). A suspended run continues. A resumption of many sessions `keepsPause`: only the author
+ * of a pause knows when it should end.
+ */
+export function decideResume(
+  state: SessionState,
+  input: Extract<Input, { type: 'resume' }>,
+  environment: Environment,
+): Decision {
+  if (input.keepsPause === true && state.paused) {
+    return state.blocked === undefined ? NOTHING : { records: [{ type: 'resumed', staysPaused: true }], effects: [] };
+  }
   if (state.suspended !== undefined) return resumeSuspended(state, environment);
   if (!state.paused && state.blocked === undefined) return NOTHING;
   return { records: [{ type: 'resumed' }], effects: [WAKE] };

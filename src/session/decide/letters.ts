@@ -15,9 +15,9 @@ import type { SessionState } from '../state/state.ts';
 import { accept } from './send.ts';
 
 /**
- * Sends a dead letter again, as a new entry with its content. Without `as`, a letter that still cannot be promoted is
- * refused, because it would only be set aside again. For a letter that was sent again before, the reply names the entry
- * that it became.
+ * Sends a dead letter again, as a new entry with the letter's content. Without `as`, a letter that still cannot be
+ * promoted is refused, because it would only be set aside again. For a letter that was sent again before, the reply
+ * names the entry that the letter became.
  */
 export function decideResendLetter(
   state: SessionState,

@@ -11,7 +11,7 @@
  */
 import { SUMMARY_ATTEMPTS_MAX } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
-import { evictionRecord, windowBudget } from '../rules/eviction.ts';
+import { evictionRecord, windowBudget, windowStart } from '../rules/eviction.ts';
 import { isSummarising, uncovered } from '../rules/memory.ts';
 import { firstBoundary, memoryZone } from '../rules/memory-zone.ts';
 import { type Decision, NO_EFFECTS, NOTHING, WAKE } from '../state/decision.ts';
@@ -39,9 +39,9 @@ export function decideMemory(state: SessionState, environment: Environment): Dec
 }
 
 /**
- * Makes a half-step wait if its request would exceed the budget: for the run in progress, or for a run that begins
- * here. `undefined`: the request is within the budget, or no summary can make it fit. `incomingTokens`: the tokens that
- * the half-step is about to promote.
+ * Makes a half-step wait for a summary if its request would exceed the budget. The summary is that of the run in
+ * progress, or of a run that begins here. `undefined`: the request is within the budget, or no summary can make it fit.
+ * `incomingTokens`: the tokens that the half-step is about to promote.
  */
 export function awaitSummary(
   state: SessionState,
@@ -69,7 +69,7 @@ function mayBegin(state: SessionState, { admits }: Environment): boolean {
   return admits && !state.paused && state.blocked === undefined && state.agent !== undefined;
 }
 
-/** A run for the oldest messages; undefined if no message may leave, or if the same run has just failed. */
+/** A run for the oldest messages; undefined if no message may leave, or none was added since the last run failed. */
 function messagesDue(state: SessionState, environment: Environment, next: number | undefined): Begun | undefined {
   const { messages, memory } = state;
   if (memory?.failedAt === state.nextMessageSeq) return undefined;
@@ -87,10 +87,10 @@ function snapshotsDue({ memory }: SessionState, { settings }: Environment): Begu
   if (memory === undefined) return undefined;
   const snapshots = uncovered(memory.snapshots);
   if (snapshots.length < settings.mneme.l2SnapshotThreshold || memory.restsAt === snapshots.length) return undefined;
-  const [first] = snapshots;
   const last = snapshots.at(-1);
-  if (first === undefined || last === undefined) return undefined;
-  return { level: 2, from: first.from, to: last.to, attempt: 1 };
+  if (last === undefined) return undefined;
+  // After an edit, a later snapshot may begin with an older message.
+  return { level: 2, from: Math.min(...snapshots.map(({ from }) => from)), to: last.to, attempt: 1 };
 }
 
 function begin(state: SessionState, begun: Begun): Decision {
@@ -103,9 +103,7 @@ function begin(state: SessionState, begun: Begun): Decision {
 
 /** The number and tokens of the messages that leave the window if it begins at `boundary`. */
 function leavingBelow({ messages }: SessionState, boundary: number): Leaving {
-  const named = messages.findIndex((message) => message.seq === boundary);
-  const first = named === -1 ? messages.findIndex((message) => message.seq >= boundary) : named;
-  const gone = (first === -1 ? messages : messages.slice(0, first)).filter((message) => message.prompt !== true);
+  const gone = messages.slice(0, windowStart(messages, boundary)).filter((message) => message.prompt !== true);
   return { boundary, count: gone.length, tokens: gone.reduce((sum, message) => sum + message.tokens, 0) };
 }
 
@@ -141,7 +139,7 @@ function repeated(current: SummaryRun, run: number, attempt: number): Decision {
   return { records, effects: [{ type: 'startEnricher', enricher: 'mneme', run }] };
 }
 
-/** At a message boundary: the result of the run becomes a snapshot, and the summed-up messages leave the window. */
+/** Applies an ended run. Its result becomes a snapshot; messages that it summed up (level 1) leave the window. */
 function settle(state: SessionState, run: SummaryRun, environment: Environment): Decision {
   const { ended, leaving, level } = run;
   if (ended === undefined) return NOTHING;
@@ -176,7 +174,7 @@ export function recoverMemory(state: SessionState, environment: Environment): De
   if (current === undefined || !isSummarising(state.memory)) return NOTHING;
   if (environment.agent.enrichers?.mneme === undefined)
     return { records: [{ type: 'summaryDropped' }], effects: NO_EFFECTS };
-  // A preparation that begins again takes the next number first.
+  // A preparation that begins again takes the next run number, so this run takes the number after that.
   const run = state.enrichment === undefined ? state.nextMuseRun : state.nextMuseRun + 1;
   return repeated(current, run, current.attempt);
 }

@@ -56,13 +56,13 @@ export function decideChildReady(state: SessionState, child: string): Decision {
   return answer === undefined ? NOTHING : { records: NO_RECORDS, effects: [answer] };
 }
 
-/** The result of the spawn call of a child that ended before it was named; empty if no call waits for one. */
+/** The result of the spawn call of a child that ended before it was named; empty if no call waits for that result. */
 export function answerForEnded(state: SessionState, link: ChildLink): readonly Effect[] {
   const answer = spawnAnswer(state, link);
   return answer === undefined ? NO_RECORDS : [answer];
 }
 
-/** The result of the call that spawned a child, if that call waits for one. */
+/** The result of the call that spawned a child; undefined if no open call spawned it. */
 export function spawnAnswer(state: SessionState, link: ChildLink): Effect | undefined {
   const { spawnCallId: callId, name, id } = link;
   if (callId === undefined || !state.openCalls.has(callId)) return undefined;

@@ -3,11 +3,10 @@
  * call of one of its tools. The call that asks waits like a call that needs an approval (`approval.ts`).
  *
  * The answer to a model's question is the result of the call. After a server's question the same call continues with
- * the answer. The call keeps its key. So after a crash the effect of its tool decides what happens to the call, as for
- * any call.
+ * the answer, under the same key. After a crash it is treated like any other call, by the effect of its tool.
  *
- * The form of an answer comes from the record of the question, so that a restart with another agent judges the answer
- * in the same way. An answer that does not fit its form changes nothing. Pure.
+ * The form of an answer comes from the record of the question. So the answer is judged in the same way even after a
+ * restart with a changed agent. An answer that does not fit its form changes nothing. Pure.
  */
 
 import { ELICITATIONS_MAX } from '../../base/bounds.ts';
@@ -87,9 +86,9 @@ export function decideChildAsked(state: SessionState, input: Extract<Input, { ty
 }
 
 /**
- * Handles the answer of a person or a program to a question, or its refusal. The answer or the refusal is the result of
- * the call. If an MCP server asked, the call continues with the answer or the refusal instead. A repeated answer gets
- * the reply of the first answer. An answer that is late or contradicts the first gets the reply `false`.
+ * Handles the answer of a person or a program to a question, or the refusal to answer. The answer or the refusal is the
+ * result of the call. If an MCP server asked, the call continues with the answer or the refusal instead. A repeated
+ * answer gets the reply of the first answer. An answer that is late or contradicts the first gets the reply `false`.
  */
 export function decideReply(
   state: SessionState,

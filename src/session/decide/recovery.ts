@@ -1,6 +1,6 @@
 /**
- * Recovery: continues the work that a crash or an end of the process interrupted (Δ4, A10). It is not a mode but one
- * input, after which the half-step continues from its position. Pure.
+ * Recovery: continues the work that a crash or an end of the process interrupted (Δ4, A10). Recovery is one input, not
+ * a mode: once that input is decided, the session works as usual. Pure.
  */
 import { errorShape, TroupeError } from '../../base/errors.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
@@ -78,7 +78,7 @@ function leftOf(dueAt: number, waitMs: number | undefined, { now }: Environment)
 }
 
 function recoverExecuting(state: SessionState, environment: Environment): Decision {
-  // None of the held calls has started, so the session continues from the boundary at which it is held.
+  // None of the held calls has started, so the session decides at that boundary again.
   if (state.held !== undefined) return { records: [], effects: [AT_BOUNDARY] };
   const redone: string[] = [];
   const synthesized: string[] = [];

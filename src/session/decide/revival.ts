@@ -16,7 +16,7 @@ export function reviveEnded(state: SessionState, environment: Environment): Deci
   return { records: [{ type: 'revived' }], effects: [asksForPlace(state)] };
 }
 
-/** True for an ended child: it has no place any more. A child whose parent was deleted needs no place. */
+/** True for an ended child, because it has given up its place. A child whose parent was deleted needs no place. */
 export function needsPlace(state: SessionState, environment: Environment): boolean {
   return state.parent !== undefined && hasEnded(state) && environment.exists(state.parent);
 }
@@ -31,7 +31,8 @@ export function decideChildRevived(state: SessionState, id: string, environment:
   const child = state.children.get(id);
   const start: Effect = { type: 'sendToChild', child: id, input: { type: 'start' } };
   if (child === undefined || isOpenChild(child)) return { records: [], effects: [start] };
-  // `limits.spawnsWaiting` does not count here: the message was accepted, and `limits.children` bounds the queue.
+  // `limits.spawnsWaiting` is not checked: the child's message is accepted already, and `limits.children` bounds the
+  // queue.
   if (mustQueue(state, environment.agent.maxActiveChildren)) {
     return { records: [{ type: 'childRevived', child: id, queued: true }], effects: [] };
   }

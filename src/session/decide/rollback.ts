@@ -13,7 +13,7 @@ import type { SessionState } from '../state/state.ts';
  * (`isRealUserMessage`) and all later ones. Empty if no turn failed, if there is nothing to remove, or if another
  * attempt may succeed.
  *
- * In the process in which the turn failed, the turn is rolled back only if the provider refused the request: the same
+ * Until the process restarts, a failed turn is rolled back only if the provider refused the request, because the same
  * history would be refused again. After a restart of the process every failed turn is rolled back.
  */
 export function rollbackRecords(state: SessionState, environment: Environment): readonly SessionRecord[] {

@@ -28,7 +28,7 @@ import { endRound } from './end-round.ts';
 import { asksForPlace, needsPlace } from './revival.ts';
 import { exitDecision, failureToParent } from './supervision.ts';
 
-/** Makes the session decide at its boundary: after an answer was held, or when recovery finds a held answer. */
+/** Makes the session decide at the boundary at which it is held. */
 export const AT_BOUNDARY: Effect = Object.freeze({ type: 'again', input: Object.freeze({ type: 'boundary' }) });
 const PROCEED: BoundaryVerdict = Object.freeze({ approve: NO_RECORDS });
 
@@ -190,7 +190,7 @@ function startCalls(held: Held, verdict: BoundaryVerdict, state: SessionState, e
 
 /**
  * Suspends the run. All messages stay, and no further call starts. If `settings.repair.onInterrupt` is `fill`, each
- * open call is answered with a placeholder. A child ends with its run.
+ * open call is answered with a placeholder. A child whose run is suspended ends.
  */
 function suspend(
   state: SessionState,

@@ -54,7 +54,7 @@ function activate(state: SessionState, id: number, cause: 'undo' | 'switch'): De
   const activated = { type: 'taskActivated', id, cause } as const;
   const left = taskLeftBehind(state, id);
   if (left === undefined) return { records: [activated], effects: [{ type: 'result', value }] };
-  // The branch does not show the message of the child's task, so a half-step for that task would have no content.
+  // The new branch does not show the message of the child's task, so a half-step for it would have no content.
   const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
   return {
     records: [activated, { type: 'dropped', id: left.id, reason: 'its message is of another branch' }, ...exit.records],

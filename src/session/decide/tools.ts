@@ -12,7 +12,7 @@ import type { OpenCall } from '../state/messages.ts';
 import type { Entry, RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** The base of the number that gives the time in a key. Its digits are 0 to 9 and a to z. */
+/** Keys contain the time as a number in this base (digits 0 to 9 and a to z). */
 const TIME_RADIX = 36;
 
 /** Starts every open call, in order. Refused and unknown calls are answered at once with a failure. */

@@ -1,8 +1,8 @@
 /**
  * Applies the verdicts of an embedder's functions. Listeners and approval predicates judge at a message boundary.
  * Guardrails judge before a model call and after its answer. These functions run outside the session. The effect
- * `consult` asks them, and the input `verdict` brings the verdict. An answer is stored only after its guardrails have
- * passed it. If a crash loses an answer before that, no caller has seen the answer, and the call is repeated. Pure.
+ * `consult` asks them, and the input `verdict` brings the verdict. An answer is stored only after the guardrails have
+ * judged it. If a crash loses an answer before that, no caller has seen the answer, and the call is repeated. Pure.
  *
  * A person's decision about a call is not a verdict (see `approval.ts`).
  */

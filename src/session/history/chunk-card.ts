@@ -24,7 +24,7 @@ export function chunkCard(
   if (!isUserTurn) return undefined;
   const cards = state.messages.filter(isCard);
   if (lastCount(cards) === count) return undefined;
-  // Later thoughts of the model are bound to the history before them, which includes the old card.
+  // Thoughts that the model still needs may be bound to a history with the old card, so the card stays for now.
   if (cards.length > 0 && !mayRewrite(state, facts)) return undefined;
   return {
     type: 'edited',

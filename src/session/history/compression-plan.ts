@@ -17,7 +17,7 @@ export interface CompactionPlan {
   /** Seq of the first kept message. */
   readonly kept: number;
   readonly cut: readonly { readonly seq: number; readonly content: string | readonly ContentBlock[] }[];
-  /** The archive that this compression makes; undefined if it would have only injected messages and summaries. */
+  /** The archive that this compression makes; undefined if all its messages are injected messages or summaries. */
   readonly chunk: Omit<ArchivedChunk, 'number' | 'topics'> | undefined;
 }
 
@@ -34,9 +34,10 @@ export function isDue(state: SessionState, facts: CompressionFacts): boolean {
 }
 
 /**
- * True if the conversation reaches a threshold of the settings, even soon after a failed compression. If the kept
- * messages alone may reach a threshold, there must also be `keepRecent` new messages since the last compression.
- * Otherwise the compression would be repeated at each half-step.
+ * True if the conversation reaches a threshold of the settings, even soon after a failed compression. The messages that
+ * a compression keeps may reach the threshold for tokens alone, and a low threshold for messages as well. Such a
+ * threshold also needs `keepRecent` new messages since the last compression. Otherwise the compression would be
+ * repeated at each half-step.
  */
 export function reachesBounds(state: SessionState, facts: CompressionFacts): boolean {
   const size = historySize(state.messages);
@@ -126,8 +127,8 @@ export function isSummary(message: LoggedMessage): boolean {
 }
 
 /**
- * True for a message that was not written by a person or by the model. Such messages are notes of the runtime, phantom
- * pairs (entries shown as a call with its result), index cards, and messages that an embedder marked as injected.
+ * True for a message that is not part of the conversation itself: a note of the runtime, a part of a phantom pair (an
+ * entry shown as a call with its result), an index card, or a message that an embedder marked as injected.
  */
 function isInjected(message: LoggedMessage): boolean {
   if (message.history !== undefined) return message.history.systemInjected === true;

@@ -264,8 +264,8 @@ function indexOf(entries: readonly HistoryEntry[], id: string): number {
 }
 
 /**
- * Throws `SessionBusyError` if the history has changed since `epoch`, in which the messages were found. Appended
- * messages do not count as a change.
+ * Throws `SessionBusyError` if the history has changed since the caller found its messages, which was in `epoch`.
+ * Appended messages do not count as a change.
  */
 function checkUnmoved(state: SessionState, epoch: number): void {
   if (state.epoch !== epoch) throw moved();

@@ -5,7 +5,7 @@
  *
  * Invariants:
  *  E1 a call whose message leaves is removed, and so is its wait for an approval: `approve` then returns false;
- *  E2 a call runs only in the form about which a person was asked. A call that waits for a person is removed if its
+ *  E2 a call runs only in the form that a person was asked about. A call that waits for a person is removed if its
  *     name or input changes. A held call that changes needs a person's approval if the agent has an approval predicate.
  *     A call whose MCP server asks a question has begun, and continues with its original input;
  *  E3 any other call that has not started runs in its new form;

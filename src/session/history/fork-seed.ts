@@ -21,9 +21,9 @@ import { branchShown, everyMessage } from './branch.ts';
 import { tasksOfAll, tasksOfBeginning } from './tasks.ts';
 
 /**
- * The seed of a fork of this state. `at`: seq of the fork's last message. A conversation cannot end inside a round (an
- * answer with the results of its calls), so a cut there moves to the end of the round. Throws
- * `InvalidArgumentError` (`message_not_found`) if the conversation has no such message now.
+ * The seed of a fork of this state. `at`: seq of the fork's last message. A round is an answer with the results of its
+ * calls. A conversation cannot end inside a round, so a cut there moves to the end of the round. Throws
+ * `InvalidArgumentError` (`message_not_found`) if the conversation has no message with the seq `at` now.
  */
 export function forkSeed(state: SessionState, at?: number): ForkSeed {
   const { shown: all, hidden } = branchShown(state);

@@ -12,7 +12,7 @@ import type { SessionState } from '../state/state.ts';
 import { REASONING_FORMAT } from './logged-form.ts';
 import { taskOf } from './tasks.ts';
 
-/** A message of the history, with the logged messages of which it consists. */
+/** A message of the history, and the logged messages that it consists of. */
 export interface HistoryEntry {
   readonly message: HistoryMessage;
   /** Seq of the first logged message. Records identify the entry by this seq. */

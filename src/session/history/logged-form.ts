@@ -1,6 +1,7 @@
 /**
- * The logged form of a history message: one logged message, or for an assistant message one for the text and one for
- * each call. Requests are rendered from the logged form, which is made only of fields that may be sent. Pure.
+ * The logged form of a history message. An assistant message becomes one logged message for its text and one for each
+ * call; any other message becomes one logged message. Requests are rendered from the logged form, which is made only of
+ * fields that may be sent. Pure.
  */
 
 import { withoutOrigin } from '../../base/block-origin.ts';

@@ -21,7 +21,7 @@ const FIELDS: Readonly<Record<HistoryMessage['role'], ReadonlySet<string>>> = {
 /** Fields whose content is also in the `blocks` of an answer. If such a field changes, the blocks are dropped. */
 const SAID_BY_BLOCKS: ReadonlySet<string> = new Set(['content', 'toolCalls', 'reasoning']);
 
-/** Plans an update of the message with an id, or of the result of a call. Throws `InvalidArgumentError`. */
+/** Plans an update. The request names a message, or the call of a result. Throws `InvalidArgumentError`. */
 export function planUpdate(draft: EditDraft, request: Extract<EditRequest, { operation: 'update' }>): EditPlan {
   const target = targetOf(draft, request);
   const { message } = target;

@@ -102,7 +102,7 @@ function costOf(content: unknown): number {
 const FIRST_PRINTABLE = 0x20;
 const LAST_PRINTABLE = 0x7e;
 
-/** Estimated tokens of a text: one for four printable ASCII characters, one for one and a half other code points. */
+/** Estimated tokens of a text: a quarter for each printable ASCII character, two thirds for each other code point. */
 function textCost(text: string): number {
   let plain = 0;
   let other = 0;

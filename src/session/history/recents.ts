@@ -49,8 +49,8 @@ export class MessageGroups {
   }
 
   /**
-   * The index at which the last `count` messages of the history begin. The index is lower if a group would otherwise be
-   * on both sides of it. Undefined if the index would be that of the first message.
+   * The index at which the last `count` messages of the history begin, or a lower index if that one would divide a
+   * group. Undefined if only the index of the first message would fit.
    */
   tailStart(count: number): number | undefined {
     const first = this.#messages.findIndex((message) => message.prompt !== true);

@@ -8,7 +8,7 @@ import { chainOf, childrenOf, parentOf, shortTitle, startTimes, taskOf } from '.
 export interface TaskSummary {
   readonly taskId: number;
   readonly parentTaskId: number;
-  /** The task's title, else its first user text, else `Task <id>`; 60 characters at most. */
+  /** The task's title; without a title the user's first text; without a text `Task <id>`. At most 60 characters. */
   readonly summary: string;
   /**
    * `current`: the active task; `past`: a task between the active task and the root; `undone`: a task on another

@@ -3,7 +3,7 @@
  * parent active, so the next task is a sibling of the undone task. Changes the given state in place, as `apply` does;
  * otherwise pure.
  *
- * Owns: each task's parent, the active task, and the messages from which on each task was active (its starts). Does not
+ * Owns: each task's parent, the active task, and the seqs from which on each task was active (its starts). Does not
  * own: the messages; `branch.ts` determines which of them are shown. Invariants:
  *  B1 ids count from 1 and are never given twice; 0 is the root, before any task;
  *  B2 a task's parent is fixed when the task begins: the task with the preceding id, unless `parents` says otherwise;
@@ -20,7 +20,10 @@ import type { Tasks, Wish } from '../state/tasks.ts';
 /** The number of values in one start. */
 const STRIDE = 3;
 
-/** Begins the task of a turn, unless the active task is fresh. `seq`: seq of the next message. `at`: epoch ms. */
+/**
+ * Begins the task of a turn. If the active task is fresh (it has had no turn yet), it becomes the task of this turn.
+ * `seq`: seq of the next message. `at`: epoch ms.
+ */
 export function beginTurnTask(tasks: Tasks, seq: number, at: number): void {
   if (tasks.isFresh) {
     tasks.isFresh = false;
@@ -150,7 +153,7 @@ export function startTimes(tasks: Tasks): ReadonlyMap<number, number> {
 }
 
 /**
- * Forgets starts to which no message in memory belongs, except the newest starts. Does nothing unless there are many
+ * Forgets starts that no message in memory belongs to, except the newest starts. Does nothing unless there are many
  * more starts than messages.
  */
 export function trimStarts(tasks: Tasks, lists: readonly (readonly LoggedMessage[])[]): void {

@@ -34,8 +34,8 @@ export function messagesShown(state: SessionState, transients: readonly Transien
 }
 
 /**
- * The transient messages by the number of other messages before them. A transient message follows the newest other
- * message up to its anchor that still exists.
+ * The transient messages by the number of other messages before them. A transient message follows the message at its
+ * anchor. If that message is gone, the transient message follows the last message with a lower seq.
  */
 function placesOf(
   transients: readonly TransientMessage[],

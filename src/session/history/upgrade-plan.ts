@@ -20,7 +20,7 @@ export function planUpgrade(state: SessionState, edits: readonly EditRequest[], 
   const { record } = plan;
   if (record === undefined) return plan;
   const removed = new Set(record.removed ?? []);
-  // Every edit is planned on the given history, so a second edit of a message would lose the first.
+  // Every edit is planned on the given history, so a second edit of a message would undo the first edit of it.
   const known = new Set(removed);
   for (const { seq, message } of [...(record.updated ?? []), ...(record.annotated ?? [])]) {
     if (known.has(seq)) throw editedTwice(message.id);

@@ -90,7 +90,7 @@ export function storableAnswer(
       if (kept !== undefined && hasChanged && isThought(kept)) isAltered = true;
       continue;
     }
-    // Calls of a refused turn are not executed, and calls without answers must not be kept (R01).
+    // Calls of a refused turn are not executed, and calls without results must not be kept (R01).
     if (options.stop === 'refusal') {
       hasChanged = true;
       continue;
@@ -146,7 +146,7 @@ function storableBlock(
   }
   if (block['type'] === 'text') {
     const text = typeof block['text'] === 'string' ? wellFormed(block['text']) : '';
-    // The API itself can answer with an empty text block, but refuses it when it is sent back (R08, R09).
+    // The API itself can answer with an empty text block, but refuses a request that has such a block (R08, R09).
     if (text.trim() === '') return undefined;
     const [citations, origin] = [replayed(block['citations']), replayed(block['origin'])];
     if (citations === undefined && origin === undefined) return { type: 'text', text };
@@ -191,8 +191,8 @@ function storableCall(
 }
 
 /**
- * The other members of a call, such as `caller` and `toolset_name`, with which the call is sent back to the model.
- * Cache marks are left out, because each request sets its own.
+ * The other members of a call, such as `caller` and `toolset_name`, that are sent back to the model with the call.
+ * Cache marks are left out, because each request sets its own marks.
  */
 function replayedMembers(block: Readonly<Record<string, unknown>>): Readonly<Record<string, Json>> {
   const members: [string, Json][] = [];
@@ -233,8 +233,8 @@ export function answerText(content: readonly ContentBlock[]): string {
 }
 
 /**
- * True if the message begins an answer that continues an earlier answer. The earlier answer paused directly before it,
- * or has a call that the provider ran only now. The two answers must stay together or leave together:
+ * True if the message begins an answer that continues an earlier answer. The earlier answer paused directly before this
+ * message, or has a call that the provider ran only now. The two answers must stay together or leave together:
  * - The API reads a paused answer and its continuation as one message (R15).
  * - The API requires all thoughts of that message while results of the message's calls are due (R20).
  * - The API refuses a provider's call without its result, and a result without its call (R52, R37).

@@ -23,7 +23,7 @@ export function usedOf(state: SessionState): number {
   return state.budget === undefined ? 0 : tokensOf(state.usage) + state.budget.below;
 }
 
-/** A session's own budget, in its public form; undefined if it has none. */
+/** A session's own budget, in its public form; undefined if the session has no own budget. */
 export function budgetOf(state: SessionState): { readonly tokens: number; readonly used: number } | undefined {
   const tokens = state.budget?.tokens;
   return tokens === undefined ? undefined : { tokens, used: usedOf(state) };

@@ -14,7 +14,7 @@ export function childPrompt(name: string): string {
   ].join('\n\n');
 }
 
-/** The message with which a child that was cancelled or failed takes up its task again. */
+/** The message that makes a cancelled or failed child continue its task. */
 export const CONTINUE_TASK = 'Please continue.';
 
 /** The section that names the task while it is open. */

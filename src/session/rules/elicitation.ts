@@ -5,7 +5,7 @@ import type { OpenCall } from '../state/messages.ts';
 
 /**
  * The id by which the call's next question is answered. The first question has the id of the call. A later question
- * also has a number, so that an answer that is sent twice cannot answer the question after it.
+ * also has a number. Otherwise an answer that is sent twice could answer two questions.
  */
 export function nextQuestionId({ id, elicited }: OpenCall): string {
   return elicited === undefined ? id : `${id}#${elicited.round + 1}`;

@@ -1,17 +1,18 @@
 /**
- * Decides which version of its agent a session has, when an epoch opens because the agent's requests change, and what
- * the epoch records. Pure.
+ * Rules for epochs and agent versions. They say which version of its agent a session needs, when changed requests of
+ * the agent open an epoch, and what the epoch records. Pure.
  *
  * A session starts nothing while its agent is missing: not defined, or not in the version of the session's turn.
- * Between turns a session is bound to no version, and its next turn begins with the current version. A turn that began
- * without a version is bound to no version: it continues with the agent as the agent is defined now.
+ * Between turns a session is bound to no version, and its next turn begins with the current version. The definition of
+ * an agent need not have a version. A turn of such an agent continues with the agent as it is defined now.
  * Invariants:
- *  V1 every half-step of a turn, and every call of it, has the prompt and the tools of the version with which the turn
- *     began;
+ *  V1 a turn that began with a version keeps it to its end: all its half-steps and calls have the prompt and the tools
+ *     of that version;
  *  V2 a session moves to another version between two turns only, in one batch with the edits of the move.
  *
- * An epoch records the model's traits (what the model accepts) with which its requests are rendered. Newer traits alone
- * open no epoch, because a new epoch loses the vendor's cache. They apply from the first half-step of the next epoch.
+ * An epoch records the model's traits (what the model accepts), and its requests are rendered for these traits. Newer
+ * traits alone open no epoch, because a new epoch loses the vendor's cache. They apply from the first half-step of the
+ * next epoch.
  */
 import type { Draft } from '../../base/draft.ts';
 import { AgentMissingError } from '../../base/errors.ts';
@@ -28,8 +29,8 @@ export function isEpochInUse({ sealedSeq, current }: SessionState): boolean {
 
 /**
  * The record of an epoch, if an epoch must open; otherwise undefined. An epoch must open if the agent's requests differ
- * from those of the present epoch, or if a turn left calls of the provider's own tools without a result. `opens`: an
- * epoch opens in the same transition for another reason, so newer traits are recorded as well.
+ * from those of the present epoch. It must also open if a turn left calls of the provider's own tools without a result.
+ * `opens`: an epoch opens in the same transition for another reason, so newer traits are recorded as well.
  */
 export function changedEpoch(state: SessionState, agent: EpochFacts, opens: boolean): RecordOf<'epoch'> | undefined {
   const isSame = state.fingerprint === agent.fingerprint && state.traits === agent.traits && !leavesUses(state);
@@ -60,7 +61,7 @@ export function neededVersion(state: Pick<SessionState, 'version' | 'turn' | 'su
 }
 
 /**
- * The members with which a record begins the next turn. `hash`: the fingerprint of the epoch in which the turn begins.
+ * The members of a record that begins the next turn. `hash`: the fingerprint of the epoch in which the turn begins.
  * An agent without a version is not named.
  */
 export function turnStart(
@@ -78,7 +79,7 @@ export function isMissing({ fingerprint }: Pick<AgentFacts, 'fingerprint'>): boo
   return fingerprint === MISSING_FINGERPRINT;
 }
 
-/** The error of a session whose agent is missing. `needs`: the version with which its turn began. */
+/** The error of a session whose agent is missing. `needs`: the version that the session had when its turn began. */
 export function missingAgentError(agent: string, needs: string | undefined): AgentMissingError {
   const name = JSON.stringify(agent);
   if (needs === undefined) return new AgentMissingError(`its agent ${name} is not defined`, { data: { agent } });

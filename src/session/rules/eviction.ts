@@ -1,8 +1,8 @@
 /**
  * The window of a conversation (contract §6.2) and the eviction of old messages from it. A window that moved by one
  * message per turn would change the beginning of every request. So old messages leave in batches, whose size is a
- * fraction of the token budget (`evictionFraction`). Each batch opens an epoch, within which the beginning of a request
- * is byte-stable (A8). Pure.
+ * fraction of the token budget (`evictionFraction`). Each batch opens an epoch; within an epoch the beginning of a
+ * request is byte-stable (A8). Pure.
  *
  * The last part of the file decides which old history may be removed: messages that left the window of the active
  * branch long ago. Messages that only other branches show stay. A branch that becomes active later lacks the removed
@@ -30,6 +30,16 @@ export function viewport(messages: readonly LoggedMessage[], budget: number): re
     start -= 1;
   }
   return start === 0 ? messages : messages.slice(start);
+}
+
+/**
+ * The index at which the window begins if messages below `seq` leave; the number of messages if all leave. The message
+ * with exactly this seq is preferred, because after an edit messages need not be in the order of seqs.
+ */
+export function windowStart(messages: readonly LoggedMessage[], seq: number): number {
+  const named = messages.findIndex((message) => message.seq === seq);
+  const start = named === -1 ? messages.findIndex((message) => message.seq >= seq) : named;
+  return start === -1 ? messages.length : start;
 }
 
 /** Token limit of the window: the budget minus the part reserved for pinned messages (§6.6). */
@@ -80,8 +90,9 @@ export function planEviction(
 }
 
 /**
- * The seq of the best position to cut near index `cut`. These positions are tried in order: the next user message
- * within another batch, the next safe position, the end if `seqWhenAll` allows it, the last safe position before `cut`.
+ * The seq of the best position to cut near index `cut`. A position is safe if no call is open there and no answer is
+ * divided. These positions are tried in order: the next safe user message within another `batch` tokens, the next safe
+ * position, the end if `seqWhenAll` allows it, the last safe position before `cut`.
  */
 function cutAt(
   messages: readonly LoggedMessage[],

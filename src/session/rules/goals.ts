@@ -41,7 +41,7 @@ export function goalsOf(state: SessionState): readonly Goal[] {
   return goalSummary(bookOf(state));
 }
 
-/** The goals and pins shown before the window, or `undefined` if nothing has left it or no goal is open. */
+/** The goals and pins shown before the window; `undefined` if no message has left the window, or no goal is open. */
 export function prefixText(state: SessionState): string | undefined {
   if (state.goals === undefined || state.floor <= 1) return undefined;
   return goalsText(state.goals, state.floor);

@@ -9,8 +9,8 @@ import type { AnsweredInput } from '../state/verdicts.ts';
 import { answerText, storableAnswer } from './answer.ts';
 
 /**
- * The effect that asks the guardrails about an answer. Undefined if the agent has none, or if they have passed the
- * answer.
+ * The effect that asks the guardrails about an answer. Undefined if the agent has no such guardrails, or if they have
+ * judged this answer already.
  */
 export function guardAnswer(state: SessionState, input: AnsweredInput, environment: Environment): Decision | undefined {
   if (environment.agent.guards?.after !== true || input.isGuarded === true) return undefined;

@@ -7,9 +7,9 @@ import type { SessionState } from '../state/state.ts';
 type Edited = Extract<SessionRecord, { type: 'edited' }>;
 
 /**
- * The record of the edit that makes `messages` the window's history; undefined if they are equal. Messages with the
- * same id and role at the same position change in place. All messages from the first that differs in id or role are
- * replaced.
+ * The record of the edit that makes `messages` the window's history; undefined if the history equals `messages`
+ * already. Messages with the same id and role at the same position change in place. From the first message that differs
+ * in id or role, all messages are replaced.
  */
 export function historyReplacement(
   state: SessionState,

@@ -4,11 +4,12 @@
  */
 import type { LoggedMessage } from '../state/messages.ts';
 import { continuesAnswer } from './answer.ts';
+import { windowStart } from './eviction.ts';
 
 /** The oldest messages, which leave the window together. */
 export interface MemoryZone {
+  /** The lowest and the highest seq of the messages that leave. */
   readonly from: number;
-  /** Seq of the last message that leaves. */
   readonly to: number;
   /** Seq at which the window begins afterwards. Clients drop all messages below it. */
   readonly boundary: number;
@@ -41,21 +42,21 @@ export function memoryZone(
   budget: number,
   next?: number,
 ): MemoryZone | undefined {
-  const above = messages.filter((message) => message.seq >= boundary && message.prompt !== true);
+  const start = windowStart(messages, boundary);
+  const above = messages.slice(start).filter((message) => message.prompt !== true);
   const fitting = fittingCount(above, budget);
   let end: number | undefined;
-  const waiting = openCalls(messages.filter((message) => message.seq < boundary));
+  const waiting = openCalls(messages.slice(0, start));
   for (const place of wholePlaces(above, waiting)) {
     if (place > fitting && end !== undefined) break;
     // The window must begin with a said message, so other messages before it belong to the zone.
     const follows = above[place];
     if (follows === undefined ? next !== undefined : isSaid(follows)) end = place;
   }
-  const first = above[0];
-  const last = end === undefined ? undefined : above[end - 1];
   const boundaryThen = end === undefined ? undefined : (above[end]?.seq ?? next);
-  if (first === undefined || last === undefined || boundaryThen === undefined) return undefined;
-  return { from: first.seq, to: last.seq, boundary: boundaryThen };
+  if (boundaryThen === undefined) return undefined;
+  const seqs = above.slice(0, end).map(({ seq }) => seq);
+  return { from: Math.min(...seqs), to: Math.max(...seqs), boundary: boundaryThen };
 }
 
 /** The number of oldest messages that fit; the first one always counts. */
@@ -71,9 +72,9 @@ function fittingCount(messages: readonly LoggedMessage[], budget: number): numbe
 }
 
 /**
- * The numbers of messages after which the list can be split safely, ascending. The full length is included if no call
- * is open at the end. `waiting`: ids of calls before the list that have no response yet. Such calls exist if an edit
- * inserted a said message after a call.
+ * The indexes at which the list can be split safely, ascending. The length of the list is included if no call is open
+ * at the end. `waiting`: ids of calls before the list that have no response yet. Such calls exist if an edit inserted a
+ * said message after a call.
  */
 function wholePlaces(messages: readonly LoggedMessage[], waiting: ReadonlySet<string>): readonly number[] {
   const places: number[] = [];

@@ -7,8 +7,8 @@
  *     ignored (A5);
  *  M2 a snapshot of messages is kept until a level 2 snapshot covers it completely. Of each level, only the newest
  *     `SNAPSHOTS_KEPT_MAX` snapshots are kept;
- *  M3 the system prompt shows the memory as of the start of the epoch, so a new snapshot is shown when the next epoch
- *     opens (A8).
+ *  M3 the system prompt shows the memory as it was when the epoch opened. The next epoch is the first to show a newer
+ *     snapshot (A8).
  */
 
 import { SNAPSHOTS_KEPT_MAX } from '../../base/bounds.ts';

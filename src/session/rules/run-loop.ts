@@ -45,7 +45,7 @@ const OUTCOMES: ReadonlyMap<string, TurnOutcomeName> = new Map([
   ['model_context_window_exceeded', 'context_window'],
 ]);
 
-/** The outcome for the reason with which a turn ended; undefined if the turn completed. */
+/** The outcome of a turn that ended for this reason; undefined if the turn completed. */
 export function outcomeOfReason(reason: string): TurnOutcomeName | undefined {
   if (COMPLETED_STOPS.has(reason)) return undefined;
   return OUTCOMES.get(reason) ?? 'other';
@@ -108,7 +108,7 @@ export function stepsSinceUser(state: SessionState): number {
   return steps;
 }
 
-/** True for a message that the user wrote. False for a message that a program added in the user's name. */
+/** True for a user's message that no program marked as injected (`systemInjected`). */
 export function isRealUserMessage(message: LoggedMessage): boolean {
   return message.type === 'user_message' && message.history?.systemInjected !== true;
 }

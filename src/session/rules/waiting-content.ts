@@ -32,7 +32,8 @@ export function withContent(entry: MailboxEntry, read: ReadContent | undefined):
 
 /**
  * Drops contents of at least `bytesMin` bytes from entries that these records accepted and that still wait. `position`:
- * the position of the records in the log. An entry that shares its text with a logged message keeps its content.
+ * the position of the records in the log. The entry of a child's task keeps its content: it shares the text with the
+ * task's message.
  */
 export function storeContents(
   state: SessionState,

@@ -15,13 +15,13 @@ export interface AnswerIssue {
   readonly message: string;
 }
 
-/** How a session's answers are asked for and judged while it asks for a form. */
+/** How a session's answers are asked for and judged while the session asks for a form. */
 export interface AnswerFacts {
   /** The tool that the model calls with its answer; undefined: the model writes the answer as text. */
   readonly tool: string | undefined;
   /**
-   * Returns the value, in which constants have the schema's upper and lower case, or a bounded number of reasons why
-   * the value does not fit.
+   * Returns the value, or a bounded number of reasons why the value does not fit. In the returned value, constants have
+   * upper and lower case as in the schema.
    */
   readonly fit: (value: Json) => { readonly value: Json } | { readonly issues: readonly AnswerIssue[] };
 }

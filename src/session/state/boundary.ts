@@ -21,7 +21,7 @@ export type SuspensionReason = 'interrupted' | 'max_steps';
  */
 export interface Held {
   readonly at: 'answer' | 'results' | 'resume';
-  /** The half-step that the model answered. With `at` it identifies the boundary. */
+  /** The half-step that the model answered. This number and `at` identify the boundary. */
   readonly halfStep: number;
   /** Seq of the first message of the boundary. */
   readonly firstSeq: number;
@@ -42,7 +42,7 @@ export interface Suspension {
   readonly reason: SuspensionReason;
   /** The reason the listener gave, verbatim. */
   readonly detail?: string | null;
-  /** Calls that are answered with a failure instead of being run when the run continues, by id. */
+  /** Calls that will not run when the run continues, by id. Each value is the reason, for the call's failed result. */
   readonly refused?: Readonly<Record<string, string>>;
 }
 
@@ -86,7 +86,7 @@ export interface AskedQuestion {
   readonly elicitation?: Elicitation;
   /** Epoch ms at which the question was asked. */
   readonly at: number;
-  /** Answers of the parent that did not have the form; missing: none. */
+  /** The number of the parent's answers that did not have the form; missing: 0. */
   readonly misfits?: number;
 }
 

@@ -1,7 +1,7 @@
 /**
  * A child as its parent remembers it, how a child ends, and whether a child must wait. Only a bounded number of a
- * parent's children may work at the same time: each has a place, and other children wait for a place. A child may end
- * more than once, because it can work again.
+ * parent's children may work at the same time: each working child has a place, and other children wait for a place. A
+ * child may end more than once, because it can work again.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Json } from '../../base/json.ts';
@@ -30,7 +30,7 @@ export interface ChildLink {
   readonly specialist?: true;
   /** True while the child waits for a place among the working children. */
   queued?: true;
-  /** The child's end: its first `completed` one, or else its last. */
+  /** The child's first `completed` end; if it never completed, its last end. */
   exited?: Exit['reason'];
   /** True while the child works again after its end, or waits for a place to do so. */
   revived?: true;
@@ -46,7 +46,7 @@ export function isOpenChild({ exited, revived }: ChildLink): boolean {
   return exited === undefined || revived === true;
 }
 
-/** True if the way in which the child ended may still change: it works, and has not completed before. */
+/** True if the child's end may still change, because the child works and has not completed before. */
 export function isEndAwaited(child: ChildLink): boolean {
   return isOpenChild(child) && child.exited !== 'completed';
 }

@@ -2,7 +2,7 @@
 import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts';
 import type { Json } from '../../base/json.ts';
 
-/** One operation. Its predicate, if it has one, was evaluated before: the request names the messages that matched. */
+/** One operation. A predicate of the caller was evaluated before: the request names the messages that matched it. */
 export type EditRequest =
   | { readonly operation: 'add' | 'append'; readonly message: HistoryDraft; readonly silent: boolean }
   | { readonly operation: 'set' | 'replaceAll' | 'seed'; readonly messages: readonly HistoryDraft[] }
@@ -20,7 +20,7 @@ export type EditRequest =
       readonly extra: Readonly<Record<string, Json>>;
     }
   /**
-   * `epoch`: the session's epoch when the messages were found. If it differs by now, the history changed since.
+   * `epoch`: the session's epoch when the messages were found. In another epoch the history has changed since then.
    */
   | { readonly operation: 'deleteWhere'; readonly ids: readonly string[]; readonly epoch: number }
   | {
@@ -43,6 +43,6 @@ export type EditRequest =
 /** A message that is shown and never stored. */
 export interface TransientMessage {
   readonly message: HistoryMessage;
-  /** Seq of the logged message it follows; 0: it precedes all of them. */
+  /** Seq of the logged message that this message follows; 0: this message precedes all logged messages. */
   readonly anchor: number;
 }

@@ -27,8 +27,8 @@ export const SAME = [
 ] as const;
 
 /**
- * The state in which a fork begins. It shares its messages with the state from which it was made, because messages
- * never change.
+ * The state in which a fork begins. The seed shares its messages with the parent's state, because messages never
+ * change.
  */
 export interface ForkSeed extends Readonly<Pick<SessionState, (typeof SAME)[number]>> {
   readonly sealedSeq: number;

@@ -46,7 +46,7 @@ export interface ModelFacts {
   readonly count: number;
   /** The longest wait for a model, in ms. For a longer wait the next model is called instead. */
   readonly fallbackAfterMs: number;
-  /** Milliseconds on a later model after which the first model is called again. */
+  /** Milliseconds for which a session uses a later model before it returns to the first model. */
   readonly returnAfterMs: number;
   /** True if a later model of the list has another provider. */
   readonly hasOtherProvider: boolean;
@@ -66,7 +66,7 @@ export interface AgentFacts extends VersionFacts {
   readonly traits?: string | undefined;
   /** The facts of the next epoch, if the model's traits have changed meanwhile. */
   readonly next?: Pick<AgentFacts, 'fingerprint' | 'traits'> | undefined;
-  /** The agent's models; missing: the agent has one. */
+  /** The agent's models; missing: the agent has only one model. */
   readonly models?: ModelFacts | undefined;
   /** True if the system prompt is a function. Its text is evaluated once per epoch and remembered. */
   readonly hasSystemFunction: boolean;
@@ -78,7 +78,7 @@ export interface AgentFacts extends VersionFacts {
   readonly maxActiveChildren: number;
   /** Images that the agent's model accepts in one request; missing: the number is unknown. */
   readonly imagesMax?: number | undefined;
-  /** When and how the agent's conversations are compressed; missing: they are not. */
+  /** When and how the agent's conversations are compressed; missing: never. */
   readonly compression?: CompressionFacts | undefined;
   /** True if answers with calls are held for a step limit or an approval, until it is known which calls may start. */
   readonly holdsCalls?: boolean;
@@ -140,14 +140,14 @@ export interface Environment extends VersionSurroundings {
   readonly isSupervised?: () => boolean;
   /**
    * Whether a half-step may start now. False if the agent is missing, if too many sessions run (`limits.liveSessions`),
-   * if edits of this session wait, or if the runtime starts no more work.
+   * or if edits of this session wait. Also false once the runtime starts no more work.
    */
   readonly admits: boolean;
   /** Messages of this session that the model is shown and that are never stored; missing: none. */
   readonly transients?: readonly TransientMessage[] | undefined;
   /** True if the session waits for the embedder's listeners at its message boundaries. */
   readonly isGated?: boolean;
-  /** Epoch ms at which this process opened the store. An earlier failure comes from the log of an earlier process. */
+  /** Epoch ms at which this process opened the store. A failure before this time happened in an earlier process. */
   readonly openedAt?: number;
   /** Whether a session with this id exists, however it was created. */
   readonly exists: (sessionId: string) => boolean;
@@ -178,7 +178,7 @@ export interface SpawnRequest {
   readonly output?: AnswerForm;
   readonly key?: string;
   readonly fingerprint?: string;
-  /** True if the known child of this key continues its task, if it was cancelled or failed. */
+  /** True: if this key has already spawned a child, and that child was cancelled or failed, it continues its task. */
   readonly continues?: boolean;
   /** The call of the spawn tool, if a model asked for the child. */
   readonly callId?: string;
@@ -213,7 +213,7 @@ export type Input =
     }
   /** A call has asked a question, through its tool or its MCP server. The question begins to wait. */
   | ({ readonly type: 'ask'; readonly callId: string } & AskedOfModel)
-  /** The answer to a question, or with `declined` its refusal. `fingerprint`: the fingerprint of the value. */
+  /** The answer to a question, or with `declined` the refusal to answer. `fingerprint`: of the value. */
   | {
       readonly type: 'answer';
       readonly callId: string;
@@ -229,7 +229,7 @@ export type Input =
       readonly question: AskedOfModel;
       readonly issues?: readonly AnswerIssue[];
     }
-  /** The parent has ended or restarted without its messages. It will not answer earlier questions. */
+  /** The parent has ended, or has restarted with only its task. It will not answer earlier questions. */
   | { readonly type: 'parentEnded' }
   /** The time limit of the calls that wait for a person may have passed. */
   | { readonly type: 'approvalsExpired' }
@@ -284,7 +284,7 @@ export type Input =
       readonly name: string;
       readonly content: string;
     }
-  /** Shows a memory to the model. `id`: the message from which it was taken, `<session>#<seq>`. */
+  /** Shows a memory to the model. `id`: the message that the memory comes from, `<session>#<seq>`. */
   | { readonly type: 'surface'; readonly id: string; readonly content: string }
   | { readonly type: 'rename'; readonly name: string }
   /**
@@ -299,8 +299,9 @@ export type Input =
   /** A run that prepares a turn has ended. `error`: why the run failed. */
   | { readonly type: 'enriched'; readonly run: number; readonly usage: Usage; readonly error?: ErrorShape }
   | { readonly type: 'pause' }
-  | { readonly type: 'resume' }
-  /** The `upgrade` function has returned the edits with which the session moves to the current version. */
+  /** Lifts a pause and a block. `keepsPause`: true to lift only the block. */
+  | { readonly type: 'resume'; readonly keepsPause?: true }
+  /** The `upgrade` function has returned the edits for the session's move to the current version. */
   | UpgradeAnswer
   | { readonly type: 'recover' }
   /** A model call ended without an answer, after its answer had begun. */
@@ -340,7 +341,7 @@ export type EnricherName = 'melete' | 'recall' | 'mneme' | 'namer';
 /** A question of a model's call, or of an MCP server during a call. */
 export type AskedOfModel = Pick<AskedQuestion, 'question' | 'asked' | 'choices' | 'form' | 'elicitation'>;
 
-/** The beginning of a new child. */
+/** The facts that a new child begins with. */
 export interface ChildSeed {
   readonly id: string;
   readonly parent: string;
@@ -354,7 +355,7 @@ export interface ChildSeed {
   readonly callId?: string;
   /** True if the name was generated, not given. */
   readonly unnamed?: true;
-  /** True if the child is queued, because its parent has as many working children as it may. */
+  /** True if the child is queued, because its parent already has the maximum number of working children. */
   readonly queued?: true;
   readonly budget?: { readonly tokens?: number; readonly isShared?: boolean };
   readonly output?: AnswerForm;
@@ -405,7 +406,7 @@ export type Effect =
       readonly timeoutMs: number;
       readonly mode: 'run' | 'probe';
       readonly isRuntimeTool: boolean;
-      /** The answer to its server's question, with which the call continues; missing: the call begins. */
+      /** The answer to the question of the call's MCP server, if the call continues; missing: the call begins. */
       readonly elicited?: AnsweredElicitation;
     }
   | { readonly type: 'cancelTool'; readonly callId: string; readonly reason: string }
@@ -430,7 +431,7 @@ export type Effect =
   | { readonly type: 'startEnricher'; readonly enricher: EnricherName; readonly run: number }
   | { readonly type: 'cancelEnricher'; readonly run: number }
   | UpgradeEffect
-  /** Writes an act into the audit log, in the append of the records that it was read from (`audited.ts`). */
+  /** Writes an act into the audit log, in the same append as the records that the act describes (`audited.ts`). */
   | { readonly type: 'audited'; readonly act: AuditAct }
   | { readonly type: 'accepted'; readonly pendingId: number; readonly seq: number; readonly duplicate: boolean }
   | { readonly type: 'spawned'; readonly child: string; readonly name: string; readonly duplicate: boolean }

@@ -12,7 +12,7 @@ export interface DeadLetterEntry {
   readonly at: number;
 }
 
-/** A dead letter that was sent again, with the entry that it became. */
+/** A dead letter that was sent again, with the entry that the letter became. */
 export interface ResentLetter {
   readonly letter: number;
   readonly pendingId: number;

@@ -17,7 +17,7 @@ export interface Snapshot {
   readonly tokens: number;
 }
 
-/** The messages that leave the window after a run of level 1. The numbers show whether the window changed meanwhile. */
+/** The messages that leave the window after a run of level 1. `count` and `tokens` reveal a change during the run. */
 export interface Leaving {
   /** Seq at which the window begins once the messages have left. */
   readonly boundary: number;
@@ -53,7 +53,10 @@ export interface Memory {
    * `nextMessageSeq` when a summary of messages last failed. No other summary is tried before there are new messages.
    */
   readonly failedAt?: number;
-  /** The number of snapshots when the last attempt to sum them up failed. The next attempt waits for more snapshots. */
+  /**
+   * The number of snapshots when an attempt to sum them up failed or gave no text. The next attempt waits for more
+   * snapshots.
+   */
   readonly restsAt?: number;
   /** The text of the snapshots in this epoch's system prompt. */
   readonly shown?: string;

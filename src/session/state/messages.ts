@@ -62,7 +62,7 @@ export interface ImageTally {
   readonly side: number;
 }
 
-/** A waiting entry with the members that promoting it and answering its sender need. */
+/** A waiting entry, with the members that its promotion and the reply to its sender need. */
 export interface MailboxEntry extends Omit<Pending, 'content'> {
   readonly content: Content | StoredContent;
   /** UTF-8 bytes of the content, wherever it is stored, and of the answer's form. */
@@ -82,7 +82,7 @@ export interface OpenCall {
   readonly id: string;
   readonly name: string;
   readonly input: unknown;
-  /** Message seq of the call. With the session's id it forms the call's idempotency key. */
+  /** Message seq of the call. The call's idempotency key is made of it and the session's id and creation time. */
   readonly seq: number;
   /** Epoch ms of the answer that asked for this call. */
   readonly at: number;
@@ -120,7 +120,7 @@ export function publicMessage(message: LoggedMessage): Message {
   return shown;
 }
 
-/** The key that a message was sent with. The `history` form of an imported or changed message has its own key. */
+/** The key that a message was sent with. For an imported or changed message, the key in its `history` form wins. */
 export function messageKey({ key, history }: Pick<LoggedMessage, 'key' | 'history'>): string | undefined {
   const kept = history?.key;
   return typeof kept === 'string' ? kept : key;
@@ -146,7 +146,7 @@ export function publicEntry(entry: FilledEntry): Pending {
 export interface DispatchedCall {
   readonly id: string;
   /**
-   * Why the call is answered with a failure instead of being run, such as a call that the token limit cut off.
+   * Why the call is answered with a failure instead of being run, for example because the token limit cut it off.
    */
   readonly refused?: string;
   /** The timeout the model asked for, if the tool allows that; ms. */

@@ -46,7 +46,7 @@ export interface Entry {
   readonly letter?: number;
 }
 
-/** The model with which an epoch opens, if the agent has several. */
+/** The model of an epoch, if the agent has several models. */
 export interface EpochModel {
   /** The model's index in the agent's list, from 0. */
   readonly place: number;
@@ -60,7 +60,7 @@ export type SessionRecord =
   | {
       readonly type: 'created';
       readonly agent: string;
-      /** The version of the agent with which the session begins; missing: none. */
+      /** The version of the agent when the session begins; missing: the agent has no version. */
       readonly version?: string;
       readonly depth: number;
       readonly parent?: string;
@@ -113,8 +113,8 @@ export type SessionRecord =
     }
   | { readonly type: 'system'; readonly epoch: number; readonly text: string }
   /**
-   * Messages leave the window. `pinTokens`: tokens that pinned messages among them may use in requests; present if the
-   * session has goals.
+   * Messages leave the window. `pinTokens`: token limit of the pinned messages that requests show before the window;
+   * present if the session has goals or an open task.
    */
   | { readonly type: 'evicted'; readonly below: number; readonly pinTokens?: number }
   | {
@@ -130,7 +130,7 @@ export type SessionRecord =
        * stored. The thoughts of an answer are bound to its request, so these thoughts cannot be sent again.
        */
       readonly unbound?: true;
-      /** True if thoughts of the answer were not stored. An epoch then opens, whose requests do not need them. */
+      /** True if thoughts of the answer were not stored. Then an epoch opens, whose requests do not need them. */
       readonly lacksThoughts?: true;
       /** Why the model refused, as the API describes it. */
       readonly stopDetails?: Json;
@@ -173,7 +173,7 @@ export type SessionRecord =
   /**
    * A model call ended without an answer, after its answer had begun. `turn`: the number of its turn. `text`: the
    * streamed text. `text` and `thinking` together have at most `DRAFT_CHARACTERS_MAX`. `truncated`: the call streamed
-   * more. `usage`: the tokens that the provider reported.
+   * more than these texts. `usage`: the tokens that the provider reported.
    */
   | {
       readonly type: 'lost';
@@ -209,7 +209,7 @@ export type SessionRecord =
   | { readonly type: 'poisoned'; readonly id: number; readonly error: ErrorShape; readonly announced?: true }
   /** A dead letter was dropped on request. */
   | { readonly type: 'letterDropped'; readonly id: number }
-  /** The history that left the window before a moment was removed, with the older part of the log. */
+  /** Messages that left the window before a given time were removed, with the older part of the log. */
   | ({ readonly type: 'historyRemoved' } & RemovedHistory)
   | { readonly type: 'interrupted'; readonly reason?: string }
   /** The model call in flight was cancelled on request, and the turn ends as cancelled. */
@@ -228,7 +228,7 @@ export type SessionRecord =
       readonly fingerprint?: string;
       /** The child's budget, in tokens. */
       readonly budget?: number;
-      /** True if the child is queued, because the session has as many working children as it may. */
+      /** True if the child is queued, because the session has the maximum number of working children. */
       readonly queued?: true;
     }
   /** A queued child of this session may start. */
@@ -237,7 +237,7 @@ export type SessionRecord =
   | { readonly type: 'childRevived'; readonly child: string; readonly queued?: true }
   /** A descendant used tokens that count for this session's budget. */
   | { readonly type: 'budgetUsed'; readonly tokens: number }
-  /** The session has this budget from here on. `tokens` missing: it has no limit, but its use is still counted. */
+  /** The session has this budget from here on. `tokens` missing: no limit, but the session's use is still counted. */
   | { readonly type: 'budgetSet'; readonly tokens?: number }
   /** This session's use counts for its parent's budget from here on, together with all tokens that it used before. */
   | { readonly type: 'budgetShared' }
@@ -269,7 +269,8 @@ export type SessionRecord =
   /** This child restarts: its earlier messages leave the window, and its task is its first message again. */
   | { readonly type: 'restarted'; readonly reason: string }
   | { readonly type: 'paused' }
-  | { readonly type: 'resumed' }
+  /** The block is lifted, and the pause as well, unless `staysPaused`. */
+  | { readonly type: 'resumed'; readonly staysPaused?: true }
   | { readonly type: 'recovered'; readonly redone: readonly string[]; readonly synthesized: readonly string[] }
   /** A round's results become messages; the session is held before the model is called with them. */
   | { readonly type: 'gathered'; readonly entries: readonly number[] }
@@ -301,7 +302,7 @@ export type SessionRecord =
   /** The parent's answer to a question does not have its form. The question keeps waiting. */
   | { readonly type: 'misanswered'; readonly callId: string }
   /**
-   * A waiting call was decided. `input`: the input that replaces the call's own.
+   * A waiting call got its decision. `input`: the input that replaces the call's own.
    * For a question, `allow` is true if the question was answered. The next record has the answer. `answer`: the
    * fingerprint of the value that a person or program gave. `response`: the answer for an MCP server. The call then
    * continues with that answer, and no record has a result.
@@ -327,7 +328,7 @@ export type SessionRecord =
   | { readonly type: 'blocked'; readonly halfStep: number; readonly error: ErrorShape; readonly usage?: Usage }
   /** The preceding edit removed the messages of a failed turn. `index`: position of the first removed message. */
   | { readonly type: 'rolledBack'; readonly reason: string; readonly index: number }
-  /** One operation on the history. It holds the operation's results, never how they were found. */
+  /** One operation on the history. The record names the messages that it changed, never how they were found. */
   | {
       readonly type: 'edited';
       readonly operation: string;
@@ -378,7 +379,7 @@ export type SessionRecord =
       readonly level: number;
       readonly summary: string;
       readonly archived: readonly SeqRange[];
-      /** Seq of the first message that is kept. The summary precedes it. */
+      /** Seq of the first message that is kept. The summary directly precedes this message. */
       readonly kept: number;
       /** Kept results that are shortened, with the content shown from now on. */
       readonly cut?: readonly { readonly seq: number; readonly content: string | readonly ContentBlock[] }[];
@@ -400,13 +401,13 @@ export type SessionRecord =
       readonly error?: ErrorShape;
       readonly usage?: Usage;
     }
-  /** The result of the run becomes a snapshot. A following `evicted` record makes its messages leave the window. */
+  /** The run's result becomes a snapshot. After level 1, an `evicted` record follows for the summed-up messages. */
   | { readonly type: 'remembered'; readonly budgets: SnapshotBudgets }
-  /** The run failed for good. Nothing changes. */
+  /** The run failed for good. Its messages or snapshots stay without a summary. */
   | { readonly type: 'summaryFailed' }
   /** The messages or snapshots that the run summed up changed meanwhile, so its result is dropped. */
   | { readonly type: 'summaryDropped' }
-  /** The compression failed. Everything is as before `compacting`, except that the results stay promoted. */
+  /** The compression failed. It changed no message; the results promoted by `compacting` stay promoted. */
   | {
       readonly type: 'compactionFailed';
       readonly halfStep: number;

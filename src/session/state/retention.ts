@@ -6,6 +6,6 @@ export interface RemovedHistory {
   readonly before: number;
   /** The number of the first event that remains. */
   readonly firstEvent: number;
-  /** Archives with this number or a lower one are gone; 0: no archive is gone. */
+  /** Archives up to this number are gone; 0: no archive is gone. */
   readonly archives: number;
 }

@@ -4,7 +4,7 @@
  */
 import { MEDIA_CHARACTERS_MIN, SHARED_MEDIA_BYTES_MAX } from '../../base/bounds.ts';
 
-/** Marks a text with base64. Any other text is parsed without a visit to each member, because that is faster. */
+/** Each JSON text with media contains this part. A text without it is parsed without a visit to each member. */
 const BASE64 = '"type":"base64"';
 
 /** The media of one reading of a log (see the head of the file); at most `SHARED_MEDIA_BYTES_MAX` are kept. */

@@ -3,16 +3,16 @@
  *
  * Owns: everything `decide` may look at. Does not own: time, the agent's definition, the store, the work in flight.
  * Invariants, asserted by `apply` and cited by tests:
- *  S1 `messages` are those at or above `floor` that the active branch shows, in the order of the conversation. They
- *     ascend by seq, except for messages that an edit of the history inserted between others (`place`). Messages of
- *     other branches are `hidden`, and may be below the floor;
- *  S2 `mailbox` is ascending by id; an entry is in the mailbox or was promoted, recalled or dropped, never two of them
- *     (A7);
+ *  S1 `messages` has the messages at or above `floor` that the active branch shows, in the order of the conversation.
+ *     They ascend by seq, except for messages that an edit of the history inserted between others (`place`). Messages
+ *     of other branches are `hidden`, and may be below the floor;
+ *  S2 `mailbox` is ascending by id; an entry is in the mailbox, or it left in exactly one way: promoted, recalled,
+ *     dropped or set aside (A7);
  *  S3 `current` is present exactly while the state is `awaiting`;
  *  S4 `openCalls` are the calls without a response in the log or in the mailbox. Open calls exist only while
  *     `executing`, or while idle and `suspended`; suspended calls have not started. Calls of an answer that is `held`,
- *     or that wait in `approvals`, have not started either;
- *  S5 every event with a seq was counted exactly once: `eventSeq` is the seq of the last one;
+ *     or that wait in `approvals`, have not started either, except a call whose MCP server asks a question;
+ *  S5 every event with a seq was counted exactly once: `eventSeq` is the seq of the last event;
  *  S6 `tokens` is the sum over `messages`, so that a half-step need not add up its history;
  *  S7 `enrichment` is present only while idle: no turn is claimed before the preparation has ended (R12);
  *  S8 `mailboxBytes` is the sum of the bytes of the entries in `mailbox`, except those with a seed: their text is a
@@ -70,7 +70,7 @@ export interface Budget {
 /** The running turn: from the claim that ends idle to the next idle. */
 export interface RunningTurn {
   readonly id: number;
-  /** The agent with which the turn began, if it has a version. */
+  /** The agent of the turn, if the agent has a version. */
   readonly agent?: TurnAgent;
   /** Entries that the turn consumed and whose senders wait for its answer. */
   readonly entries: number[];
@@ -85,7 +85,7 @@ export interface RunningTurn {
   pauses: number;
   /** True if the model marked its goal completed, so that the round closes without another model call. */
   marked: boolean;
-  /** The form of the turn's answer, if the message that began the turn asks for one. */
+  /** The form of the turn's answer, if the message that began the turn asks for a form. */
   form?: AnswerForm;
   /** Times that the model was asked to correct its structured answer; missing: 0. */
   corrections?: number;
@@ -109,7 +109,7 @@ export interface CurrentCall {
   readonly keeps?: true;
   /** Present if the call asks for a summary of the conversation; missing: the call is a half-step of a turn. */
   readonly compaction?: CompactionCall;
-  /** True if the conversation was compressed because this call's prompt was too long. No call is recovered twice. */
+  /** True after a compression, even a failed one, for this call's too long prompt. No call is recovered twice. */
   readonly overflowed?: true;
   /**
    * True if an epoch opened after the attempt in flight was sent. The attempt's request then differs from the messages
@@ -120,7 +120,7 @@ export interface CurrentCall {
   attemptsBefore?: number;
 }
 
-/** The model that a session uses in place of its agent's first one. */
+/** The model that a session uses in place of its agent's first model. */
 export interface Fallback {
   /** The model's index in the agent's list, from 1. */
   readonly place: number;
@@ -192,7 +192,7 @@ export interface SessionState {
   readonly id: string;
   /** The session's agent; undefined until the `created` record, because the session does not exist before it. */
   agent: string | undefined;
-  /** The version of the agent with which the session's last turn began, or to which it moved since. */
+  /** The agent's version in the session's last turn, or the version that the session moved to since then. */
   version: string | undefined;
   depth: number;
   parent: string | undefined;
@@ -200,7 +200,7 @@ export interface SessionState {
   name: string | undefined;
   /** True for a child that may get another name before its first half-step. */
   unnamed: boolean;
-  /** True for a child that may not start yet, because its parent has as many working children as it may. */
+  /** True for a child that may not start yet, because its parent has the maximum number of working children. */
   queued: boolean;
   /** Present while a child that had ended works again, or waits to do so. */
   revived: Revived | undefined;
@@ -227,7 +227,7 @@ export interface SessionState {
   failure: TurnFailure | undefined;
   /** The end of the last turn; undefined before the first turn has ended. */
   last: LastTurn | undefined;
-  /** Number of messages of users and agents logged so far; undefined after a snapshot without this count. */
+  /** Number of messages of users and agents in the log, without removed ones; undefined after an older snapshot. */
   spoken: number | undefined;
   /** The preparation of the next turn. */
   enrichment: Enrichment | undefined;
@@ -243,11 +243,11 @@ export interface SessionState {
   tokens: number;
   floor: number;
   epoch: number;
-  /** Fingerprint of the agent's request header with which this epoch opened. */
+  /** Fingerprint of the agent's request header when this epoch opened. */
   fingerprint: string | undefined;
   /**
-   * The model's traits with which this epoch is rendered, in the short form of `request-traits.ts`. Undefined before
-   * the first epoch, and in logs of earlier versions, whose requests follow the table in `model-traits.ts`.
+   * The model's traits when this epoch opened, in the short form of `request-traits.ts`. Its requests are rendered for
+   * them. Undefined before the first epoch and in logs of earlier versions: then the table in `model-traits.ts` counts.
    */
   traits: string | undefined;
   /** Present while the session does not use the first model of its agent. */
@@ -286,7 +286,7 @@ export interface SessionState {
   departures: readonly number[];
   /** The part of the history that was removed because of its age; undefined: nothing. */
   removed: RemovedHistory | undefined;
-  /** The source of a fork's first messages. */
+  /** The session and message that this fork was made from; undefined if this session is no fork. */
   origin: ForkOrigin | undefined;
   /** Forks that share this log, at most `FORKS_SHARED_MAX`. */
   forks: string[];
@@ -304,7 +304,7 @@ export interface SessionState {
   mailbox: MailboxEntry[];
   /** UTF-8 bytes of the waiting entries. */
   mailboxBytes: number;
-  /** Entries that could not be promoted, oldest first; at most `DEAD_LETTERS_MAX`, and `DEAD_LETTER_BYTES_MAX`. */
+  /** Entries that could not be promoted, oldest first; bounded by `DEAD_LETTERS_MAX` and `DEAD_LETTER_BYTES_MAX`. */
   deadLetters: DeadLetterEntry[];
   /** Dead letters that were sent again, oldest first; undefined: none. */
   resentLetters: ResentLetter[] | undefined;
@@ -316,7 +316,7 @@ export interface SessionState {
   draft: AnswerDraft | undefined;
   turn: RunningTurn | undefined;
   keys: Map<string, { readonly id: number; readonly fingerprint: string; readonly seq: number }>;
-  /** Outcomes of keyed history operations, oldest first; undefined until there is one. */
+  /** Outcomes of history operations with a key, oldest first; undefined before the first such operation. */
   editKeys: Map<string, { readonly fingerprint: string; readonly value?: unknown }> | undefined;
   receipts: Map<number, ReceiptState>;
   /** Ids of the settled receipts still in memory, oldest first. */
@@ -332,7 +332,7 @@ export interface SessionState {
   hiddenChildren: Set<string>;
   childKeys: Map<string, { readonly child: string; readonly fingerprint: string }>;
   goal: { readonly description: string; completed: boolean } | undefined;
-  /** All goals and pins; present once there are goals besides the task, or the task has left the window. */
+  /** Goals and pins; present once there are more than the task, or messages left the window while the task was open. */
   goals: GoalBook | undefined;
   /** The active skills and workflow, if any, as of the last event that reported them. */
   active: ActiveDefinitions | undefined;
@@ -340,7 +340,7 @@ export interface SessionState {
   memory: Memory | undefined;
   /** Goals and pins as this epoch shows them before the window. */
   prefix: string | undefined;
-  /** The child's end: its first `completed` one, or else its last. */
+  /** If the session is a child: its first `completed` end, or else its last end. */
   exit: Exit | undefined;
   /** Epoch ms at which a child's restart is due. */
   restartAt: number | undefined;
@@ -462,7 +462,7 @@ export interface ActiveDefinitions {
 
 /** A call whose prompt was too long. The call is repeated after a compression. */
 export interface OverflowRecovery {
-  /** The error with which the call failed. If no compression succeeds, the call fails with this error. */
+  /** The error of the call. If no compression succeeds, the half-step fails with this error. */
   readonly error: ErrorShape;
   readonly attempt: 1 | 2;
 }
@@ -476,7 +476,7 @@ export interface ForkOrigin {
   readonly fork?: number;
   /** Epoch ms at which the forked session was created, to distinguish it from a later session with the same id. */
   readonly createdAt: number;
-  /** Seq of the message after which the fork was cut; missing: the fork begins with all messages. */
+  /** Seq of the message that the caller chose as the fork's last; missing: the fork begins with all messages. */
   readonly at?: number;
   /** The length of the chain of logs that this log depends on. */
   readonly depth: number;

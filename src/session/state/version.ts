@@ -7,21 +7,21 @@ import type { EditRequest } from './edit-request.ts';
 
 /** The facts about the version of an agent. */
 export interface VersionFacts {
-  /** The version of this definition of the agent; missing: it has none. */
+  /** The version of this definition of the agent; missing: the definition has no version. */
   readonly version?: string | undefined;
-  /** True if sessions move to this version by its `upgrade` function. */
+  /** True if this version has an `upgrade` function, which edits the history of sessions that move to it. */
   readonly upgrades?: boolean;
 }
 
 /** Facts about versions that a decision may use besides the facts of the session's agent. */
 export interface VersionSurroundings {
-  /** The version with which new sessions of an agent begin; undefined: the agent has no version. */
+  /** The version that new sessions of an agent get; undefined: the agent has no version. */
   readonly versionOf: (agent: string) => string | undefined;
   /** True while the `upgrade` function runs for this session, and after it failed. */
   readonly isUpgradeHeld?: boolean;
 }
 
-/** A move of a session to another version, for which an `upgrade` function is asked. */
+/** A move of a session to another version that has an `upgrade` function. */
 export interface UpgradeStep {
   /** The version that the session has; missing: none. */
   readonly from?: string;

@@ -2,7 +2,8 @@
  * The move of a session to the current version of its agent, between two turns. Pure.
  *
  * Without an `upgrade` function the move is one record, and the next half-step opens an epoch if its requests differ.
- * With one, the function is asked first, and its edits are in the same batch as that record.
+ * With an `upgrade` function, the function is called first, and its edits are in the same batch as the record of the
+ * move.
  */
 import { errorShape, LimitError, TroupeError, UpgradeError } from '../../../base/errors.ts';
 import { planUpgrade } from '../../history/upgrade-plan.ts';
