@@ -50,7 +50,7 @@ export interface SessionAgent {
   readonly generation: number;
   /** The definition from which the agent was built. */
   readonly definition: AgentDefinition;
-  /** Names the definition to the host, which has its functions. */
+  /** The key of the definition, by which the host finds the agent's functions. */
   readonly key: string;
   readonly supervision: SupervisorOptionsInput | undefined;
   readonly facts: AgentFacts;
@@ -103,7 +103,7 @@ export class AgentCatalog {
   readonly #cache = new Map<string, SessionAgent>();
   /** Agents for the forms that messages and tasks ask for, least recently used first. */
   readonly #formed = new Map<string, SessionAgent>();
-  /** Rows of the vendor's list, for the models in use. */
+  /** Rows of the vendor's list of models, for the models in use. */
   #listed: readonly ListedModel[];
   readonly #mcp: McpListVersions;
   #generation = 0;
@@ -136,8 +136,8 @@ export class AgentCatalog {
   }
 
   /**
-   * The agent of a session; `undefined` if it is not defined, or not in the version of the session's turn. While the
-   * session's epoch is in use, the agent has the traits that the epoch recorded and the tools with which it was opened.
+   * The agent of a session; `undefined` if no definition has its name, or the version of the session's turn. While the
+   * session's epoch is in use, the agent has the traits that the epoch recorded and the tools of the epoch's beginning.
    * Otherwise the agent has the newest traits and tools.
    */
   of(state: SessionState): SessionAgent | undefined {
@@ -329,7 +329,7 @@ export class AgentCatalog {
       callsAsText: tools.length === 0,
       callsNeedThought: plan.thinking?.type === 'enabled',
       bindsThinking: epoch.traits.bindsThinking,
-      // A format may also come with the agent's own fields of the request.
+      // The API refuses citations together with a format, also with a format of the agent's option `request`.
       ...(base.output_config?.['format'] === undefined ? {} : { dropsCitations: true }),
     };
     const sources = { isChild: role.isChild, base, guide, renderOptions, epoch };

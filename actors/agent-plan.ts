@@ -30,9 +30,9 @@ export interface AgentPlan extends ModelOptions {
   readonly toolConcurrency?: number;
   readonly tokenBudget?: number;
   readonly subagents: { readonly spawn: SpawnGrant; readonly maxActive?: number };
-  /** How a failure of one of its sub-agents is handled. Missing: it is reported. */
+  /** How a failure of one of its sub-agents is handled. Missing: the failure is reported. */
   readonly supervision?: SupervisorOptionsInput;
-  /** Model answers after a user's message before the run is suspended. */
+  /** Most model answers of a run after a user's message. Then the run is suspended. */
   readonly maxSteps?: number;
   /** Tools whose calls need a person's approval. `function`: a predicate on the host thread selects the calls. */
   readonly approval?: readonly string[] | 'function';

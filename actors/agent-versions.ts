@@ -55,7 +55,9 @@ export class AgentVersions {
     return this.current(name)?.plan.version;
   }
 
-  /** The definition of a session's turn; between turns, the current definition. Undefined: it is missing. */
+  /**
+   * The definition of a session's turn; between turns, the current definition. Undefined: that definition is missing.
+   */
   of(state: VersionedState): AgentDefinition | undefined {
     const known = state.agent === undefined ? undefined : this.#byName.get(state.agent);
     // Without versions anywhere there is nothing to choose. This case must be fast: every transition calls `of`.

@@ -58,8 +58,8 @@ function withoutCitations(tool: RequestTool): RequestTool {
 }
 
 /**
- * The schema that is sent. It was checked when the embedder gave it. A schema from a log of another version may fail
- * the check; it is sent as it is.
+ * The schema that is sent. It was checked when the embedder gave it. A schema from the log of another version of this
+ * library may fail the check, and is then sent unchanged.
  */
 function sentSchema({ schema }: AnswerForm): Readonly<Record<string, Json>> {
   try {

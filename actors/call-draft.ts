@@ -1,7 +1,7 @@
 /**
  * The text of a running model call on the session's thread: the sum of the drafts that the pool reported.
  *
- * Owns: a copy of the text. Does not own: its bound, which the pool keeps.
+ * Owns: a copy of the text. Does not own: the bound on its length, which the pool enforces.
  */
 import { defined } from '../src/base/defined.ts';
 import type { Usage } from '../src/base/messages.ts';

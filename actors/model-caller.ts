@@ -38,7 +38,7 @@ export interface ModelCallerHost {
   isOver(): boolean;
   /** Called when a call has streamed more. `draft`: the whole text of the call so far. */
   drafted(call: DraftedCall, draft: DraftText): void;
-  /** Called when a call has ended. The inputs submitted next say how it ended, and their records replace its draft. */
+  /** Called when a call has ended. The next inputs say how the call ended, and their records replace its draft. */
   ended(call: DraftedCall): void;
   /** Called when the session has left memory, so that its call is not awaited any more. */
   abandoned(call: DraftedCall): void;
@@ -49,7 +49,7 @@ export interface ModelCallerHost {
   delta(sessionId: string, turn: number, delta: ModelDelta): void;
   /** `pieces`: the whole text of the call before its next delta, for readers that do not have this text. */
   streamed(sessionId: string, turn: number, pieces: readonly ModelDelta[]): void;
-  /** Called for each answered call with a message thread, before its answer is submitted. */
+  /** Called for each answered call that used a message thread of the API, before the answer is submitted. */
   threaded(sessionId: string, turn: number, sent: SentRequest): void;
   /** Called with the stack of the error that a faulty provider threw. */
   threw(sessionId: string, stack: string): void;
@@ -137,8 +137,8 @@ export class ModelCaller {
           ? actor.window(agent).next(actor.state)
           : wholeWindow(actor.state, transients, agent.renderOptions);
     const summary = compaction === undefined ? undefined : summaryHeader(agent.header(actor.state));
-    // A summary request has another header, so no later request continues it. It gets a separate epoch, as in
-    // `forSummary`.
+    // No later request continues a summary request, because its header differs. So the summary request gets a separate
+    // epoch, as in `forSummary`.
     const epoch = summary === undefined ? window.epoch : -Math.abs(window.epoch);
     const isHeld = summary === undefined && window.keep > 0 && this.#pool.holds(actor.id, epoch, window.keep);
     const container = isSilent ? undefined : actor.state.container;
@@ -195,7 +195,7 @@ export class ModelCaller {
   }
 
   /**
-   * Forgets the calls that were given up, because their stored drafts have what they had streamed. Called when the
+   * Forgets the calls that were given up: their stored drafts keep the text that they had streamed. Called when the
    * store takes writes again.
    */
   forgetGivenUp(): void {
@@ -266,7 +266,10 @@ function fallbackOf({ facts: { models } }: SessionAgent): Pick<ModelCall, 'fallb
   return models?.hasOtherProvider === true ? { fallbackAfterMs: models.fallbackAfterMs } : {};
 }
 
-/** The input with the text that a call had streamed; undefined: no text. `rest`: the part that no draft has yet. */
+/**
+ * The input with the text that a call had streamed; undefined if it had streamed nothing. `rest`: the part that no
+ * draft has yet.
+ */
 function lostInput(
   out: CallOut,
   rest: StreamDraft | undefined,

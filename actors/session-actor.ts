@@ -2,8 +2,8 @@
  * One session in memory: its state, the rendering of its request, and its timers.
  *
  * Owns: the only copy of the state that transitions change (A1). Does not own: the journal, the pools, other sessions.
- * An actor exists while its session runs or was used recently. An idle actor is dropped, and folded again from the log
- * when its session is needed (A11).
+ * An actor exists while its session runs or was used recently. An idle actor is dropped. When its session is needed,
+ * its state is built again from the log (A11).
  */
 import type { Deadline } from '../src/base/deadline-queue.ts';
 import { RequestWindow } from '../src/context/request-window.ts';
@@ -28,7 +28,7 @@ export class SessionActor {
   base: string | undefined;
   /** Transitions since the last snapshot. */
   turnsSinceSnapshot: number;
-  /** True if the session's head in the journal says that it is runnable. */
+  /** True if the session's head, its summary in the journal, says that the session is runnable. */
   isHeadRunnable = false;
   /** Position of the last journalled transition. */
   position: number;
@@ -51,7 +51,7 @@ export class SessionActor {
   callsDeadline: Deadline<SessionActor> | undefined;
   /** True while the session is idle and listed to leave memory; see `IdleSessions`. */
   isResting = false;
-  /** The last batch of `runTreeTransition` that reached this session. */
+  /** The number of the last batch of `runTreeTransition` that reached this session. */
   touchedIn = 0;
   /**
    * Messages that the model sees but that are never stored. Undefined: there never were any, so the request is rendered
@@ -76,8 +76,8 @@ export class SessionActor {
   }
 
   /**
-   * True if the actor may leave memory: its session is idle, its transitions are durable, no restart and no enricher is
-   * due, and no transient message exists. Entries may wait in the mailbox.
+   * True if the actor may leave memory. Then its session is idle, its transitions are durable, no restart and no
+   * enricher is due, and no transient message exists. Entries may wait in the mailbox.
    */
   get isQuiet(): boolean {
     if (this.transients !== undefined && this.transients.length > 0) return false;
@@ -113,7 +113,7 @@ export function isWaiting(state: SessionState): boolean {
   // A session that waits for an enricher is woken only when the enricher ends.
   if (state.state !== 'idle' || state.enrichment !== undefined || isPreparing(state.memory)) return false;
   if (state.paused || state.blocked !== undefined) return false;
-  // Its parent starts a queued child.
+  // Only its parent starts a queued child.
   if (state.queued) return false;
   return mayBegin(state);
 }

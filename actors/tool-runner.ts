@@ -5,9 +5,9 @@
  *
  * Owns: which runs are in flight, and which calls wait for a slot. Does not own: deadlines (the pool's), states, effect
  * classes.
- *  T1 each call started here ends in exactly one `toolFinished`, or in an `ask` if its MCP server asks a question.
- *     Exceptions: the call was cancelled, its session was forgotten, or its outcome was lost on the way from the pool.
- *     After a loss, `holds` returns false for the call;
+ *  T1 each call that runs in the pool ends in exactly one `toolFinished`, or in an `ask` if its MCP server asks a
+ *     question. Exceptions: the call was cancelled, its session was forgotten, or its outcome was lost on the way from
+ *     the pool. After a loss, `holds` returns false for the call;
  *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session are in flight, or as many as its agent allows. The others
  *     wait in call order;
  *  T3 a call whose tool has `retry` runs at most `retry.attempts` times here, and any other call once. While a call
@@ -77,7 +77,7 @@ interface RunOut extends CallStart {
   readonly charactersMax: number;
   readonly bytesMax: number;
   readonly retry: RetryPolicy | undefined;
-  /** True if the run's outcome has arrived and is being stored. The pool no longer knows the run. */
+  /** True while the pool does not know the run: the file that it reads, or its outcome, is being stored. */
   isStoring: boolean;
 }
 
@@ -150,10 +150,9 @@ export class ToolRunner {
   }
 
   #run(sessionId: string, runs: SessionRuns, next: CallStart): void {
-    const { agent, start, attempt } = next;
+    const { agent, start } = next;
     const place = agent.place(start.name);
     const description = agent.registry.get(start.name)?.description;
-    const { concurrency, effect = 'once', retry } = description ?? {};
     const id = this.#nextId;
     this.#nextId += 1;
     const run: RunOut = {
@@ -163,16 +162,35 @@ export class ToolRunner {
       callId: start.callId,
       toolName: start.name,
       ...this.#boundsOf(description, agent),
-      retry,
+      retry: description?.retry,
       isStoring: false,
     };
     if (place === undefined) throw new Error(`tool ${start.name} has no place to run`);
     this.#byId.set(id, run);
     runs.running.set(start.callId, run);
-    const { callId, key, name: toolName, input, timeoutMs, mode, elicited } = start;
+    const file = this.#resultOf(place, start.input);
+    const restored = file === undefined ? undefined : this.#host.resultStore.fileOf(file);
+    if (restored === undefined) {
+      this.#begin(run, place, start.input, file === undefined ? undefined : this.#host.resultStore.fileKeyOf(file));
+      return;
+    }
+    run.isStoring = true;
+    void restored.then((found) => {
+      if (this.#byId.get(id) !== run) return;
+      run.isStoring = false;
+      const isHere = found !== undefined && isRecord(start.input);
+      this.#begin(run, place, isHere ? { ...start.input, path: found.path } : start.input, found?.fileKey);
+    });
+  }
+
+  /** Hands a run to the pool. `fileKey`: the key of the encrypted result that the run reads. */
+  #begin(run: RunOut, place: ToolPlace, input: unknown, fileKey: string | undefined): void {
+    const { id, session, callId, toolName, agent, start, attempt } = run;
+    const { key, timeoutMs, mode, elicited } = start;
+    const { concurrency, effect = 'once' } = agent.registry.get(toolName)?.description ?? {};
     this.#pool.run({
       id,
-      session: sessionId,
+      session,
       callId,
       key,
       toolName,
@@ -182,15 +200,15 @@ export class ToolRunner {
       mode,
       attempt,
       effect,
-      ...defined({ concurrency, elicited, fileKey: this.#fileKeyOf(place, input) }),
+      ...defined({ concurrency, elicited, fileKey }),
     });
   }
 
-  /** The key of the encrypted result that a call of `read_file` reads, if it reads one. */
-  #fileKeyOf(place: ToolPlace, input: unknown): string | undefined {
+  /** The path that a call of `read_file` reads, perhaps that of a result. */
+  #resultOf(place: ToolPlace, input: unknown): string | undefined {
     if (place.kind !== 'thread' || place.url !== READ_FILE_URL || !isRecord(input)) return undefined;
     const { path } = input;
-    return typeof path === 'string' ? this.#host.resultStore.fileKeyOf(resolve(path)) : undefined;
+    return typeof path === 'string' ? resolve(path) : undefined;
   }
 
   #boundsOf(

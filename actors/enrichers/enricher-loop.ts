@@ -1,7 +1,7 @@
 /**
  * Runs the loops of enrichers. An enricher is a model that watches a conversation and acts through its own tools. A
- * loop calls the model, runs the requested tools in order, and repeats this until the model answers without a tool call
- * or a bound is reached.
+ * loop calls the model and runs the requested tools in order. It repeats both until the model answers without a tool
+ * call, or until a bound is reached.
  *
  * Owns: the conversations of the running loops, their calls, retries and time limits. Nothing of a loop is kept after
  * its end.
@@ -340,6 +340,7 @@ class Loop implements EnricherRun {
     const { settings, limits, resultStore } = this.#host;
     return resultStore.shorten(text, {
       session: this.#task.session,
+      isUnlogged: true,
       charactersMax: settings.tools.maxToolResponseChars,
       bytesMax: limits.toolResultBytes,
       reason: toolTruncationReason(toolName),

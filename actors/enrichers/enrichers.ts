@@ -1,17 +1,18 @@
 /**
- * Runs the enrichers of a shard's sessions: starts the runs that a session asks for (`startEnricher`), and submits the
- * end of each run as an input.
+ * Runs the enrichers of a shard's sessions. It starts the runs that a session asks for (`startEnricher`), and submits
+ * the end of each run as an input.
  *
  * Owns: which runs are in flight. Does not own: the loops' conversations (`enricher-loop.ts`), the effect of a run on
  * its session (`src/session/decide/enrichment.ts`).
- *  M1 a run that was cancelled, or whose session left memory, no longer reaches its session;
+ *  M1 nothing of a run that was cancelled, or whose session left memory, reaches its session: not the run's end, and no
+ *     action of a tool. No further tool of the run starts;
  *  M2 a run acts on its session only through inputs, each in its own transition. An action is durable before the run's
  *     model receives the action's result.
  */
 
 import { defined } from '../../src/base/defined.ts';
 import type { ErrorShape } from '../../src/base/errors.ts';
-import { errorShape } from '../../src/base/errors.ts';
+import { CancelledError, errorShape } from '../../src/base/errors.ts';
 import { NO_USAGE } from '../../src/base/messages.ts';
 import type { ModelCompletion } from '../../src/models/pool.ts';
 import type { EnricherName, Input } from '../../src/session/state/inputs.ts';
@@ -38,7 +39,10 @@ export interface EnrichersHost extends EnricherLoopHost {
   /** Runs a transition of the session. Resolves with its result once the transition is durable, or rejects. */
   act(sessionId: string, input: Input): Promise<unknown>;
   submit(sessionId: string, input: Input): void;
-  /** Returns the function that reads, from the session's log, contents of waiting entries that only the log has. */
+  /**
+   * Returns a function that reads the content of a waiting entry from the session's log, if only the log has the
+   * content.
+   */
   readContentOf(actor: SessionActor): ReadContent;
   /** Names of the other children of a child's parent. */
   siblingsOf(actor: SessionActor): readonly string[];
@@ -83,28 +87,32 @@ export class Enrichers {
   /** Starts a run of a session, unless a run of this number is already in flight. */
   start(actor: SessionActor, agent: SessionAgent, enricher: EnricherName, run: number): void {
     if (this.#out.get(actor.id)?.some((each) => each.run === run) === true) return;
+    const out: Out = { session: actor.id, run, isOver: false, loop: undefined };
     const stage: EnricherStage = {
       actor,
       agent,
       settings: this.#host.settings,
       lookUp: this.#host.lookUp,
       readContent: this.#host.readContentOf(actor),
-      act: (input) => this.#host.act(actor.id, input),
+      act: async (input) => {
+        if (out.isOver) throw new CancelledError('the run that wants to act was given up');
+        return await this.#host.act(actor.id, input);
+      },
     };
     switch (enricher) {
       case 'melete':
-        this.#prepare(stage, run, () => meleteTask(stage), 'a turn was not prepared');
+        this.#prepare(out, () => meleteTask(stage), 'a turn was not prepared');
         return;
       case 'recall':
-        this.#prepare(stage, run, () => recallTask(stage), 'nothing was recalled');
+        this.#prepare(out, () => recallTask(stage), 'nothing was recalled');
         return;
       case 'namer':
-        this.#prepare(stage, run, () => namerTask(stage, this.#host.siblingsOf(actor)), 'a sub-agent was not named');
+        this.#prepare(out, () => namerTask(stage, this.#host.siblingsOf(actor)), 'a sub-agent was not named');
         return;
       case 'mneme': {
         const writer = new SummaryWriter(stage, run);
         const onEnd = (outcome: EnricherOutcome): void => this.#publishSummarised(actor.id, writer.ended(outcome));
-        void this.#run(actor.id, run, () => writer.task(), onEnd);
+        void this.#run(out, () => writer.task(), onEnd);
       }
     }
   }
@@ -115,7 +123,7 @@ export class Enrichers {
     if (out !== undefined) this.#giveUp(out);
   }
 
-  /** Gives up all runs of a session that left memory or is read again. */
+  /** Gives up all runs of a session that left memory, or whose state is read again from its log. */
   forget(sessionId: string): void {
     for (const out of [...(this.#out.get(sessionId) ?? [])]) this.#giveUp(out);
   }
@@ -126,10 +134,11 @@ export class Enrichers {
   }
 
   /** Starts a run that prepares a turn, recalls messages, or names a sub-agent. `failure`: the text of its log line. */
-  #prepare({ actor }: EnricherStage, run: number, makeTask: () => Promise<EnricherTask>, failure: string): void {
-    void this.#run(actor.id, run, makeTask, ({ usage, error }) => {
-      if (error !== undefined) this.#host.failed(actor.id, failure, error);
-      this.#host.submit(actor.id, { type: 'enriched', run, usage, ...defined({ error }) });
+  #prepare(out: Out, makeTask: () => Promise<EnricherTask>, failure: string): void {
+    const { session, run } = out;
+    void this.#run(out, makeTask, ({ usage, error }) => {
+      if (error !== undefined) this.#host.failed(session, failure, error);
+      this.#host.submit(session, { type: 'enriched', run, usage, ...defined({ error }) });
     });
   }
 
@@ -139,16 +148,17 @@ export class Enrichers {
     this.#host.submit(session, input);
   }
 
-  /** Makes the task, runs its loop, and calls `onEnd` once at the loop's end, unless the run was given up before. */
+  /**
+   * Makes the task, runs its loop, and calls `onEnd` once with the outcome, even if no task could be made. Never calls
+   * `onEnd` for a run that was given up.
+   */
   async #run(
-    session: string,
-    run: number,
+    out: Out,
     makeTask: () => Promise<EnricherTask> | EnricherTask,
     onEnd: (outcome: EnricherOutcome) => void,
   ): Promise<void> {
-    const out: Out = { session, run, isOver: false, loop: undefined };
-    const others = this.#out.get(session);
-    if (others === undefined) this.#out.set(session, [out]);
+    const others = this.#out.get(out.session);
+    if (others === undefined) this.#out.set(out.session, [out]);
     else others.push(out);
     this.#running += 1;
     let outcome: EnricherOutcome;
@@ -158,7 +168,7 @@ export class Enrichers {
       out.loop = this.#loop.run(task);
       outcome = await out.loop.done;
     } catch (error) {
-      // No task could be made, mostly because the host did not answer. The turn continues without the run.
+      // No task could be made, usually because the host thread did not answer. The session continues without the run.
       outcome = { usage: NO_USAGE, rounds: 0, error: errorShape(error) };
     }
     if (out.isOver) return;

@@ -1,4 +1,4 @@
-/** The tools by which Melete prepares a turn (contract §11.5). Each acts on the session through one input. */
+/** The tools by which Melete prepares a turn (contract §11.5). Each change is one `Input` of the session's actor. */
 import { z } from 'zod';
 import { defined } from '../../src/base/defined.ts';
 import { ConfigError, ContentError } from '../../src/base/errors.ts';
@@ -10,7 +10,7 @@ import type { EnricherStage } from './enricher-stage.ts';
 /** The part of the stage that a tool uses. */
 export type ToolStage = Pick<EnricherStage, 'act' | 'lookUp'>;
 
-/** The changed goal, as a goal tool receives it. */
+/** The actor's answer to a change of a goal: the changed goal. */
 const goalResult = z.object({ id: z.number(), description: z.string() });
 
 /** The tools for a main session. */
@@ -49,7 +49,10 @@ function renameSession({ act }: ToolStage): EnricherTool {
   });
 }
 
-/** The tool that adds a skill to the model's next request. */
+/**
+ * The tool that puts a skill into the session's mailbox, so that the session's model receives it with the next request.
+ * A skill that is active already is not added again.
+ */
 export function activateSkill({ act, lookUp }: ToolStage): EnricherTool {
   return enricherTool({
     name: 'activate_skill',

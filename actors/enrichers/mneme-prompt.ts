@@ -38,7 +38,7 @@ export const SNAPSHOTS_SYSTEM: string = [
   'Call save_snapshot with it, or everything_ok if they must stay as they are. Then stop.',
 ].join('\n\n');
 
-/** Input text of the run over messages: the zone, the messages after it, the open goals. */
+/** Input text of the run over messages. `zone`: the messages to summarise. `context`: the messages after them. */
 export function zoneText(parts: {
   readonly zone: readonly LoggedMessage[];
   readonly context: readonly LoggedMessage[];

@@ -166,7 +166,8 @@ function note(outcome: Outcome, action: SupervisorAction, { children }: Supervis
   if (action.type === 'restart') outcome.restarted.push(action.id);
   if (action.type === 'scheduleRestart') outcome.later.push({ id: action.id, delayMs: action.delayMs });
   if (action.type !== 'escalate') return;
-  // The supervisor asks only running children to stop. A child in back-off must stop too: its session would restart it.
+  // The supervisor asks only running children to stop. A child in back-off must stop, too. Otherwise its session would
+  // restart after the back-off.
   outcome.escalated = rowsInOrder(children)
     .map(({ id }) => id)
     .reverse();

@@ -10,8 +10,8 @@ import { isRecord } from '../../src/base/json.ts';
 /** When a child is started again: always, only after a failure, or never. */
 export type RestartType = 'permanent' | 'transient' | 'temporary';
 /**
- * How a child is stopped: killed at once; asked to stop, and killed after this many ms; or asked to stop and waited
- * for.
+ * How a child is stopped. `brutalKill`: it is killed at once. `infinity`: it is asked to stop, and has no time limit. A
+ * number: it is asked to stop, and killed after this many ms.
  */
 export type Shutdown = 'brutalKill' | 'infinity' | number;
 /** Which children restart when one fails: only that child, all children, or that child and those started after it. */

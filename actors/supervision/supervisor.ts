@@ -8,8 +8,8 @@
  * inputs. A host feeds one input at a time, in order, and performs all actions of a decision before it feeds the next.
  *
  *  S1  Children start in their order and stop in reverse. Each step waits for the answer to the previous step.
- *  S2  Counted restarts never exceed `intensity` within `periodMs`. If one more would be needed, the supervisor stops
- *      all children and then escalates.
+ *  S2  Counted restarts never exceed `intensity` within `periodMs`. If one more restart would be needed, the supervisor
+ *      stops all children and then escalates.
  *  S3  After a transient fault the child waits for its back-off and restarts; this restart is not counted.
  *  S4  A failed restart is tried again by a timer, so that a waiting shutdown is served first. The timer takes 0 ms, or
  *      the back-off if the failure was a transient fault.

@@ -22,7 +22,7 @@ export interface TreeAccess {
   /** Creates an actor for a session that does not exist yet. */
   create(sessionId: string): SessionActor;
   environment(actor: SessionActor): Environment;
-  /** The inputs that a session must have before any other, such as its recovery; asked once in each batch. */
+  /** The inputs that a session must handle before any other, such as its recovery. Asked once in each batch. */
   overdue(actor: SessionActor): readonly Input[];
   observer(actor: SessionActor): Observer | undefined;
   /** The inputs for the family after a supervised child's failure, or (`error` undefined) after its back-off. */
@@ -61,11 +61,11 @@ const NO_STEPS: readonly Step[] = [];
 /**
  * Runs inputs of one session and all inputs that follow from them within the tree. Throws only for broken invariants.
  * In that case nothing was journalled, and every actor in `touched` must be dropped and read again from the log.
- * `touched` receives once each session that was reached, because it may have changed. `turn` identifies this batch: no
- * other batch of the same actors has the number.
+ * `touched` receives each reached session once, because such a session may have changed. `turn` identifies this batch:
+ * no other batch of the same actors has this number.
  *
  * Whichever way a session is reached, its overdue inputs come first. Otherwise an interrupted session could begin new
- * work for a message of its family, and its recovery would take that work for work that was lost.
+ * work for a message of its family, and its recovery would treat that new work as lost.
  */
 export function runTreeTransition(
   access: TreeAccess,
@@ -135,7 +135,10 @@ function write(writes: ActorWrite[], actor: SessionActor, records: readonly Sess
   else before.records = [...before.records, ...records];
 }
 
-/** The steps to which an effect leads within the tree: none if its target is gone (R23). `outside`: not in the tree. */
+/**
+ * The steps to which an effect leads within the tree: none if its target is gone (R23). `outside`: the effect is not
+ * for a session of the tree.
+ */
 function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'outside' | readonly Step[] {
   switch (effect.type) {
     case 'born': {
@@ -148,7 +151,7 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
     }
     case 'forkBorn': {
       const fork = access.create(effect.child);
-      // If the record itself has the fork's beginning, folding the record puts it into the state.
+      // If the record has the fork's beginning, applying the record puts that beginning into the fork's state.
       if (effect.record.seed === undefined) plantSeed(fork.state, effect.seed);
       const { record, by } = effect;
       return [{ actor: fork, input: { type: 'forked', record, ...defined({ by }) } }];

@@ -1,14 +1,16 @@
 /**
- * The journal over an engine. It keeps every promise of the port that does not depend on how bytes are stored.
+ * The journal over an engine. It keeps every promise of the Journal port (`journal.ts`) that does not depend on how
+ * bytes are stored. A row of the log holds the entries of several transitions (`rows/row-codec.ts`).
  *
- * Owns: the numbers of rows and sessions, the row being filled, and the last row of each session touched since the last
- * durable checkpoint. Through its gate it owns everything that is not yet durable. Does not own: durable data, which is
- * the engine's.
+ * Owns: the next row number and session key, the row being filled, and the last row of each session touched since the
+ * last durable checkpoint. Through its gate (`lmdb/commit-gate.ts`) it owns the batches that are not yet durable. Does
+ * not own: durable data, which is the engine's.
  *
- * Invariants, beside J1 to J5 of the port and G1 to G5 of the gate:
+ * Invariants, beside J1 to J7 of the port and G1 to G5 of the gate:
  *  E1 a read sees the batches that are not yet durable, newest first, and then the data of the engine. Data that a
  *     refused write dropped from the gate disappears from every read at once (J3);
- *  E2 row numbers, and therefore positions, only rise while the journal is open. A refused write does not lower them;
+ *  E2 row numbers only rise while the journal is open, even after a refused write. A position contains a row number, so
+ *     positions only rise too;
  *  E3 a session's key has a name from `intern` until `remove`. Entries can be written and read under the key only
  *     during that time. No key is given out twice, so the rows of a removed session stay unread until they are erased
  *     (`log-erasure.ts`);
@@ -41,6 +43,7 @@ import { StoredBlobs } from './stored-blobs.ts';
 import { StoredDrafts } from './stored-drafts.ts';
 import { createStoredLog, type StoredLog } from './stored-log.ts';
 import { StoredMedia } from './stored-media.ts';
+import { StoredResults } from './stored-results.ts';
 
 /**
  * Printable ASCII, so that every way of sorting names gives the same order. Session ids use a subset of these
@@ -65,6 +68,7 @@ export class EngineJournal implements Journal {
   readonly stored: StoredLog;
   readonly drafts: StoredDrafts;
   readonly audit: StoredAudit;
+  readonly results: StoredResults;
   readonly starts: LogStarts;
   readonly originOf: (key: SessionKey) => string | undefined;
   readonly copyTo: ((directory: string, known?: string) => Promise<JournalCopy>) | undefined;
@@ -130,18 +134,15 @@ export class EngineJournal implements Journal {
       schedule: options.schedule,
     });
     this.#media = new StoredMedia(engine, this.#gate, this.#vault);
-    this.#blobs = new StoredBlobs({ engine, gate: this.#gate, media: this.#media, vault: this.#vault });
+    const parts = { engine, gate: this.#gate, vault: this.#vault };
+    this.#blobs = new StoredBlobs({ ...parts, media: this.#media });
     const nameOf = (key: SessionKey): string | undefined => this.nameOf(key);
-    this.drafts = new StoredDrafts({ engine, gate: this.#gate, vault: this.#vault, nameOf });
-    this.audit = new StoredAudit({ engine, gate: this.#gate, vault: this.#vault, shard: options.shard ?? 0 });
+    this.drafts = new StoredDrafts({ ...parts, nameOf });
+    this.audit = new StoredAudit({ ...parts, shard: options.shard ?? 0 });
     this.#erasure = new LogErasure({ engine, gate: this.#gate, isUnwritten: (row) => this.#unwritten.has(row) });
-    this.starts = new LogStarts({
-      engine,
-      gate: this.#gate,
-      erasure: this.#erasure,
-      vault: this.#vault,
-      nameOf,
-    });
+    this.starts = new LogStarts({ ...parts, erasure: this.#erasure, nameOf });
+    const isNeeded = (key: SessionKey): boolean => this.#erasure.isNeeded(key, this.#isThere);
+    this.results = new StoredResults({ ...parts, isNeeded, grew: (bytes) => this.#grow(this.#gate.open, bytes) });
     this.resultKey = this.#vault?.resultKey.bind(this.#vault);
     this.compaction = engine.compaction;
     this.snapshots = engine.snapshots;
@@ -357,9 +358,10 @@ export class EngineJournal implements Journal {
       batch.drafts.set(key, undefined);
       this.#lastRows.delete(key);
       this.#media.removeAll(key, batch);
-      this.#blobs.removeAll(key, batch);
-      // Forks may still need the results (V2 of `vault.ts`).
-      if ((heirs.get(key) ?? []).length === 0) this.#vault?.remove(key, batch);
+      // Forks may still need the results (RT3 of `stored-results.ts`, V2 of `vault.ts`).
+      const hasHeirs = (heirs.get(key) ?? []).length > 0;
+      this.#blobs.removeAll(key, batch, hasHeirs);
+      if (!hasHeirs) this.#vault?.remove(key, batch);
     }
   }
 
@@ -368,7 +370,7 @@ export class EngineJournal implements Journal {
   }
 
   erasable(): readonly SessionKey[] {
-    return this.#erasure.ready((key) => this.nameOf(key) !== undefined);
+    return this.#erasure.ready(this.#isThere);
   }
 
   /** Throws `StoreCorruptError` when a row cannot be read. */
@@ -384,9 +386,13 @@ export class EngineJournal implements Journal {
   erased(keys: Iterable<SessionKey>): void {
     this.#checkOpen();
     if (this.#gate.isRefused) return;
-    const ended = this.#erasure.end(keys, this.#gate.open);
-    // Some notes are about the removed part of a log. Their sessions still exist and need their data keys.
-    for (const key of ended) if (this.nameOf(key) === undefined) this.#vault?.remove(key, this.#gate.open);
+    const batch = this.#gate.open;
+    // Some notes are about the removed part of a log. Their sessions still exist and need their results.
+    for (const key of this.#erasure.end(keys, batch)) {
+      if (this.nameOf(key) !== undefined) continue;
+      this.#blobs.removeAll(key, batch, false);
+      this.#vault?.remove(key, batch);
+    }
   }
 
   putBlob(text: string, owner?: SessionKey): string {
@@ -421,6 +427,8 @@ export class EngineJournal implements Journal {
       await this.#engine.close();
     }
   }
+
+  readonly #isThere = (key: SessionKey): boolean => this.nameOf(key) !== undefined;
 
   #checkOpen(): void {
     if (this.#closing !== undefined) throw new CancelledError('the store is closed');

@@ -3,6 +3,7 @@
  * pointers, reads of data that is not durable yet, and group commit. So the engines in memory and over LMDB cannot
  * differ in these points.
  */
+import type { StoreCorruptError } from '../base/errors.ts';
 import type { TableName } from './lmdb/tables.ts';
 import type { Erasure, Head, JournalCopy, LogStart, Position, SessionKey } from './position.ts';
 import { type Row, rowOf } from './rows/row-codec.ts';
@@ -28,8 +29,9 @@ export interface EngineState {
 }
 
 /**
- * The highest row that was ever given out, 0 for none. It may be above the last row, because a checkpoint may name rows
- * whose write was refused. If such a number were given out again, the checkpoint would seem to cover the new row (E2).
+ * The highest row that was ever given out, 0 for none. It may be above the last row, because a checkpoint may cover
+ * rows whose write was refused. If such a number were given out again, the checkpoint would seem to cover the new row
+ * (E2).
  */
 export function lastGivenRow({ lastRow, indexedRow, checkpointed }: EngineState): number {
   return Math.max(lastRow, indexedRow, rowOf(checkpointed));
@@ -40,7 +42,7 @@ export function lastGivenRow({ lastRow, indexedRow, checkpointed }: EngineState)
  * later value of a key replaces an earlier one.
  */
 export interface WriteBatch {
-  /** Sealed or growing rows, ascending; the last row grows until the batch is written. */
+  /** New rows, ascending. The last one may grow until the batch is written. */
   readonly rows: Row[];
   /** New plain bytes of rows that are stored already. They are put before `rows`. */
   readonly rewrittenRows: Map<number, Buffer | undefined>;
@@ -81,7 +83,10 @@ export interface StoredChange {
   readonly value: string | Buffer | undefined;
 }
 
-/** One commit in its packed form. A decorator of an engine may append changes of the table `meta`. */
+/**
+ * One commit in its packed form. A decorator of an engine (`replica/replicated-engine.ts`) may append changes of the
+ * table `meta`.
+ */
 export interface StoredBatch {
   /** The state of the engine after the commit. */
   readonly state: EngineState;
@@ -154,14 +159,14 @@ export interface CompactionResult {
 export interface StoreCompaction {
   /** True if bytes of deleted sessions may be left in the store's files, although no row has their entries any more. */
   readonly isOwed: boolean;
-  /** True if a run is worth its cost for another reason. Missing: the free pages of the store decide. */
+  /** True if a run is worth its cost although `isOwed` is false. Missing: the free pages of the store decide. */
   isDue?(): boolean;
   /** Reads a few pages of the store. */
   use(): StoreUse;
   /**
    * Runs a compaction. Rejects with `LimitError` if more is committed meanwhile than is kept for the copy, and with
    * `CancelledError` when the journal closes. Rejects with `StoreFullError` if the device has no room for the copy, and
-   * with the other errors of a write. The store is then as before.
+   * with the other errors of a write. After a rejection the store is as before.
    */
   run(): Promise<CompactionResult>;
 }
@@ -241,7 +246,10 @@ export interface Engine {
   write(batch: WriteBatch): Promise<void>;
   /** The packed form of the batch that `write` would write next. Never called while a write is in flight. */
   pack(batch: WriteBatch): Promise<StoredBatch>;
-  /** Writes a packed batch like `write`. Rejects with `TroupeError` (`internal`) for a batch that is not the next. */
+  /**
+   * Writes a packed batch like `write`. Rejects with `TroupeError` (`internal`) if the batch does not follow the newest
+   * commit.
+   */
   writeStored(stored: StoredBatch): Promise<void>;
   /**
    * Called after a rejected write. Leaves nothing half done and checks that the device accepts writes again. Rejects
@@ -255,7 +263,9 @@ export interface Engine {
   copyTo?(directory: string, known: string | undefined): Promise<JournalCopy>;
   /** Replaces the store by a compact copy while writes continue. `close` and `reopen` end a compaction under way. */
   readonly compaction: StoreCompaction;
-  /** Snapshots of the store in its log outside this machine; see `replica/snapshots.ts`. Missing: there is no such log. */
+  /** Called when bytes that a read has returned were found damaged. Missing: the store cannot be built again. */
+  foundDamaged?(error: StoreCorruptError): void;
+  /** Writes snapshots of the store to its log outside this machine (`replica/snapshots.ts`). Missing: no such log. */
   readonly snapshots?: StoreCompaction;
   close(): Promise<void>;
 }

@@ -1,18 +1,22 @@
 /**
- * The Journal port: the part of a store that a shard needs. The journal does not know the meaning of records.
+ * The Journal port: everything that a shard stores. A **shard** is one part of a store, with the sessions in it; one
+ * thread owns it. The journal does not know the meaning of what it stores.
  *
  * A shard has one log, in commit order. Here a **transition** means the entries that one transition of an actor
  * appended, for one session or for several of one tree. It is atomic (A3, A6). Names in this folder call it `turn`. A
- * session's entries are found through back pointers kept by the journal. A **head** is the folded state of a session up
- * to some transition, written lazily. The **runnable set** names the sessions that have work, so that opening a store
- * reads only those. Recovery reads heads and the transitions after them.
+ * **row** of the log holds the entries of one or more transitions. The journal finds a session's entries through back
+ * pointers: a row with entries of a session has the number of the session's row before it. A **head** is the folded
+ * state of a session up to some transition, written lazily. The **runnable set** lists the sessions that have work, so
+ * that opening a store reads only those. Recovery reads heads and the transitions after them.
  *
  * Invariants of every implementation (checked by `runJournalConformance`):
  *  J1 transitions are read back in the order they were appended, each whole or not at all;
- *  J2 `flushed()` resolves only when every transition appended before the call is durable in the journal's mode;
+ *  J2 `flushed()` resolves only when every transition appended before the call is durable, as far as the journal's
+ *     `Durability` promises;
  *  J3 the data of a failed write is not readable, and everything acknowledged before that write is still there;
  *  J4 a reader that sees a transition also sees all transitions at lower positions;
- *  J5 one owner: a journal refuses to write once its store was opened with a higher fence;
+ *  J5 one owner: each opening of a store raises its **fence**, a number. A journal refuses to write once its store was
+ *     opened with a higher fence;
  *  J6 base64 of `MEDIA_CHARACTERS_MIN` characters or more in a member `data` of an entry is stored once for each
  *     session, even if many entries contain it. A reader of an entry receives the text that was appended;
  *  J7 once `eraseSome` has returned false after a flush, no row has bytes of removed sessions' entries. The entries of
@@ -28,6 +32,7 @@ import type { Erasure, Head, JournalCopy, Position, SessionKey, StoredEntry, Tur
 import type { AuditRows } from './stored-audit.ts';
 import type { Drafts } from './stored-drafts.ts';
 import type { StoredLog } from './stored-log.ts';
+import type { ResultTexts } from './stored-results.ts';
 
 /** How durable a transition is when it is acknowledged. */
 export type Durability = 'flush' | 'strict' | 'os';
@@ -108,9 +113,9 @@ export interface Journal {
   /** The newest head written for a session. */
   head(key: SessionKey): Head | undefined;
   /**
-   * Writes heads and records that all heads are up to date as of `upTo`. Durable with the next flush; if the checkpoint
-   * is lost, recovery replays more. `outdated` lists the addresses of blobs that no head names after this write. The
-   * same write removes these blobs.
+   * Writes heads, and notes that all heads are up to date as of `upTo`. Durable with the next flush; if the checkpoint
+   * is lost, recovery replays more transitions. `outdated` lists the addresses of blobs that no head needs after this
+   * write. The same write removes these blobs.
    */
   checkpoint(heads: readonly Head[], upTo: Position, outdated?: readonly string[]): void;
   /** The position that `tail` must replay from: the `upTo` of the last checkpoint, 0 before the first. */
@@ -127,8 +132,8 @@ export interface Journal {
   /**
    * Removes sessions: their names, heads, blobs, media and drafts. Their entries can no longer be read, but the rows
    * still have the bytes; a note in `erasures` says so. Atomic, durable with the next flush. `heirs`: for each key, the
-   * sessions that still need the removed session's results. The results are stored outside the journal. They are kept
-   * as long as one of these sessions exists.
+   * sessions that still need the removed session's results, in files or in `results`. The results are kept as long as
+   * one of these sessions exists.
    */
   remove(keys: readonly SessionKey[], heirs?: ReadonlyMap<SessionKey, readonly SessionKey[]>): void;
   /**
@@ -160,7 +165,7 @@ export interface Journal {
    * Stores a text of JSON under its content address (SHA-256 of its stored form, hex); the same text is stored once for
    * each owner. Durable with the next flush. `owner`: the session that the text belongs to. The text is removed with
    * that session, and its media are stored like those of the session's entries. Without an owner, the text is stored
-   * whole, until a checkpoint names it as outdated.
+   * whole, until a checkpoint lists it as outdated.
    */
   putBlob(text: string, owner?: SessionKey): string;
   blob(address: string): string | undefined;
@@ -171,6 +176,9 @@ export interface Journal {
    * the store is not encrypted.
    */
   readonly resultKey: ((key: SessionKey, isNew: boolean) => DataKey | undefined) | undefined;
+
+  /** The whole texts of shortened results. Only a shard in a cluster keeps some. */
+  readonly results: ResultTexts;
 
   /** The drafts: for each session at most one text beside the log, replaced repeatedly. */
   readonly drafts: Drafts;
@@ -194,7 +202,10 @@ export interface Journal {
 
   /** Replaces the journal's files by a compact copy while the journal is used. `close` ends a compaction under way. */
   readonly compaction: StoreCompaction;
-  /** Writes snapshots to the log outside this machine, which then loses what they cover. Missing: there is no such log. */
+  /**
+   * Writes snapshots to the log outside this machine, and removes entries of that log that a snapshot covers. Missing:
+   * there is no such log.
+   */
   readonly snapshots?: StoreCompaction | undefined;
 
   statistics(): JournalStatistics;

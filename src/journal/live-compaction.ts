@@ -15,9 +15,9 @@
  *     copy, and the commits that were acknowledged are in both;
  *  M3 kept batches are bounded (`COMPACT_KEPT_BYTES_MAX`). The compaction ends beyond the bound, after a refused write,
  *     and at a close. Then the copy is discarded, and the store is as if no compaction had begun;
- *  M4 the state of the store names the last commit that ended the erasure of a deleted session (`erased`). It also
- *     names the newest commit in the snapshot of the newest copy (`compacted`). So after a crash the store still says
- *     that a compaction is owed.
+ *  M4 the state of the store has two numbers of commits: the last one that ended the erasure of a deleted session
+ *     (`erased`), and the newest one in the snapshot of the newest copy (`compacted`). So after a crash the store still
+ *     says that a compaction is owed.
  */
 import {
   COMPACT_HELD_BYTES_MAX,
@@ -40,8 +40,8 @@ export interface CompactCopy {
   /** Resolves when everything that was applied is durable. */
   sync(): Promise<void>;
   /**
-   * Puts the copy in the place of the store, or rejects and changes nothing. No write runs meanwhile. Resolves to the
-   * copy's bytes, without the room behind them.
+   * Puts the copy in the place of the store, or rejects and changes nothing. The caller lets no write run meanwhile.
+   * Resolves to the copy's bytes, without the room kept at the end of its file.
    */
   replace(): Promise<number>;
   /** Removes the copy. Never called after `replace` has resolved. */
@@ -55,7 +55,10 @@ export interface CompactionPort {
   keepsRemoved(): boolean;
   /** Reads a few pages of the store. */
   use(): StoreUse;
-  /** Makes a copy of the newest commit, or of a later one. `slices` measures the work on this thread. */
+  /**
+   * Makes a copy that has every commit up to the newest, and perhaps commits that follow during the call. `slices`
+   * measures the work on this thread.
+   */
   copy(slices: SliceWatch): Promise<CompactCopy>;
 }
 
@@ -169,7 +172,7 @@ export class LiveCompaction implements StoreCompaction {
     const copy = await this.#port.copy(run.slices);
     let release: (() => void) | undefined;
     try {
-      // The snapshot of the copy has these commits.
+      // The snapshot of the copy has these commits already.
       while ((run.kept[0]?.commit ?? Number.POSITIVE_INFINITY) <= copy.commit) this.#drop(run);
       await copy.apply([{ table: 'meta', key: 'compacted', value: String(copy.commit) }]);
       await this.#catchUp(run, copy, COMPACT_HELD_BYTES_MAX);
@@ -199,7 +202,10 @@ export class LiveCompaction implements StoreCompaction {
     }
   }
 
-  /** Writes kept changes into the copy until fewer than `leftBytes` are left, or none. */
+  /**
+   * Writes kept changes into the copy until fewer than `leftBytes` bytes of changes are left. With 0, writes all of
+   * them.
+   */
   async #catchUp(run: Run, copy: CompactCopy, leftBytes: number): Promise<void> {
     throwIfEnded(run);
     while (run.kept.length > 0 && run.keptBytes >= leftBytes) {

@@ -3,7 +3,7 @@
  * a time.
  *
  * Owns: for each removed session or part, the newest row that still has entries of it. Does not own: the rows, which
- * are in the engine, and the batches of the gate.
+ * are in the engine, and the batches of the gate (`lmdb/commit-gate.ts`).
  *
  * Invariants:
  *  X1 the removal of a session and the note of its newest row are in one batch. So after a crash the store has either
@@ -75,6 +75,11 @@ export class LogErasure {
     this.#note(key, erasure, batch);
   }
 
+  /** True if the results of a session are needed: by the session itself, or by a fork of it. */
+  isNeeded(key: SessionKey, isThere: (key: SessionKey) => boolean): boolean {
+    return isThere(key) || (this.#notes.has(key) && !this.ready(isThere).includes(key));
+  }
+
   /** The removed sessions that are in no row any more, and whose other data no session needs. */
   ready(isThere: (key: SessionKey) => boolean): readonly SessionKey[] {
     const isNeeded = (note: Erasure): boolean =>
@@ -94,7 +99,8 @@ export class LogErasure {
       this.#notes.delete(key);
       batch.erasures.set(key, undefined);
       if (!keeps) batch.isErased = true;
-      // A session that lost only the older part of its log still names its results by its origin.
+      // A session that lost only the older part of its log still needs its origin, because the names of its result
+      // files contain it.
       if (!keeps && this.#parts.engine.originOf(key) !== undefined) batch.origins.set(key, undefined);
     }
     return ended;

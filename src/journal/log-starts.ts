@@ -2,13 +2,14 @@
  * The beginnings of the logs of sessions. A log begins with its first entry or, if its older part was removed, with a
  * base. A base is a blob that stands for the removed part.
  *
- * Owns: the beginnings that are not durable yet, through the gate. Does not own: the rows, which `log-erasure.ts`
- * erases, and the contents of a base, which only its readers know.
+ * Owns: the beginnings that are not durable yet, through the gate (`lmdb/commit-gate.ts`). Does not own: the rows,
+ * which `log-erasure.ts` erases, and the contents of a base, which only its readers know.
  *
  * Invariants:
  *  P1 the end of the removed part and the note that leads to that part's rows are in one batch; the base is in that
- *     batch or an earlier one. So after a crash the session has its whole log, or the base and the rest of the log;
- *  P2 a removed part ends at the end of a row. So a row has no entries of one session on both sides of that end;
+ *     batch, in an earlier batch, or in the engine. So after a crash the session has its whole log, or the base and the
+ *     rest of the log;
+ *  P2 a removed part ends at the end of a row. So all entries that a session has in one row are removed, or none is;
  *  P3 no reader goes back beyond the beginning of a log, because the rows before it may be erased.
  */
 import type { Vault } from './encryption/vault.ts';
@@ -57,22 +58,21 @@ export class LogStarts {
 
   /**
    * Removes the part of a session's log up to `position`, and puts a base in its place. Atomic, durable with the next
-   * flush. `base`: the address of the base, a blob that belongs to this session. The row of `position` must be
-   * durable, and no later entry of the session may be in it. Returns false and changes nothing if the journal refuses
-   * writes, the session was removed, the row is not durable, or the log begins after that row already.
+   * flush. `base`: the address of the base, a blob that belongs to this session. The row of `position` must be durable,
+   * and no later entry of the session may be in it. Returns false and changes nothing in these cases: the journal
+   * refuses writes, the session was removed, the row is not durable, or the log already begins after that row.
    */
   cut(key: SessionKey, position: Position, base: string): boolean {
     const { gate, erasure, vault, nameOf } = this.#parts;
     const name = nameOf(key);
     const row = rowOf(position);
     if (gate.isRefused || name === undefined || erasure.isUnwritten(row)) return false;
-    // The log begins after this row already.
     if (row <= this.rowBefore(key)) return false;
     const batch = gate.open;
     const earlier = this.#earlier(key);
     const former = this.#stored(key);
     // The table has the address under which the blob is stored. In an encrypted store this address is not the hash of
-    // the text, so a reader of the disk cannot check a guess of the text.
+    // the text. So a reader of the disk cannot check a guess of the text.
     const place = vault === undefined ? base : vault.newAddress(base);
     if (former !== undefined && former.base !== place) batch.blobs.set(former.base, undefined);
     batch.starts.set(key, { position: positionOf(row + 1, 0) - 1, base: place });

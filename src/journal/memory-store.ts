@@ -95,7 +95,7 @@ export function cutTail({ rowNumbers, rows, state }: MemoryStore): void {
   }
 }
 
-/** Puts the new rows of a commit. They become valid only when the state names the last of them. */
+/** Puts the new rows of a commit. They become valid when `state.lastRow` reaches the last of them. */
 export function putRows(store: MemoryStore, changes: readonly StoredChange[]): void {
   cutTail(store);
   for (const { table, key, value } of changes) {

@@ -42,7 +42,7 @@ export interface LogStart {
 /** The note about a removed session, or about the removed part of a log, whose data may still be stored. */
 export interface Erasure {
   readonly name: string;
-  /** The newest row that still has removed entries of the session; 0: none has. */
+  /** The newest row that still has removed entries of the session; 0: no row has any. */
   readonly row: number;
   /**
    * The session's forks. While one of them exists, the session's results, which are stored outside the journal, are not
@@ -61,7 +61,7 @@ export interface Erasure {
 
 /** A copy of a journal. */
 export interface JournalCopy {
-  /** Names the contents. A journal whose contents have the same mark has had no commit in between. */
+  /** Identifies the contents. If two copies of a journal have the same mark, no commit came between them. */
   readonly mark: string;
   /** Bytes of the copy; undefined if no copy was made, because the caller has one with this mark. */
   readonly bytes?: number;

@@ -1,16 +1,17 @@
 /**
- * The audit log of a journal: rows with ascending numbers. A row belongs to no session, so it stays when its session
- * is removed. The journal does not know the meaning of a row.
+ * The audit log of a journal: rows with ascending numbers. A row belongs to no session, so a row about a session stays
+ * when that session is removed. The journal does not know the meaning of a row.
  *
  * Owns: the number of the newest row. Does not own: the rows. Those that are not durable yet are in the batches of the
- * gate, the others in the engine.
+ * gate (`lmdb/commit-gate.ts`), the others in the engine.
  *
  * Invariants:
  *  A1 `add` writes into the open batch and never closes it. The next transition or removal is in the same batch. So a
  *     row and the act of which it speaks are durable together, or neither is;
- *  A2 numbers rise. They follow the clock, so that all rows before a moment can be found. The remainder of a number
- *     divided by `SHARDS_MAX` is the number of the shard, so that no two shards give out the same number;
- *  A3 in an encrypted store a row is sealed with the data key that belongs to no session.
+ *  A2 numbers rise. A number is made from the clock, so that all rows before a moment can be found. If the clock was
+ *     set back, the number is the next one after the newest row. The remainder of a number divided by `SHARDS_MAX` is
+ *     the number of the shard, so that no two shards give out the same number;
+ *  A3 in an encrypted store a row is encrypted with the data key that belongs to no session.
  */
 import { SHARDS_MAX } from '../base/bounds.ts';
 import type { Vault } from './encryption/vault.ts';
@@ -37,7 +38,7 @@ export interface AuditRows {
   read(after: number, limit: number): readonly AuditRow[];
   /** Epoch ms of the oldest row, roughly; undefined if there is none. */
   oldestAt(): number | undefined;
-  /** Removes the oldest rows that were written before `at` (epoch ms), at most `limit`. Returns how many. */
+  /** Removes the oldest rows that were written before `at` (epoch ms), at most `limit`. Returns how many it removed. */
   removeBefore(at: number, limit: number): number;
 }
 
@@ -105,7 +106,7 @@ export class StoredAudit implements AuditRows {
     return old.length;
   }
 
-  /** The rows as they are stored, those that are not durable yet included. */
+  /** The rows as they are stored, including rows that are not durable yet. */
   #stored(after: number, limit: number): readonly (readonly [number, string])[] {
     const { engine, gate } = this.#parts;
     const added: (readonly [number, string])[] = [];

@@ -7,7 +7,8 @@
  *  K1 packing is a function of the batch and of the engine's state. The changes are complete: once another engine at
  *     the same commit has written them, its reads return the same as those of the engine that packed them;
  *  K2 commits have consecutive numbers. An engine writes the number into its table `meta` in the transaction of the
- *     changes, and refuses a batch that is not the next. So a store says exactly which commits it holds.
+ *     changes. It refuses a batch whose number does not follow its newest commit. So a store says exactly which commits
+ *     it holds.
  */
 import { TroupeError } from '../base/errors.ts';
 import { erasureText, headText, startText } from './check/store-index.ts';
@@ -15,7 +16,7 @@ import type { EngineState, StoredBatch, StoredChange, WriteBatch } from './engin
 import type { TableName } from './lmdb/tables.ts';
 import { encodeRows } from './rows/row-codec.ts';
 
-/** The forms in which an engine stores bytes. */
+/** How an engine stores rows and blobs. */
 interface StoredForms {
   /** Packs the plain bytes of rows. */
   readonly rows: (plain: readonly Buffer[]) => Promise<readonly Buffer[]>;

@@ -1,8 +1,8 @@
 /**
  * The blobs of a journal: texts by the hash of their contents.
  *
- * Owns: nothing. Blobs that are not durable yet are in the batches of the gate, the others in the engine. The media of
- * blobs are stored apart (`stored-media.ts`).
+ * Owns: nothing. Blobs that are not durable yet are in the batches of the gate (`lmdb/commit-gate.ts`), the others in
+ * the engine. The media of blobs are stored apart (`stored-media.ts`).
  */
 
 import type { Vault } from './encryption/vault.ts';
@@ -12,6 +12,7 @@ import { corruptError } from './lmdb/errors.ts';
 import { located } from './log-reader.ts';
 import type { SessionKey } from './position.ts';
 import { mediaPrefix } from './rows/media-text.ts';
+import { parseResultAddress } from './rows/result-address.ts';
 import { blobAddress, decodeBlob, encodeBlob } from './rows/stored-text.ts';
 import type { StoredMedia } from './stored-media.ts';
 
@@ -32,7 +33,7 @@ export class StoredBlobs {
     this.#parts = parts;
   }
 
-  /** See `Journal.putBlob`. `bytes`: the bytes that the open batch gained. */
+  /** See `Journal.putBlob`. `bytes`: by how much the open batch grew, roughly. */
   put(text: string, owner: SessionKey | undefined): { readonly address: string; readonly bytes: number } {
     const { engine, gate, media, vault } = this.#parts;
     const stored = media.take(text, owner);
@@ -79,14 +80,19 @@ export class StoredBlobs {
     if (place !== undefined) batch.blobs.set(place, undefined);
   }
 
-  /** Removes all blobs of a session in a batch, those that are not durable yet included. */
-  removeAll(key: SessionKey, batch: WriteBatch): void {
+  /**
+   * Removes all blobs of a session in a batch, including blobs that are not durable yet. `keepsResults`: the whole texts
+   * of its results stay (RT3 of `stored-results.ts`).
+   */
+  removeAll(key: SessionKey, batch: WriteBatch, keepsResults: boolean): void {
     const { engine, gate } = this.#parts;
     const addresses = new Set(engine.blobsOf(key));
     gate.each(({ blobs }) => {
       for (const address of blobs.keys()) if (address.startsWith(mediaPrefix(key))) addresses.add(address);
     });
-    for (const address of addresses) batch.blobs.set(address, undefined);
+    for (const address of addresses) {
+      if (!keepsResults || parseResultAddress(address) === undefined) batch.blobs.set(address, undefined);
+    }
   }
 
   #opened(address: string, vault: Vault): Buffer | undefined {

@@ -1,8 +1,9 @@
 /**
- * The drafts of a journal: for each session at most one text. A new draft replaces the earlier one, and none is in
+ * The drafts of a journal: for each session at most one text. A new draft replaces the earlier one. Drafts are not in
  * the log. The journal does not know the meaning of a draft.
  *
- * Owns: nothing. Drafts that are not durable yet are in the batches of the gate, the others in the engine.
+ * Owns: nothing. Drafts that are not durable yet are in the batches of the gate (`lmdb/commit-gate.ts`), the others in
+ * the engine.
  *
  * Invariants:
  *  T1 `put` writes into the open batch. The next transition is in the same batch. So a draft is replaced or removed

@@ -1,6 +1,6 @@
 /**
- * The log in pieces, in its stored form, for a follower on another thread. That thread unpacks the rows and blobs
- * (`shipped-rows.ts`). So handing over a piece costs this thread only a copy of its bytes. Rows and blobs of an
+ * The log in pieces, in its stored form, for a reader on another thread (the search). That thread unpacks the rows and
+ * blobs (`shipped-rows.ts`). So handing over a piece costs this thread only a copy of its bytes. Rows and blobs of an
  * encrypted store are decrypted here, because no key leaves this thread.
  *
  * Owns: one large value that is being handed over. Does not own: the store.
@@ -93,7 +93,7 @@ export function createStoredLog(parts: StoredLogParts): StoredLog {
 class EngineStoredLog implements StoredLog {
   readonly #engine: Engine;
   readonly #parts: StoredLogParts;
-  /** The value that is larger than a piece and is being handed over. It is kept, so that it is read only once. */
+  /** A value that is larger than a piece, while it is handed over. It is kept, so that it is read only once. */
   #large: { readonly place: string; readonly bytes: Uint8Array } | undefined;
 
   constructor(parts: StoredLogParts) {

@@ -3,11 +3,12 @@
  * reference is in `rows/media-text.ts`.
  *
  * Owns: base64 of media that were read recently. Does not own: the media themselves. Those that are not durable yet are
- * in the batches, the others in the engine.
+ * in the batches of the gate (`lmdb/commit-gate.ts`), the others in the engine.
  *
  * Invariants:
- *  D1 a medium is put into the batch of the first text that refers to it, or into an earlier batch. Batches become
- *     durable in order, and all batches after a refused batch are dropped. So no durable text lacks a medium;
+ *  D1 when a text is put into a batch, each of its media is in the same batch, in an earlier batch or in the engine.
+ *     Batches become durable in order, and all batches after a refused batch are dropped. So no durable text lacks a
+ *     medium;
  *  D2 a medium belongs to one session and is removed with it, in the same batch. So a text can be filled until
  *     its session is removed, and a removed session leaves no media.
  */
@@ -35,8 +36,9 @@ export class StoredMedia {
   }
 
   /**
-   * The text with references in place of its media, and the bytes that the open batch gained. The caller puts the text
-   * into the same batch (D1). `owner` missing: the text keeps its media.
+   * Puts the media of a text into the open batch. Returns the text with references in place of its media, and the
+   * number of plain bytes that were put. The caller puts the text into the same batch (D1). `owner` missing: the text
+   * keeps its media.
    */
   take(text: string, owner: SessionKey | undefined): { readonly text: string; readonly bytes: number } {
     let gained = 0;
@@ -61,7 +63,7 @@ export class StoredMedia {
     });
   }
 
-  /** Removes all media of a session in a batch, including media that are not durable yet (D2). */
+  /** Adds to `batch` the removal of all media of a session, including media that are not durable yet (D2). */
   removeAll(key: SessionKey, batch: WriteBatch): void {
     const addresses = new Set(this.#engine.mediaOf(key));
     this.#gate.each(({ media }) => {

@@ -111,7 +111,7 @@ function isWhole(file: PageFile, piece: StoreIndex): boolean {
 }
 
 function treeNamed(name: TableName): PageTree {
-  // Keys may have any form until their table is known.
+  // While the table of an entry is not known, its key may have any form.
   const empty = { depth: 1, branchPages: 0, leafPages: 0, overflowPages: 0, entries: 0, root: undefined };
   return { name, flags: name === 'log' ? 0 : TABLE_FLAGS[name], ...empty };
 }

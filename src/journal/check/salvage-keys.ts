@@ -68,7 +68,7 @@ export function auditText(
   }
 }
 
-/** The reasons for which blobs, media and rows of the audit log of an encrypted shard cannot be decrypted. */
+/** Yields a reason for each blob, medium and row of the audit log of an encrypted shard that cannot be decrypted. */
 export function* sealedDamage(index: StoreIndex, file: PageFile, vault: Vault): Iterable<string> {
   for (const places of [index.blobs, index.media]) {
     for (const [stored, place] of places) {

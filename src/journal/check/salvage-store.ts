@@ -6,8 +6,8 @@
  * Owns: the open data files. Reads block the thread.
  *
  * Invariants:
- *  V1 an entry is returned only if its checksum is right, and if all checksums and back pointers before it in its
- *     session are right.
+ *  V1 an entry is returned only if its checksum is right. The checksums and back pointers of all earlier entries of its
+ *     session must be right, too.
  */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -76,7 +76,7 @@ export class SalvageShard {
   /** Names with their keys, ascending. */
   sessions(): readonly (readonly [string, SessionKey])[] {
     const { names, keys } = this.contents.index;
-    // A session is known if either table names it.
+    // A session is known if it is in one of the two tables.
     const all = new Map<string, SessionKey>([...keys].map(([key, name]) => [name, key]));
     for (const [name, key] of names) if (!all.has(name)) all.set(name, key);
     return [...all].sort(([a], [b]) => (a < b ? -1 : 1));

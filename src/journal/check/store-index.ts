@@ -1,6 +1,7 @@
 /**
- * The contents of an environment's tables, collected by a walk over its pages. `StoreIndex` also finds where the tables
- * contradict each other. For rows, blobs and media only the location in the file is kept.
+ * The contents of the tables of an environment (the LMDB file of one shard), collected by a walk over its pages.
+ * `StoreIndex` also finds where the tables contradict each other. For rows, blobs and media only the location in the
+ * file is kept. Texts of the other tables carry a seal, which is a checksum (`rows/sealed-text.ts`).
  */
 
 import { isSealed } from '../encryption/data-key.ts';
@@ -8,12 +9,13 @@ import { integerOf, type LeafNode, PageDamage, type PageFile, type PageTree } fr
 import { isTableName, STORE_FORMAT, TABLE_FLAGS, TABLE_SINCE } from '../lmdb/tables.ts';
 import type { Erasure, LogStart } from '../position.ts';
 import { corruptMedium, isMediumOf, ownerOfMedium } from '../rows/media-text.ts';
+import { parseResultAddress } from '../rows/result-address.ts';
 import { checkRow } from '../rows/row-codec.ts';
 import { unpackRow } from '../rows/row-packing.ts';
 import { unsealText } from '../rows/sealed-text.ts';
 import { decodeBlob, isBlobOf } from '../rows/stored-text.ts';
 
-/** Bytes of lmdb's version before a value of the table `meta`. */
+/** Bytes of the version number that lmdb stores before each value of the table `meta`. */
 const VERSION_BYTES = 8;
 const HEAD_LINE = /^1 (\d+) ([01])$/;
 const ADDRESS = /^(?:\d{1,10}\/)?[0-9a-f]{64}$/;
@@ -130,7 +132,7 @@ export class StoreIndex {
     }
   }
 
-  /** Forgets all entries but the records of the table `meta`, and the damage that was found. */
+  /** Forgets all entries. The records of the table `meta` and the damage that was found stay. */
   forget(): void {
     const { names, keys, heads, lastRows, rows, blobs, media, erasures, dataKeys, starts, origins, audit } = this;
     for (const table of [
@@ -281,7 +283,7 @@ export function parseCheckpoint(text: string): { readonly upTo: number; readonly
   return upTo === undefined ? undefined : { upTo: Number(upTo), indexedRow: Number(indexedRow) };
 }
 
-/** The text under the seal of a note about a removed session or about the removed part of a log. */
+/** The text of a note about a removed session or about the removed part of a log, before it is sealed. */
 export function erasureText({ row, heirs, name, keeps, earlier }: Erasure): string {
   const parts = (earlier ?? []).map((part) => `after ${part.row} ${part.left} `).join('');
   return `${keeps === true ? 'part ' : ''}${parts}${row} ${heirs.join(',')} ${name}`;
@@ -305,7 +307,7 @@ function earlierPart([, row, left]: RegExpExecArray): { readonly row: number; re
   return { row: Number(row), left: Number(left) };
 }
 
-/** The text under the seal of the beginning of a log. */
+/** The text of the beginning of a log, before it is sealed. */
 export function startText({ position, base }: LogStart): string {
   return `${position} ${base}`;
 }
@@ -317,7 +319,7 @@ export function parseStart(text: string): LogStart {
   return { position: Number(position), base };
 }
 
-/** A head's text under its seal. */
+/** A head's text, before it is sealed. */
 export function headText(head: StoredHead): string {
   return `1 ${head.position} ${head.runnable ? 1 : 0}\n${head.data}`;
 }
@@ -382,7 +384,8 @@ function rowNumber({ key }: LeafNode): number {
 
 function address(node: LeafNode): string {
   const text = textKey(node);
-  if (!ADDRESS.test(text)) throw new PageDamage('the address of a blob is damaged');
+  if (!ADDRESS.test(text) && parseResultAddress(text) === undefined)
+    throw new PageDamage('the address of a blob is damaged');
   return text;
 }
 

@@ -2,17 +2,17 @@
  * A data key, and the values that it seals: AES-256-GCM over a text or bytes.
  *
  *     0  u8   0x71 plain, 0x72 Brotli before encryption
- *     1  12 bytes: the opening of the journal that sealed the value, random
+ *     1  12 bytes: the random name of the opening of the journal that sealed the value (D1)
  *    13  u48  number of the value in that opening
  *    19  the encrypted bytes, then the tag of 16 bytes
  *
  * Invariants:
  *  D1 no nonce is used twice with one key. Each opening of a journal draws a random name of 96 bits, and seals with a
- *     key derived from the data key and that name. The nonce is a counter within the opening. So a store restored from
- *     a copy, or set back by a crash, cannot repeat a nonce: it has other openings. This is the deterministic
- *     construction of NIST SP 800-38D, section 8.2.1. An opening can seal 2^48 values;
- *  D2 a value is bound to its place: a text that names the kind of the value, its session and its position. A value
- *     that was changed, or moved to another place, is refused.
+ *     key derived from the data key and that name. The nonce is a counter within the opening. A store that is restored
+ *     from a copy, or set back by a crash, draws a new name when it is opened. So it uses another derived key. This is
+ *     the deterministic construction of NIST SP 800-38D, section 8.2.1. An opening can seal 2^48 values;
+ *  D2 a value is bound to its place: a text with the kind of the value, its session and its position. A value that was
+ *     changed, or moved to another place, is refused.
  */
 import {
   createCipheriv,
@@ -146,7 +146,7 @@ export class DataKey {
   }
 }
 
-/** The text compressed; undefined where that saves nothing, or would hold the thread for too long. */
+/** The compressed text; undefined if compressing saves nothing, or would hold the thread for too long. */
 function packedText(value: string | Uint8Array): Buffer | undefined {
   if (value.length < SEALED_PACKED_BYTES_MIN) return undefined;
   const bytes = typeof value === 'string' ? Buffer.from(value) : value;

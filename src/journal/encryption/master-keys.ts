@@ -2,9 +2,9 @@
  * The master keys of a store, which the embedder gives. A master key encrypts data keys only, one for each session
  * (`vault.ts`). The data keys encrypt what is stored.
  *
- * A wrapped data key is bound to its session and to its store: in another store with the same master key it opens
- * nothing. A store gets its id when it is made, and its backups have the same id. A wrapped key contains the id, so
- * that a store whose manifest is lost can still be read.
+ * A wrapped data key is bound to its session and to its store: another store with the same master key cannot unwrap it.
+ * A store gets its id when it is made, and its backups have the same id. A wrapped key contains the store's id, so that
+ * a store whose manifest is lost can still be read.
  *
  * Data keys are wrapped with AES-256-GCM and random nonces of 96 bits. NIST SP 800-38D, section 8.3, allows 2^32 such
  * uses of one key, so a master key may wrap four billion data keys before it must be replaced.
@@ -18,7 +18,7 @@ const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const KEY_ID_CHARACTERS = 32;
-/** The id of the master key, the id of the store if it has one, and the sealed data key. */
+/** A wrapped data key: the id of the master key, the id of the store if it has one, and the encrypted data key. */
 const WRAPPED = /^([0-9a-f]{32})(?: ([0-9a-f-]{36}))? ([A-Za-z0-9+/]+=*)$/;
 
 /** The keys with which a store is opened. Plain data, so that a session thread can receive it. */
@@ -34,8 +34,8 @@ export interface StoreEncryption {
   /** True if data keys may be wrapped by an earlier key. */
   readonly isRotating: boolean;
   /**
-   * The seed from which new data keys are derived, each with the key of its session. Missing: new data keys are random.
-   * The names of results depend on data keys. A simulated run must be the same each time, so it has a seed.
+   * A new data key is derived from this seed and the number of its session (`SessionKey`). Missing: new data keys are
+   * random. The names of results depend on data keys. A simulated run must be the same each time, so it has a seed.
    */
   readonly dataKeySeed?: string;
 }

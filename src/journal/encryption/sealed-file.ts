@@ -1,6 +1,6 @@
 /**
- * A small file that is encrypted as a whole with a separate key: a mark, a random nonce of 96 bits, the encrypted
- * text, the tag. Each key encrypts one text, so no nonce is used for two texts.
+ * A small file that is encrypted as a whole, with a key for this file alone (`DataKey.forFile`): a mark, a random nonce
+ * of 96 bits, the encrypted text, the tag. Each key encrypts one text, so no nonce is used for two texts.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
@@ -27,7 +27,7 @@ export function openedFile(key: Uint8Array, name: string, bytes: Buffer): Buffer
   try {
     return Buffer.concat([decipher.update(bytes.subarray(start, -TAG_BYTES)), decipher.final()]);
   } catch {
-    // The file was changed, or has another key. The caller reports it.
+    // The file was changed, or has another key. The caller reports the damage.
     return undefined;
   }
 }

@@ -1,4 +1,7 @@
-/** The wrapped data keys of a journal: in the batches of its gate, or in its engine. */
+/**
+ * The wrapped data keys of a journal. They are in its engine or, if they are not durable yet, in the batches of its
+ * gate (`lmdb/commit-gate.ts`).
+ */
 import { type AuditAct, auditText } from '../../base/audit/audit-entry.ts';
 import { REWRAPPED_KEYS_MAX } from '../../base/bounds.ts';
 import { createBatch, type Engine, type WriteBatch } from '../engine.ts';
@@ -28,15 +31,15 @@ export function vaultOf(
       return pending === undefined ? engine.dataKey(key) : pending.wrapped;
     },
     isRemoved,
-    // A value that a refused journal seals is never stored (V3).
+    // A value that a refused journal seals is never stored, so its key is not stored either (V3).
     put: (key, wrapped) => void (gate().isRefused || gate().open.dataKeys.set(key, wrapped)),
   });
 }
 
 /**
- * Wraps all data keys by the present master key. After a crash some data keys may be done; the next open with both
- * master keys continues. The write of the last keys also has the entry of the audit log, so the shard has one entry for
- * each replacement. `at`: epoch ms of the entry. Rejects like `Engine.write`.
+ * Wraps all data keys again, by the present master key. A crash may come before all are wrapped again; the next open
+ * with both master keys continues. The write of the last keys also has an entry of the audit log. So the shard has one
+ * such entry for each replacement of the master key. `at`: epoch ms of the entry. Rejects like `Engine.write`.
  */
 export async function rewrapKeys(
   engine: Engine,
@@ -45,8 +48,8 @@ export async function rewrapKeys(
 ): Promise<void> {
   const masters = new MasterKeys(encryption);
   /**
-   * The newest keys that are wrapped again. They are written only when it is known whether others follow, because the
-   * last write has the entry of the audit log.
+   * The keys that were wrapped again last. They are written only when it is known whether more keys follow, because
+   * the last write has the entry of the audit log.
    */
   let batch = createBatch();
   for (let after = -1; ; ) {

@@ -7,11 +7,11 @@
  * Rows of the audit log, and blobs without an owner, belong to no session. They share one data key.
  *
  * Owns: unwrapped data keys, up to a bound, and the count of values sealed by this opening. Does not own: the wrapped
- * keys. Wrapped keys that are not durable yet are in the batches, the others in the engine.
+ * keys. Wrapped keys that are not durable yet are in the journal's batches, the others in the engine.
  *
  * Invariants, beside D1 and D2 of `data-key.ts`:
- *  V1 a wrapped data key is put into the batch of the first value that it seals, or into an earlier one. So no durable
- *     value lacks its key, as with media (D1 of `stored-media.ts`);
+ *  V1 when a sealed value is put into a batch, its wrapped key is in the same batch, in an earlier batch or in the
+ *     engine. So no durable value lacks its key, as with media (D1 of `stored-media.ts`);
  *  V2 the data key of a removed session is removed in the batch that removes the session. If forks still need the
  *     session's results, the key is removed when the results are erased. From then on the store has no key that
  *     decrypts a copy of the session's values;
@@ -24,6 +24,7 @@ import type { WriteBatch } from '../engine.ts';
 import type { Head, LogStart, SessionKey } from '../position.ts';
 import { corruptMedium, ownerOfMedium } from '../rows/media-text.ts';
 import { RecentValues } from '../rows/recent-values.ts';
+import { parseResultAddress } from '../rows/result-address.ts';
 import { corruptRow, type Reveal } from '../rows/row-codec.ts';
 import { placeAddress, placeOf } from '../rows/stored-text.ts';
 import { DataKey, Opening } from './data-key.ts';
@@ -107,8 +108,8 @@ export class Vault {
   }
 
   /**
-   * The beginning of a log, with an address of its base for readers. The table has the address under which the base is
-   * stored.
+   * The beginning of a log as readers see it: with an address of its base that `storedAddress` accepts. In the table,
+   * the beginning has the address under which the base is stored.
    */
   start(stored: LogStart): LogStart {
     return { ...stored, base: placeAddress(stored.base) };
@@ -133,13 +134,13 @@ export class Vault {
 
   /** A blob or medium as it is stored. */
   sealBytes(storedAddress: string, bytes: Uint8Array): Buffer {
-    const owner = ownerOfMedium(storedAddress) ?? NO_OWNER;
+    const owner = ownerOf(storedAddress);
     return this.#keyFor(owner).seal(this.#opening, `value ${storedAddress}`, bytes, false);
   }
 
   /** The bytes of a stored blob or medium. Throws `StoreCorruptError`. */
   bytes(storedAddress: string, sealed: Uint8Array): Buffer {
-    const owner = ownerOfMedium(storedAddress) ?? NO_OWNER;
+    const owner = ownerOf(storedAddress);
     const bytes = this.#find(owner)?.open(`value ${storedAddress}`, sealed);
     if (bytes === undefined) throw corruptMedium(storedAddress, true);
     return bytes;
@@ -200,6 +201,11 @@ export class Vault {
     if (bytes === undefined) throw unreadable(`the data key of session key ${owner}`);
     return bytes;
   }
+}
+
+/** The session that a stored blob or medium belongs to. */
+function ownerOf(storedAddress: string): SessionKey {
+  return ownerOfMedium(storedAddress) ?? parseResultAddress(storedAddress)?.owner ?? NO_OWNER;
 }
 
 function draftPlace(key: SessionKey): string {

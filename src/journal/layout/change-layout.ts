@@ -7,12 +7,12 @@
  *
  * Invariants:
  *  Z1 the new shards are made in `layout`, beside the old ones. The contents of the old shards do not change, except
- *     for the fence and the format. If a crash or an error comes before the manifest names the new number, the store
+ *     for the fence and the format. If a crash or an error comes before the manifest has the new number, the store
  *     stays as it was. The next open removes the folder;
- *  Z2 the manifest names the new number, with `MOVING_FORMAT`, only when every new file and its name are on the device.
+ *  Z2 the manifest gets the new number, with `MOVING_FORMAT`, only when every new file and its name are on the device.
  *     From that step on, the new shards are the store;
- *  Z3 after that step each new shard replaces the old one. A shard that is in place is not in `layout` any more. So
- *     after a crash at any moment, the next open can finish the change;
+ *  Z3 after that step each new shard replaces the old shard of the same number. A shard that is in place is not in
+ *     `layout` any more. So after a crash at any moment, the next open can finish the change;
  *  Z4 the search index is removed with the old shards, because it contains their row numbers and keys. The first
  *     search builds it again.
  */

@@ -1,9 +1,9 @@
 /**
  * Copies the sessions of a store into another number of shards. The new shards are empty engines. No other code uses
- * the old or the new engines meanwhile. This module uses no path of the store; `change-layout.ts` does.
+ * the old or the new engines meanwhile. This module uses only engines; `change-layout.ts` has the files of the store.
  *
  * A row keeps its number, and a transition keeps its number in the row. So a row of a new shard has the entries of
- * all old rows with that number. Positions in heads, states, cursors of webhooks and back pointers stay valid.
+ * all old rows with that number. The positions in heads, states, webhook cursors and back pointers stay valid.
  * Transitions of two session trees may get the same position. They belong to different sessions, and a session reads
  * only its own.
  *
@@ -16,7 +16,7 @@
  *     shard of a session that still needs the removed session's results;
  *  Y2 each session gets a new key, higher than every key that an old shard gave out. The shard and the key that it
  *     had first are kept (`Journal.originOf`). So a name made of a shard and a key never stands for two sessions;
- *  Y3 the checkpoint of each new shard names the highest row number that an old shard gave out, and numbering continues
+ *  Y3 the checkpoint of each new shard covers the highest row number that an old shard gave out. Numbering continues
  *     there. So every later transition has a higher position than every earlier one, in any shard. A cursor with a
  *     position for each old shard stays valid;
  *  Y4 a session may have entries after the checkpoint of its old shard. If it has a head, it is marked as runnable,
@@ -80,7 +80,10 @@ export interface MovedSession {
 
 /** The result of a move. */
 export interface MovedSessions {
-  /** Finds a session by its old shard and key; undefined if there is no such session. */
+  /**
+   * Finds a session by its old shard and key, also a removed session whose note is still there. Undefined if there is
+   * no such session.
+   */
   find(shard: number, key: SessionKey): MovedSession | undefined;
   /** For each old shard, the last position in the last row that it gave out. */
   readonly ends: readonly Position[];
@@ -127,7 +130,7 @@ class Move implements MovedSessions {
   /** The removed sessions whose notes are still there. */
   readonly #removed: readonly Map<SessionKey, MovedSession>[];
   readonly #batches: WriteBatch[];
-  /** For each new shard, the last position that its checkpoint may name (Y4). */
+  /** For each new shard, the highest position that its checkpoint may have (Y4). */
   readonly #checkpoints: Position[];
   readonly #nextKeys: SessionKey[];
   readonly #lastRow: number;
@@ -403,7 +406,7 @@ class Move implements MovedSessions {
   /** Copies a blob and returns its new address. A blob without an owner keeps its address. */
   #copyBlob(engine: Engine, address: string, { shard, key }: Session): string {
     const stored = engine.blob(address);
-    // A head may name a blob that is missing. Its session is then read from the log.
+    // The blob that a head refers to may be missing. The session is then read from the log.
     if (stored === undefined) return address;
     const isOwned = address.includes('/');
     const text = isOwned ? withMovedMedia(stored, (medium) => movedAddress(medium, key)) : stored;

@@ -49,7 +49,8 @@ export class CommitPace {
   /** Records the duration of a commit of so many bytes on the writer thread, ms. */
   tookThere(bytes: number, ms: number): void {
     if (this.#away === 0 || bytes > COMMIT_HERE_BYTES_MAX) return;
-    // The last `COMMITS_MEASURED` must be quick. A slow one is not counted, because the scheduler may be its cause.
+    // The last `COMMITS_MEASURED` of these commits must be quick. A slow one among them is only left out of the count,
+    // because the scheduler may be its cause.
     if (ms <= COMMIT_HERE_MS_MAX || this.#away > COMMITS_MEASURED) this.#away -= 1;
   }
 }

@@ -17,7 +17,7 @@ const KEY_BYTES = 24;
 const SEALED_BYTES = 96;
 /** Pages that a table may gain before its shape is read again. They add at most two levels to its tree. */
 const SHAPE_PAGES_MAX = 256;
-/** Most UTF-8 bytes that a UTF-16 unit takes. */
+/** The most UTF-8 bytes that one UTF-16 unit takes. */
 const UNIT_BYTES = 3;
 /** Tables whose texts may have characters beyond ASCII. */
 const WIDE_TABLES: ReadonlySet<TableName> = new Set(['heads', 'drafts', 'blobs']);

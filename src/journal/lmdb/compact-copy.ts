@@ -1,5 +1,6 @@
 /**
- * A compact copy of an open environment: a new file with the contents of one commit, and nothing else.
+ * A compact copy of an open environment (the LMDB file of one shard): a new file with the contents of one commit, and
+ * nothing else.
  *
  * LMDB writes the copy on a thread of the pool, from a snapshot, while commits continue. The pages that commits free
  * meanwhile are not reused until the copy ends, so the source may grow.
@@ -10,11 +11,11 @@
  * once more.
  *
  * Invariants:
- *  C1 the copy is one commit: the newest one when the copy began, or a later one;
+ *  C1 the copy shows one commit: the newest one when the copy began, or a later one;
  *  C2 the copy has no byte that its commit does not have: gaps in pages and the ends of overflow pages are zeros, and
  *     the keys of branch pages are beginnings of keys that the copy has;
- *  C3 the copy passes the checks of `file.ts`, as a file that LMDB alone wrote does: page headers name their commits,
- *     and the two meta pages are one commit apart;
+ *  C3 the copy passes the checks of `file.ts`, as a file that LMDB alone wrote does: each page header has the number of
+ *     its commit, and the two meta pages are one commit apart;
  *  C4 when `copyCompact` resolves, the file is synced. If it rejects, a part of a file may be left.
  */
 import { chmod, type FileHandle, open } from 'node:fs/promises';
@@ -42,13 +43,14 @@ import { DATA_FILE } from './tables.ts';
 /** Offsets in the header of a page. */
 const TRANSACTION_AT = 8;
 const OVERFLOW_PAGES_AT = 20;
-/** LMDB writes this commit into the header of each copied tree page, and into the entry of each overflow value. */
+/** The commit number that LMDB writes into each copied tree page's header, and into each overflow value's entry. */
 const COPIED_TRANSACTION = 1n;
 /** Pages before the first page of a tree: the two meta pages. */
 const META_PAGES = 2;
 
 /**
- * lmdb rejects a copy with the system's text alone. These are the codes of the texts that a caller distinguishes.
+ * If a copy fails, lmdb's error has the text of the system's error, but not its code. These are the codes of the texts
+ * that a caller distinguishes.
  */
 const CODES: readonly (readonly [text: RegExp, code: string])[] = [
   [/no space left/i, 'ENOSPC'],
@@ -159,9 +161,9 @@ class PageCleaner {
 }
 
 /**
- * Enforces C3 for meta pages. LMDB writes the first meta page as that of an empty file. The second names the copy's
- * commit. Here the first meta page gets the number of the commit before that one. The last page of the file is the root
- * of the tables. It gets the number of the copy's commit.
+ * Enforces C3 for meta pages. LMDB writes the first meta page as that of an empty file. The second has the number of
+ * the copy's commit. Here the first meta page gets the number of the commit before that one. The last page of the file
+ * is the root of the tables. It gets the number of the copy's commit.
  */
 async function pairMetas(file: FileHandle, pageBytes: number, size: number): Promise<void> {
   const commit = await read(file, Buffer.alloc(8), pageBytes + META_TRANSACTION_AT);

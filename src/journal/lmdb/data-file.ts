@@ -1,6 +1,6 @@
 /**
- * The data file of an environment, as the file system sees it. This class keeps room for the next commits, and checks
- * that the file is still the one that was opened.
+ * The data file of an environment (the LMDB store of one shard), as the file system sees it. This class keeps room for
+ * the next commits, and checks that the file is still the one that was opened.
  *
  * LMDB maps its file and trusts it. A page that cannot be written for lack of room may end the process
  * (`docs/upstream`). Reading a page where the file was cut always ends the process. A removed file accepts commits that
@@ -112,8 +112,8 @@ export class DataFile {
   }
 
   /**
-   * Makes room for a commit. Rejects with the device's error, in most cases ENOSPC or EDQUOT; no page of the commit was
-   * written then.
+   * Makes room for a commit. Rejects with the device's error, in most cases ENOSPC or EDQUOT. In that case no page of
+   * the commit was written.
    */
   async grow(usedBytes: number, commitBytes: number): Promise<void> {
     await this.#growing;
@@ -160,12 +160,12 @@ export class DataFile {
     await syncLater(this.#descriptor);
   }
 
-  /** Called when the file was renamed. From now on the file is looked for at `path`. */
+  /** Called when the file was renamed. Later checks look for it at `path`. */
   moved(path: string): void {
     this.#path = path;
   }
 
-  /** Closes the file. From this call on, its presence is not checked any more. */
+  /** Closes the file. From this call on, no check looks for the file. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;

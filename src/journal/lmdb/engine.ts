@@ -1,14 +1,16 @@
 /**
  * The engine over LMDB.
  *
- * Owns: one environment, opened by the engine's thread. Does not own: the data directory; see `store/lock.ts`.
+ * Owns: one environment (the LMDB file of one shard), opened by the engine's thread. Does not own: the data directory;
+ * see `store/lock.ts`.
  *
  * Invariants:
  *  L1 every write is one transaction. It runs on lmdb's writer thread, or on this thread when that is faster
  *     (`commit-pace.ts`);
  *  L2 every write takes effect only if the fence on disk is still the one that this engine took. The fence is checked
  *     inside the transaction (J5);
- *  L3 no cursor and no borrowed buffer outlives the call that made it, so LMDB can reuse old pages;
+ *  L3 no cursor outlives the call that made it, and a lent buffer is used only until the next call. So LMDB can reuse
+ *     old pages;
  *  L4 a row is put only after all stored rows (E2). This is checked before the write, because LMDB would silently skip
  *     a row that belongs before a stored one;
  *  L5 after a rejected write the environment is not written again: `reopen` opens a new one and reads the state from
@@ -76,7 +78,7 @@ class LmdbEngine implements Engine {
   #environment: LmdbEnvironment;
   #state: EngineState;
   #isOpen = true;
-  /** Changes when the environment is replaced: another environment may give the same numbers to other commits. */
+  /** Part of a copy's mark. Each environment draws a new one, because its commits may reuse the numbers of others. */
   #opening: string = randomUUID();
   /** The copies under way, and the closes of replaced environments. Each settles without an error. */
   readonly #copying = new Set<Promise<unknown>>();
@@ -325,7 +327,8 @@ class LmdbEngine implements Engine {
     const { file, root } = this.#environment;
     if (file.lost !== undefined) throw file.lost;
     if (!this.#isOpen) throw this.#closedError();
-    // The mark is read before the copy begins. If the copy has a later commit, the next copy is made in vain.
+    // The mark is read before the copy begins. If the copy has a later commit, its mark is too old, and the next call
+    // makes a copy without need.
     const mark = `${this.#opening} ${this.#room.lastCommit()}`;
     if (mark === known) return { mark };
     const copying = rm(join(directory, DATA_FILE), { force: true }).then(() => copyCompact(root, directory));
@@ -376,7 +379,7 @@ class LmdbEngine implements Engine {
     this.#isRenamed = true;
   }
 
-  /** Makes the name of the new file durable. A commit in that file counts only after this. */
+  /** Makes the new file's name durable before its first commit: a power loss could bring back the old file. */
   async #syncName(): Promise<void> {
     const { directory } = this.#options;
     try {

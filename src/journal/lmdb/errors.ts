@@ -105,7 +105,7 @@ async function deviceCode(directory: string, cause: Error): Promise<string> {
   const code = numericCode(cause);
   if (code === undefined) return 'UNKNOWN';
   if (code === MAP_FULL_CODE) return 'MDB_MAP_FULL';
-  // LMDB reports a partial write as an input/output error. A full device causes exactly that.
+  // LMDB reports a partial write as an input/output error. A full device causes partial writes.
   if (code === EIO && (await freeBytes(directory)) < FREE_BYTES_MIN) return 'ENOSPC';
   return code > 0 ? getSystemErrorName(-code) : `MDB_${code}`;
 }

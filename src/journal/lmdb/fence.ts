@@ -1,6 +1,7 @@
 /**
- * The fence of an environment: a number that each opener raises, and that every write compares in its transaction (L1,
- * L2 of `engine.ts`). This module also makes the room that a write needs before it begins (L7).
+ * The fence of an environment (the LMDB file of one shard): a number that each opener raises, and that every write
+ * compares in its transaction (L1 and L2 of `engine.ts`). This module also makes the room that a write needs before it
+ * begins (L7).
  */
 import { asError } from '../../base/errors.ts';
 import { sealText, unsealText } from '../rows/sealed-text.ts';
@@ -26,8 +27,8 @@ export async function takeFence(environment: LmdbEnvironment, room: CommitRoom, 
 }
 
 /**
- * One durable transaction that does nothing unless the fence on disk is `fence` (L1, L2). Resolves to false if it is
- * another fence.
+ * One durable transaction that does nothing unless the fence on disk is `fence` (L1, L2). Resolves to false if the
+ * fence on disk is another one.
  */
 export async function guardedWrite(
   { meta }: LmdbEnvironment,

@@ -36,7 +36,7 @@ const LOOKS_MAX = 6;
 const LOOK_AGAIN_MS = 20;
 
 /**
- * Rejects with `StoreCorruptError` when the file is damaged, or is not one of this library. The error names `path`, the
+ * Rejects with `StoreCorruptError` when the file is damaged, or is not one of this library. The error has `path`, the
  * reason, and the page if it is known. Rejects with `StoreVersionError` for a newer format, and with the system's error
  * when the file cannot be read.
  */
@@ -60,9 +60,9 @@ export async function checkLmdbFile(path: string): Promise<void> {
 }
 
 /**
- * Checks all pages of a file that does not change, and its format and tables. With `'entries'` it checks each entry too,
- * by its seal or checksum. It works in slices of `COMPACT_CHECK_SLICE_MS`, between which other work of the thread runs.
- * Resolves to the texts of the table `meta`. Rejects like `checkLmdbFile`.
+ * Checks all pages of a file that does not change, and its format and tables. With `'entries'` it checks each entry
+ * too, by its seal or checksum. It works in slices of `COMPACT_CHECK_SLICE_MS`, between which other work of the thread
+ * runs. Resolves to the texts of the table `meta`. Rejects like `checkLmdbFile`.
  */
 export async function checkPages(
   path: string,

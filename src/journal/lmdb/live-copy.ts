@@ -1,15 +1,17 @@
 /**
- * The compact copy that takes the place of an open environment (M1, M2 of `live-compaction.ts`).
+ * The compact copy that takes the place of an open environment, the LMDB file of one shard (M1, M2 of
+ * `live-compaction.ts`).
  *
  * Owns: the folder `compacting` of a shard, and the copy's environment until the copy takes the shard's place. Does not
  * own: the environment of the shard.
  *
  * Invariants:
  *  Y1 the copy is complete, checked and synced before it takes the file's name, in one rename. The lock file of the
- *     copy is renamed first, because the copy's environment uses both files. LMDB initialises the lock file again when
- *     no process uses it;
- *  Y2 the renames happen inside the thread's gate and inside a transaction that finds the fence unchanged. So no thread
- *     that is being ended renames a file under its successor, and no commit of another owner is lost with the old file;
+ *     copy is in use as well, so it is renamed first. A crash between the two renames does no harm, because LMDB
+ *     initialises a lock file that no process uses;
+ *  Y2 the renames happen inside the thread's gate and inside a transaction that finds the fence unchanged. So a thread
+ *     that is being ended renames no file that its successor has open. No commit of another owner is lost with the old
+ *     file;
  *  Y3 an unfinished copy that a crash left is removed before a copy is made, and when the shard is opened.
  */
 import { renameSync } from 'node:fs';

@@ -1,6 +1,7 @@
 /**
  * Flags, offsets and sizes of LMDB's pages and entries: struct MDB_meta, MDB_db, MDB_page, MDB_node and MDB_ovpage of
- * LMDB's mdb.c as lmdb builds it, little-endian. The page header has 24 bytes and names page and transaction.
+ * LMDB's mdb.c as lmdb builds it, little-endian. The page header has 24 bytes. It has the numbers of the page and its
+ * transaction.
  */
 
 /** Flag of a branch page of a tree. */

@@ -1,7 +1,8 @@
 /**
  * Walks all pages that the newest state of an LMDB file leads to, and checks them. Each page must be used once, lie
- * where its parent says, and come no later than the last page that the file names. Its keys must be in order and within
- * its parent's bounds. Each table must have the pages, entries and depth of its record. No free page may be in use.
+ * where its parent says, and come no later than the last page according to the meta page. Its keys must be in order and
+ * within its parent's bounds. Each table must have the pages, entries and depth of its record. No free page may be in
+ * use.
  */
 import {
   compareKeys,
@@ -258,7 +259,7 @@ class Walk {
 
   /**
    * Marks pages as used. Throws `PageDamage` for a page that is used twice. It also throws for a page after the last
-   * page that the meta page names, because LMDB does not find such a page.
+   * page according to the meta page, because LMDB does not find such a page.
    */
   #use(page: number, pages: number): void {
     if (page + pages - 1 > this.#meta.lastPage) throw new PageDamage('it lies behind the last page of the file', page);

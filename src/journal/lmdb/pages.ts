@@ -29,7 +29,7 @@ const META_BYTES = 168;
 const PAGE_BYTES_MIN = 512;
 const PAGE_BYTES_MAX = 65_536;
 const PAGE_BYTES_USUAL = 4_096;
-/** Levels of a tree: LMDB's own bound. */
+/** The most levels of a tree: LMDB's own bound. */
 const DEPTH_MAX = 32;
 const PIECE_BYTES = 256 * 1024;
 /** Bytes read ahead when pages are visited in random order. */
@@ -96,7 +96,7 @@ export interface LeafNode {
   readonly offset: number;
   readonly length: number;
   readonly overflow?: OverflowPlace;
-  /** The record of the table that the entry names. */
+  /** The record of a table, if the entry is such a record. */
   readonly tree?: PageTree;
 }
 
@@ -183,9 +183,9 @@ export class PageFile {
   }
 
   /**
-   * Returns the newer of the usable meta pages, for a file in which `meta` finds damage. Its state may be one commit
-   * older than the last commit. Undefined when neither meta page is usable. If neither can be read, the usual page size
-   * is assumed, so that pages can still be read.
+   * Returns the newer of the usable meta pages, for a file in which `meta` finds damage. The returned page may describe
+   * the commit before the last one. Undefined when neither meta page is usable. If neither can be read, the usual page
+   * size is assumed, so that other pages can still be read.
    */
   anyMeta(): PageMeta | undefined {
     const found: PageMeta[] = [];
@@ -263,7 +263,7 @@ export class PageFile {
 
   /**
    * Checks the entries of a leaf page as `leafNodes` does, and returns only those entries whose values lie elsewhere or
-   * are tables. A page of small values has two hundred entries that the caller does not need.
+   * are tables. A page of small values may have two hundred other entries, which the caller does not need.
    */
   distantNodes({ bytes, words, number, places }: PageFrame, tree: PageTree): readonly LeafNode[] {
     const distant: LeafNode[] = [];
@@ -345,8 +345,8 @@ export class PageFile {
   }
 
   /**
-   * Makes the used pages of a small file one piece. The free room behind them may be large, and is not read. If that
-   * room is larger than a store ever keeps, the number of the last page may be damaged, and the file is read normally.
+   * Makes all used pages of a small file one piece, but not the free room behind them, which may be large. If that room
+   * is larger than a store ever keeps, the number of the last page may be damaged, so the pieces keep their usual size.
    */
   #readAtOnce({ lastPage, pageBytes }: PageMeta): void {
     const usedBytes = (lastPage + 1) * pageBytes;
@@ -416,7 +416,7 @@ function doTextsRise({ bytes, words, number, places }: PageFrame, first: number)
     if (index > first) {
       let same = 0;
       while (same < length && same < bytesBefore && bytes[start + same] === bytes[before + same]) same += 1;
-      // The shorter of two keys that begin alike sorts before the other.
+      // If one key is the beginning of the other, the shorter key comes first.
       const isBeginning = same === length || same === bytesBefore;
       const isAbove = isBeginning ? length > bytesBefore : (bytes[start + same] ?? 0) > (bytes[before + same] ?? 0);
       if (!isAbove) return false;

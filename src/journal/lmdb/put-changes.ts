@@ -1,4 +1,7 @@
-/** Writes the changes of packed batches into the tables of an environment. */
+/**
+ * Writes the changes of packed batches (`stored-batch.ts`) into the tables of an environment, the LMDB file of one
+ * shard.
+ */
 
 import type { StoredChange } from '../engine.ts';
 import { sealText } from '../rows/sealed-text.ts';
@@ -9,8 +12,8 @@ import type { LmdbEnvironment } from './environment.ts';
 const APPEND = { append: true } as const;
 
 /**
- * Puts changes. Call it inside `ifVersion` or `transactionSync`, so that all puts are one transaction; the promises of
- * single puts can be ignored. `lastRow`: the last row of the log before these changes.
+ * Puts changes. Call it inside `ifVersion`, `batch` or `transactionSync`, so that all puts are one transaction; the
+ * promises of single puts can be ignored. `lastRow`: the last row of the log before these changes.
  */
 export function putChanges(environment: LmdbEnvironment, changes: readonly StoredChange[], lastRow: number): void {
   // `changes` may be those of several commits, which may put a row and then rewrite it.
@@ -31,8 +34,7 @@ function putByNumber(environment: LmdbEnvironment, change: StoredChange, key: nu
     case 'log':
       if (value === undefined) void environment.log.remove(key);
       // Numbers rise (E2). With `append` LMDB fills its pages instead of leaving half of each free.
-      // Such a put has a separate promise, which rejects together with the commit's. Only the commit's rejection is
-      // handled.
+      // The promise of such a put rejects together with the commit's promise. The caller handles only the commit's.
       else if (key > lastRow) environment.log.put(key, bytesOf(value), APPEND).catch(() => undefined);
       else void environment.log.put(key, bytesOf(value));
       return;

@@ -1,4 +1,7 @@
-/** Reads the sealed texts of an environment's tables. */
+/**
+ * Reads texts from the tables of an environment (the LMDB file of one shard), and checks their seals
+ * (`rows/sealed-text.ts`).
+ */
 import { unsealText } from '../rows/sealed-text.ts';
 import type { LmdbEnvironment } from './environment.ts';
 
@@ -10,7 +13,7 @@ export interface NumberRange {
   readonly isNewestFirst?: boolean;
 }
 
-/** The text under the seal. Throws for an entry whose seal does not match; returns `undefined` for no entry. */
+/** A stored text without its seal; `undefined` if nothing is stored. Throws if the seal does not match. */
 export function unsealed(table: string, key: string | number, stored: string | undefined): string | undefined {
   if (stored === undefined) return undefined;
   const text = unsealText(table, key, stored);

@@ -3,11 +3,12 @@
  * from the first entry of a page. When that entry is removed, the separator stays, perhaps with the name of a deleted
  * session. In a copy each separator becomes the shortest key that the entries of the copy need.
  *
- * A separator must be above the last key of the pages before it, and not above the first key of the pages that it
- * leads to. The separator is the beginning of that first key, one byte longer than the part that both keys share. No
- * shorter text is a separator, so this one fits in the place of the former one.
+ * A separator must be above the last key of the pages before it, and not above the first key of the pages that it leads
+ * to. The new separator is the beginning of that first key, one byte longer than the part that both keys share. No
+ * valid separator is shorter, so the new one fits in the place of the former one.
  *
- * Owns: the first and the last key of each page whose branch page was not visited yet. Does not own: the pages.
+ * Owns: the first and the last key of each visited page, until the branch page that leads to it is visited. Does not
+ * own: the pages.
  *
  * The pages must be visited in the order of the file. A compact copy has each page before the branch page that leads to
  * it, and the pages of each table before those of the next table.
@@ -53,7 +54,7 @@ export class Separators {
   readonly #tables: readonly CopiedTable[];
   readonly #keys = new Map<number, Keys>();
 
-  /** `tables`: the root page of the tables. It must be a leaf: a journal has few tables. */
+  /** `tables`: the root page of the tree of tables. A journal has few tables, so they fit in one leaf page. */
   constructor(tables: Buffer) {
     if (tables.readUInt16LE(FLAGS_AT) !== LEAF_FLAG) throw new Error('the tables of the copy need more than one page');
     this.#tables = placesOf(tables)

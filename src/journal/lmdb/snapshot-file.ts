@@ -1,13 +1,14 @@
 /**
- * The files of snapshots: a compact copy of a shard's store is made and read, and such a copy becomes a shard's store.
+ * The files of snapshots. Such a file is a compact copy of a shard's store. It is made and read here, and a received
+ * file is made the store of a shard.
  *
- * Owns: the folder `snapshot` of a shard, and the directory of a shard that is closed while a file is put there. Does not
- * own: the log that has the snapshots.
+ * Owns: the folder `snapshot` of a shard, and the directory of a shard that is closed while a file is put there. Does
+ * not own: the log that has the snapshots.
  *
  * Invariants:
- *  N1 before a file is read for the log, each of its entries was checked by its seal or checksum. The entries of the log
- *     that it covers are removed after that, so nothing else could repair it;
- *  N2 a file has its name in a shard only when it is whole, in one rename;
+ *  N1 before a file is read for the log, each entry in it is checked by its seal or checksum. Later the log removes its
+ *     own entries that the snapshot covers, so a damaged snapshot could not be repaired;
+ *  N2 a received file gets the name of the shard's data file by one rename, once the file is whole;
  *  N3 a file that a crash left in the folder is removed by `discard`, before the shard is opened.
  */
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';

@@ -9,11 +9,11 @@
  *                             62  f64  bytes of the batch, roughly
  *                             70  u32  number of changes, then each change:
  *
- *     u8  index of the table, below    u8  0 key is a number, 1 key is a text; 2 x form of the value
+ *     u8  index of the table, below    u8  0 if the key is a number, 1 if it is a text; plus 2 x form of the value
  *     f64, or u16 and UTF-8: the key   u32 and bytes: the value, unless it is missing
  *
- * A reader refuses a format that it does not know. The numbers of tables and forms are part of the format: they may be
- * added to, never changed.
+ * A reader refuses a format that it does not know. The numbers of tables and forms are part of the format. New numbers
+ * may be added; a number never changes its meaning.
  */
 import { crc32 } from 'node:zlib';
 import { LOG_ENTRY_BYTES_MAX } from '../../base/bounds.ts';
@@ -29,7 +29,7 @@ const CHECKED_FROM = 6;
 const BATCH_BYTES_AT = 62;
 const COUNT_AT = 70;
 const HEADER_BYTES = 74;
-/** The members of the state that a commit has. A compaction belongs to one store, and is in no commit. */
+/** The members of the state that a commit has. `compacted` is missing, because a compaction concerns one copy only. */
 const STATE: readonly Exclude<keyof EngineState, 'compacted'>[] = [
   'commit',
   'lastRow',

@@ -1,6 +1,6 @@
 /**
- * The newest commits of a shard. The shard appends them again if its log is set back to an earlier state. The number of
- * commits and their bytes are bounded; the oldest commits are dropped.
+ * The newest commits of a shard, in memory. If the shard's log is set back to an earlier state, the shard appends these
+ * commits again. Their number and their bytes are bounded; the oldest commits are dropped.
  */
 import { LOG_RING_BYTES_MAX, LOG_RING_ENTRIES_MAX } from '../../base/bounds.ts';
 import type { LogEntry } from './shard-log.ts';
@@ -11,8 +11,8 @@ export class RecentEntries {
   #bytes = 0;
 
   add(entry: LogEntry): void {
+    this.#bytes += entry.bytes.length - (this.#entries.get(entry.number)?.bytes.length ?? 0);
     this.#entries.set(entry.number, entry);
-    this.#bytes += entry.bytes.length;
     for (const [number, { bytes }] of this.#entries) {
       if (this.#bytes <= LOG_RING_BYTES_MAX && this.#entries.size <= LOG_RING_ENTRIES_MAX) return;
       this.#entries.delete(number);
@@ -29,10 +29,5 @@ export class RecentEntries {
       found.push(entry);
     }
     return found;
-  }
-
-  clear(): void {
-    this.#entries.clear();
-    this.#bytes = 0;
   }
 }

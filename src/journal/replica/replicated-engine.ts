@@ -8,11 +8,11 @@
  * Invariants:
  *  RE1 a commit is in the log before it is in the copy. So the copy is always a prefix of the log, and a reader sees
  *     only what the log has (J3);
- *  RE2 a copy is believed only if the log has its last commit, with the same digest. The digest is written in the
- *     transaction of the commit. Any other copy is taken away and built again from the log, also one that a read found
- *     damaged while it was opened;
+ *  RE2 a copy is used only if the log has the copy's last commit, with the same digest. The copy stores this digest in
+ *     the transaction of the commit. Any other copy is built again from the log, and so is a damaged one, when the
+ *     engine is opened or at the next `reopen`;
  *  RE3 commit n of the copy is entry n of the log;
- *  RE4 a write resolves only while the lease is valid. So effects that start after a flush start under a lease (A12);
+ *  RE4 a write resolves only while this node's lease is valid. So effects after a flush start under a lease (A12);
  *  RE5 after a rejected write nothing is appended until `reopen`. `reopen` fences an append that is still on its way
  *     (SL4), and brings the copy to the end of the log;
  *  RE6 if the log has lost its newest entries, they are appended again from memory. If memory no longer has them, the
@@ -46,7 +46,7 @@ export interface ReplicaParts {
    * `openLmdbEngine`.
    */
   readonly openCopy: (onLost: (error: StoreLostError) => void) => Promise<Engine>;
-  /** Takes away the files of a copy that is closed, so that `openCopy` creates an empty one. */
+  /** Removes the files of a closed copy, or puts them aside, so that `openCopy` creates an empty copy. */
   readonly removeCopy: (fault: CopyFault) => Promise<void>;
   /** The files of the copy; missing if it has none. Then no snapshot is taken or used. */
   readonly files?: SnapshotFiles;
@@ -66,7 +66,7 @@ export async function openReplicatedEngine(parts: ReplicaParts): Promise<Engine>
   await files?.discard();
   const history = files && (await log.snapshots?.history());
   let engine: ReplicatedEngine | undefined;
-  const openCopy = (): Promise<Engine> => parts.openCopy((error) => engine?.copyLost(error));
+  const openCopy = (): Promise<Engine> => parts.openCopy((error) => engine?.foundDamaged(error));
   const copy = await usableCopy({ ...parts, openCopy }, end, history);
   await log.snapshots?.rest();
   engine = new ReplicatedEngine(parts, copy, openCopy, history, end);
@@ -82,7 +82,7 @@ export async function openReplicatedEngine(parts: ReplicaParts): Promise<Engine>
 /** The parts that open a copy. */
 type CopyParts = Pick<ReplicaParts, 'log' | 'removeCopy' | 'files'> & { readonly openCopy: () => Promise<Engine> };
 
-/** The copy if it can be believed (RE2), otherwise a new one. */
+/** The copy on this machine if it can be used (RE2), otherwise a new one. */
 async function usableCopy(parts: CopyParts, end: LogEnd, history: LogHistory | undefined): Promise<Engine> {
   let copy: Engine;
   try {
@@ -127,7 +127,7 @@ async function faultOf(log: ShardLog, copy: Engine, end: LogEnd): Promise<CopyFa
   if (number === 0) return copy.state().lastRow === 0 ? undefined : 'damaged';
   if (number > end.number) return 'diverged';
   const found = await log.digestOf(number);
-  // The log has no gaps, so it has removed the entry.
+  // The log has no gaps. So it once had the entry, and removed it because a snapshot covers it.
   if (found === undefined) return 'behind';
   return found.equals(digest) ? undefined : 'diverged';
 }
@@ -146,9 +146,9 @@ function forgottenIn(copy: Engine): number {
   return Math.max(copy.state().erased, Number(copy.record(FORGOTTEN_RECORD) ?? 0));
 }
 
-/** True for a commit that forgets a removed session or part: nothing of it is in the rows any more. */
-function endsErasure({ changes }: StoredBatch): boolean {
-  return changes.some(({ table, value }) => table === 'erasures' && value === undefined);
+/** True for a commit after which the rows, or the results, have nothing of a removed session or part any more. */
+function endsErasure({ changes, state: { erased, commit } }: StoredBatch): boolean {
+  return erased === commit || changes.some(({ table, value }) => table === 'erasures' && value === undefined);
 }
 
 /** True for an error which says that the files of the copy cannot be read, or are gone. */
@@ -157,7 +157,7 @@ function isDamage(error: unknown): boolean {
 }
 
 class ReplicatedEngine implements Engine {
-  /** Compacts only the copy. The log keeps all its entries. */
+  /** Compacts only the copy. The log does not change. */
   readonly compaction: StoreCompaction;
   readonly snapshots?: Snapshots;
   readonly #parts: ReplicaParts;
@@ -387,8 +387,8 @@ class ReplicatedEngine implements Engine {
     }
   }
 
-  /** Called when the files of the copy are gone, replaced or cut short. */
-  copyLost(error: StoreLostError): void {
+  /** Called also when the files of the copy are gone, replaced or cut short. */
+  foundDamaged(error: StoreCorruptError | StoreLostError): void {
     this.#noteDamage(error);
   }
 

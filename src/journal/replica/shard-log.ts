@@ -1,6 +1,7 @@
 /**
  * The port of a shard's log outside this machine: the truth of a shard in a cluster. An entry is one commit, as
- * `batch-codec.ts` encodes it. The files of the journal are a copy of what the log says.
+ * `batch-codec.ts` encodes it. The files of the journal are a copy of what the log says. A **claim** makes one node the
+ * owner of a shard (`src/cluster/plan.ts`).
  *
  * Invariants of every implementation (checked by `runShardLogConformance`):
  *  SL1 entries have the numbers 1, 2, 3 …, each once. The digest of an entry is `digestAfter` the previous digest and
@@ -11,15 +12,16 @@
  *     back to an earlier state may give out an epoch twice;
  *  SL4 after `reclaim` no earlier append of this claim takes effect any more, even one that is still on its way;
  *  SL5 an append of an entry that is there already, with the same digest, resolves and changes nothing;
- *  SL6 a snapshot is there whole or not at all: it appears only if the log has all its pieces, and its entry with the same
- *     digest;
- *  SL7 entries are removed from the oldest on, and only if a snapshot covers them. `digestOf` still knows the snapshot's
- *     entry then, and `reclaim` the end;
- *  SL8 after a later claim, or `reclaim`, no snapshot of an earlier one appears, and no entry is removed by it.
+ *  SL6 a snapshot is there whole or not at all: it appears only if the log has all its pieces, and its entry with the
+ *     same digest;
+ *  SL7 entries are removed from the oldest on, and only if a snapshot covers them. After the removal `digestOf` still
+ *     returns the digest of the snapshot's entry, and `reclaim` the end of the log;
+ *  SL8 after a later claim, or after `reclaim`, a call that began before it neither makes a snapshot appear nor removes
+ *     an entry.
  */
 import { createHash } from 'node:crypto';
 
-/** Bytes of a digest and of a token. */
+/** Bytes of a digest. */
 const DIGEST_BYTES = 16;
 
 /** The end of a log: the number and the digest of its last entry; 0 and an empty digest if there is none. */
@@ -36,17 +38,17 @@ export interface LogEntry extends LogEnd {
 /** The end of an empty log. */
 export const LOG_START: LogEnd = Object.freeze({ number: 0, digest: Buffer.alloc(0) });
 
-/** A snapshot: a copy of the shard as of one entry of its log, as the file of its store. */
+/** A snapshot: the file of the shard's store as of one entry of the log. */
 export interface LogSnapshot extends LogEnd {
-  /** Names its pieces: hexadecimal digits. */
+  /** Identifies the pieces of the snapshot: hexadecimal digits. */
   readonly id: string;
-  /** The number of its pieces. */
+  /** The number of pieces. */
   readonly pieces: number;
   /** SHA-256 of the file. */
   readonly hash: Buffer;
 }
 
-/** The part of a log that is there. */
+/** The part of a log that was not removed. */
 export interface LogHistory {
   /** The newest snapshot. */
   readonly snapshot?: LogSnapshot;
@@ -66,7 +68,7 @@ export interface SnapshotStore {
   piece(id: string, number: number): Promise<Buffer>;
   /** Writes a piece of a snapshot that is not there yet. Pieces have the numbers 0, 1, 2 … */
   putPiece(id: string, number: number, bytes: Buffer): Promise<void>;
-  /** Makes a snapshot of its pieces, in place of the one before (SL6). */
+  /** Completes a snapshot whose pieces are written. It replaces the snapshot before it (SL6). */
   put(snapshot: LogSnapshot): Promise<void>;
   /**
    * Removes a bounded number of pieces that no snapshot has, or else of entries up to `upTo` (SL7). False: nothing was

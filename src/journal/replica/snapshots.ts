@@ -1,16 +1,17 @@
 /**
- * Takes snapshots of a shard for its log, removes the entries that they cover, and makes a copy from a snapshot.
+ * Takes snapshots of a shard for its log, and removes the log entries that a snapshot covers. Also makes a copy of the
+ * shard from a snapshot.
  *
- * Owns: which entries are in the log, as far as this claim knows, and the snapshot that is being taken. Does not own: the
- * log, the files, and when a snapshot is taken: the shard asks `isOwed` and `isDue`.
+ * Owns: which entries are in the log, as far as this claim knows, and the snapshot that is being taken. Does not own:
+ * the log, the files, and when a snapshot is taken: the shard asks `isOwed` and `isDue`.
  *
  * Invariants:
- *  SN1 entries are removed only after the log has a snapshot that covers them. The snapshot was made from a copy whose
- *     every entry was checked;
- *  SN2 while the log has an entry with something that was erased from the copy since, a snapshot is owed. That snapshot
- *     is newer than the end of the erasure, and all entries that it covers are removed. The pieces of earlier snapshots
- *     go before the entries, so after a crash the entries still say what is owed;
- *  SN3 otherwise the newest `LOG_KEPT_ENTRIES` entries stay;
+ *  SN1 log entries are removed only after the log has a snapshot that covers them. Every entry of the copy that became
+ *     the snapshot was checked;
+ *  SN2 while the log has an entry with data that was later erased from the copy, a snapshot is owed. The owed snapshot
+ *     is newer than the end of the erasure, and all log entries that it covers are removed. The pieces of earlier
+ *     snapshots are removed before these entries. So after a crash the entries still show that a snapshot is owed;
+ *  SN3 if no snapshot is owed, the newest `LOG_KEPT_ENTRIES` entries stay;
  *  SN4 a copy made from a snapshot has the bytes, the number and the digest that the log says, or is not used.
  */
 import { createHash, randomBytes } from 'node:crypto';
@@ -28,17 +29,17 @@ import type { CompactionResult, Engine, StoreCompaction, StoreUse } from '../eng
 import type { LogEnd, LogHistory, LogSnapshot, SnapshotStore } from './shard-log.ts';
 
 const ID_BYTES = 16;
-/** The parameters with which rows are compressed: most of the file is rows. */
+/** The file is compressed with the parameters that rows have, because most of the file is rows. */
 const PARAMETERS = { [constants.BROTLI_PARAM_QUALITY]: 1 };
 const compress = promisify(brotliCompress);
 const decompress = promisify(brotliDecompress);
 
 /** A compact copy of a store. The caller closes it. */
 export interface SnapshotFile {
-  /** Texts of its table `meta`. */
+  /** The texts of the copy's table `meta`. */
   readonly records: ReadonlyMap<string, string>;
   readonly bytes: number;
-  /** Milliseconds of the longest piece of work on this thread, while it was made. */
+  /** Milliseconds of the longest piece of work on this thread while the copy was made. */
   readonly sliceMs: number;
   /** Bytes from an offset on, up to the end of the file. */
   read(offset: number, length: number): Promise<Buffer>;
@@ -51,7 +52,7 @@ export interface SnapshotFiles {
   take(engine: Engine): Promise<SnapshotFile>;
   /** Removes the copies that `take` made. */
   discard(): Promise<void>;
-  /** Makes these bytes the store of the shard, which is closed. If they throw, there is no store. */
+  /** Makes these bytes the store of the shard, which is closed. If reading `bytes` throws, the shard has no store. */
   place(bytes: AsyncIterable<Buffer>): Promise<void>;
 }
 
@@ -75,7 +76,10 @@ interface Run {
   end: Error | undefined;
 }
 
-/** See the head of this file. Its results have the bytes of the file, and those that were written for it. */
+/**
+ * See the head of this file. In the results of `run`, `bytesBefore` is the size of the snapshot's file. `bytes` is the
+ * size of the packed pieces that were written to the log.
+ */
 export class Snapshots implements StoreCompaction {
   readonly #parts: SnapshotParts;
   #history: LogHistory;
@@ -84,14 +88,14 @@ export class Snapshots implements StoreCompaction {
   #run: Run | undefined;
   #ended: Promise<unknown> = Promise.resolve();
 
-  /** `end`: that of the log when its history was read. */
+  /** `end`: the newest entry of the log when `history` was read. */
   constructor(parts: SnapshotParts, history: LogHistory, end: number) {
     this.#parts = parts;
     this.#history = history;
     this.#counted = end;
   }
 
-  /** SN2. */
+  /** True if a snapshot is owed (SN2). */
   get isOwed(): boolean {
     return this.#history.first <= this.#parts.forgotten();
   }
@@ -109,7 +113,7 @@ export class Snapshots implements StoreCompaction {
     return this.#parts.copy().compaction.use();
   }
 
-  /** Notes an entry of the log. */
+  /** Counts the bytes of a new entry of the log. */
   noted({ number }: LogEnd, bytes: number): void {
     if (number <= this.#counted) return;
     this.#counted = number;
@@ -145,7 +149,7 @@ export class Snapshots implements StoreCompaction {
       this.#history = await store.history();
       this.#counted = end();
       const covered = this.#history.snapshot?.number ?? 0;
-      // A snapshot may be there whose entries were not removed before a crash.
+      // A crash may have come after the snapshot was written, and before the entries that it covers were removed.
       const isThere = this.isOwed && covered >= forgotten();
       const result = isThere ? { bytesBefore: 0, bytes: 0, sliceMs: 0 } : await this.#take(run);
       const { number = 0 } = this.#history.snapshot ?? {};
@@ -200,7 +204,7 @@ export class Snapshots implements StoreCompaction {
     return { bytes, snapshot: { id, number, digest, pieces, hash: hash.digest() } };
   }
 
-  /** SN2, SN3. */
+  /** Removes the entries up to `upTo` (SN2, SN3). */
   async #trim(run: Run, upTo: number): Promise<void> {
     while (await this.#parts.store.trim(upTo)) throwIfEnded(run);
     this.#history = { ...this.#history, first: Math.max(this.#history.first, upTo + 1) };

@@ -1,12 +1,13 @@
 /**
- * Keeps recently read values for the next reader: unpacked rows, which sessions of one tick share, and media, which the
- * entries of one session share.
+ * Keeps recently read values for the next reader: unpacked rows, which sessions of one tick share; media, which the
+ * entries of one session share; and the unwrapped data keys of sessions.
  *
  * Owns: values up to a number of bytes. Does not own: the decision when values are read.
  *
  * Invariants:
- *  C1 the value of a key stays valid until the environment is opened again: no row number is given out twice (E2), a
- *     rewritten row is deleted here, and the address of a medium is computed from its bytes.
+ *  C1 the value of a key stays valid until the store of the shard is opened again: no row number is given out twice
+ *     (E2), a rewritten row is deleted here, and the address of a medium is computed from its bytes. A data key is
+ *     deleted here with its session, and after a refused write.
  */
 
 /** A value whose `length` is its number of bytes: a buffer, or a text of ASCII characters. */

@@ -1,7 +1,7 @@
 /**
- * The plain form of the log's rows; `row-packing.ts` has their form on disk. One row holds the transitions appended
- * between two flushes, up to `ROW_TURNS_MAX` and `ROW_BYTES_MAX`, in order. `turn` in names and in the table below is
- * the number of such a transition in its row.
+ * The plain form of the log's rows; `row-packing.ts` has their form on disk. One row holds successive transitions that
+ * one flush writes, at most `ROW_TURNS_MAX` and about `ROW_BYTES_MAX` bytes, in order. `turn` in names and in the table
+ * below is the number of such a transition in its row.
  *
  * Bytes, little-endian:
  *
@@ -16,7 +16,7 @@
  * used.
  *
  * A **position** is `row number * POSITION_STRIDE + turn`, the transition counted from 0 within its row. So `read` and
- * `tail` can begin at any transition, and a head can name any transition. Positions start at 1024.
+ * `tail` can begin at any transition, and a head can end at any transition. Positions start at 1024.
  */
 import { crc32 } from 'node:zlib';
 import { ROW_TURN_HELD_BYTES_MIN } from '../../base/bounds.ts';
@@ -37,8 +37,8 @@ const CHECKED_HEADER_BYTES = 16;
 const ENTRY_BYTES = 24;
 
 /**
- * The entry that one transition wrote for one session, with its position in the row and the session's row before this
- * one (0: none).
+ * The entry that one transition wrote for one session. `turn`: the number of the transition in the row. `previousRow`:
+ * the session's row before this row (0: none).
  */
 export interface RowEntry {
   readonly key: SessionKey;
@@ -72,7 +72,9 @@ export function entryOf(held: HeldEntry, row: number, reveal: Reveal | undefined
   return { ...held, data: reveal === undefined ? data.toString('utf8') : reveal(data, row, key, turn) };
 }
 
-/** A row in memory. It grows until it is sealed; its entries are in transition order. */
+/**
+ * A row in memory. It grows until the journal writes it or begins the next row. Its entries are in transition order.
+ */
 export interface Row {
   readonly number: number;
   turns: number;

@@ -9,8 +9,8 @@
  *     2  the rest of header and table, as in the plain row, with the checksum of the plain row
  *     then the data, Brotli
  *
- * Quality 1 costs about a microsecond for each transition in a busy shard. Rows too small to pay for the call stay
- * plain.
+ * Brotli's quality 1 costs about a microsecond for each transition in a busy shard. A small row stays plain, because
+ * compressing it would save too little for the cost of the call.
  */
 import { brotliCompress, brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
 import { ROW_PACKED_BYTES_MIN, ROWS_PACKED_HERE_BYTES_MAX } from '../../base/bounds.ts';

@@ -1,7 +1,7 @@
 /**
- * Sealed values of the small tables: a CRC-32 of the table, the key and the text precedes the text. The checksum
- * reveals a flipped bit in itself or in the text before the value is used. It also reveals an entry under the wrong key
- * or in the wrong table. Rows of the log have their own checksums.
+ * Sealed values of the small tables. The seal is a CRC-32 of the table's name, the key and the text, and is stored
+ * before the text. It reveals a flipped bit in the seal or in the text before the value is used. It also reveals an
+ * entry under the wrong key or in the wrong table. Rows of the log have their own checksums.
  */
 import { crc32 } from 'node:zlib';
 
@@ -12,7 +12,7 @@ export function sealText(table: string, key: string | number, text: string): str
   return sealOf(table, key, text) + text;
 }
 
-/** The text under a seal; `undefined` when the seal does not match this table, key and text. */
+/** The text of a sealed value; `undefined` when its seal does not match this table, key and text. */
 export function unsealText(table: string, key: string | number, stored: string): string | undefined {
   const seal = stored.slice(0, SEAL_CHARACTERS);
   const text = stored.slice(SEAL_CHARACTERS);

@@ -23,9 +23,9 @@ export interface ShippedRows {
 }
 
 /**
- * Fetches the first of the rows that `ask` names: as many whole rows as one piece has, or one row that is larger than a
- * piece. `ask` gets the offset in the first row at which the next piece begins. Rejects with `StoreCorruptError` for a
- * row that ends too soon.
+ * Fetches rows with `ask`: as many whole rows as fit into one piece, or one row that is larger than a piece. A larger
+ * row comes in several pieces; `ask` receives the offset in the row at which the next piece begins. Rejects with
+ * `StoreCorruptError` for a row that ends too soon.
  */
 export async function shippedRows(ask: (offset: number) => Promise<RowPiece>): Promise<ShippedRows> {
   const piece = await ask(0);

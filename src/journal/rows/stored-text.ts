@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
 import { BLOB_PACKED_BYTES_MAX, BLOB_PACKED_BYTES_MIN } from '../../base/bounds.ts';
 import type { SessionKey } from '../position.ts';
+import { parseResultAddress, resultHash } from './result-address.ts';
 
 const LONE_SURROGATE: RegExp = /\p{Surrogate}/u;
 const LONE_SURROGATES: RegExp = /\p{Surrogate}/gu;
@@ -80,12 +81,12 @@ export function blobAddress(text: string, owner?: SessionKey): string {
 }
 
 /**
- * The first character of an address made by `placeAddress`. Such an address names the stored address of a blob in an
- * encrypted store, not the hash of its contents.
+ * The first character of an address made by `placeAddress`. Such an address contains the stored address of a blob in an
+ * encrypted store, in place of the hash of its contents.
  */
 const PLACE_MARK = '=';
 
-/** The address by which readers find the blob that an encrypted store has under `storedAddress`. */
+/** The address of a blob for readers. The encrypted store has the blob under `storedAddress`. */
 export function placeAddress(storedAddress: string): string {
   return `${PLACE_MARK}${storedAddress}`;
 }
@@ -101,6 +102,8 @@ export function placeOf(address: string): string | undefined {
  */
 export function isBlobOf(address: string, text: string): boolean {
   if (placeOf(address) !== undefined) return true;
+  const result = parseResultAddress(address);
+  if (result !== undefined) return resultHash(text) === result.hash;
   const end = address.indexOf('/');
   return address.slice(end + 1) === blobAddress(text);
 }

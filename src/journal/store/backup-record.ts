@@ -1,6 +1,6 @@
 /**
- * `backup.json` of a backup directory: it names the files that make up the backup. `backup.json` is replaced whole, so
- * a new backup takes the place of the former one in one step.
+ * `backup.json` of a backup directory: the record of the backup. It has the names of the copies of the shards, and of
+ * the folder of the cursors. It is replaced whole, so a new backup takes the place of the former one in one step.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -28,7 +28,7 @@ const fileName = z.string().regex(/^[\w-][\w.-]{0,127}$/);
 /** A shard in a backup. */
 export interface BackedUpShard {
   readonly file: string;
-  /** Names the contents; see `Journal.copyTo`. */
+  /** The mark of the copy; see `Journal.copyTo`. */
   readonly mark: string;
   /** The size of the file. */
   readonly bytes: number;

@@ -5,14 +5,14 @@
  * the copies of shards, which their owners make.
  *
  * Invariants:
- *  B1 the former backup stays whole until the record of the next backup is durable. Until then, a file that the former
- *     record names is neither changed nor removed. So a crash at any moment leaves one whole backup;
- *  B2 every file that a record names was synced before the record was written, and so was the directory of the file;
- *  B3 the copy of a shard shows one of its commits. The backup has each tool result that a shard names: results are
+ *  B1 the former backup stays whole until the record of the next backup is durable. Until then, no file in the former
+ *     record is changed or removed. So a crash at any moment leaves one whole backup;
+ *  B2 every file in a record was synced before the record was written, and so was the directory of the file;
+ *  B3 the copy of a shard shows one of its commits. The backup has each tool result that a shard needs: results are
  *     copied before and after the shards, and never change. Only a session that is erased meanwhile may lack results.
  *     Such a session may also leave results in the backup, and `restore` does not copy those;
- *  B4 cursors of webhooks are copied before the shards. So a cursor never names a notice that the backup lacks; a
- *     notice delivered meanwhile is delivered again;
+ *  B4 cursors of webhooks are copied before the shards. So each notice in a cursor is in the backup. A restored store
+ *     delivers again the notices that were delivered during the backup;
  *  B5 a directory that has other files than a backup's is refused before anything is written.
  */
 import { randomUUID } from 'node:crypto';
@@ -119,7 +119,7 @@ export async function copyInOrder<Cursors, Shards>(
 class BackupRun {
   readonly #directory: string;
   readonly #source: BackupSource;
-  /** Results of the store met so far, and their bytes. */
+  /** The results of the store that are in the backup so far, and their bytes. */
   readonly #results = new Map<string, number>();
   #copiedResults = 0;
   #copiedBytes = 0;
@@ -206,7 +206,7 @@ class BackupRun {
     await syncDirectory(to);
   }
 
-  /** A result is named by its contents, so a whole file of that name needs no copy. */
+  /** The name of a result is made from its contents, so a whole file of that name needs no copy. */
   async #copyResult(from: string, to: string, name: string): Promise<void> {
     const bytes = await sizeOf(from);
     // The result was removed meanwhile, with its session.
@@ -232,7 +232,7 @@ class BackupRun {
     return folder;
   }
 
-  /** Removes the files that `record` does not name: those of a run that ended early, and those of a former backup. */
+  /** Removes the files that are not in `record`: those of a run that ended early, and those of a former backup. */
   async #removeOthers(record: BackupRecord | undefined): Promise<void> {
     const shards = join(this.#directory, BACKUP_FOLDERS.shards);
     const kept = new Set<string>([BACKUP_FOLDERS.shards, BACKUP_FOLDERS.results, record?.cursors ?? '']);

@@ -2,7 +2,7 @@
  * Makes a data directory into a store. Its shards are made first, then its manifest. So a shard that is missing
  * although there is a manifest was removed, and is never mistaken for a new shard.
  *
- * Owns: `creating.json`. This file names the number of shards that the store is made with. It is written before the
+ * Owns: `creating.json`. This file has the number of shards that the store is made with. It is written before the
  * first shard and removed after the manifest. A process killed in between leaves empty shards and no manifest; the next
  * opener continues.
  */
@@ -105,7 +105,7 @@ async function settled(directory: string, known: StoreManifest): Promise<StoreMa
   }
 }
 
-/** Resolves to the number of shards. An earlier opener that was killed during creation has fixed that number. */
+/** Resolves to the number of shards. If an earlier opener was killed during the creation, its number counts. */
 async function createShards(directory: string, wanted: number): Promise<number> {
   // Imported only on use: the host thread needs the database for nothing else.
   const { createLmdbStore } = await import('../lmdb/environment.ts');

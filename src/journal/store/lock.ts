@@ -14,11 +14,11 @@
  *  K3 a file is stale when its process is gone, or when the process with that id started at another time than the file
  *     says. It is also stale when the machine restarted since the claim. This host never judges a file of another host
  *     as stale. Stale files are removed. No file name is used twice, so the removal cannot race with another claimant;
- *  K4 only the owner replaces its own file, as a whole: to name the server that it runs, or to end its takeover (K6).
+ *  K4 only the owner replaces its own file, as a whole: to add the server that it runs, or to end its takeover (K6).
  *     Nothing replaces a file after its release, so a released directory stays released;
- *  K5 a claim names the directory it was made in. A claim in any other directory came there with a copy of the store,
- *     and claims nothing. While the claim's process lives, the copied store is not opened: the process may have written
- *     to the files while they were copied;
+ *  K5 a claim has the identity of the directory it was made in. A claim in any other directory came there with a copy
+ *     of the store, and claims nothing. While the claim's process lives, the copied store is not opened: the process
+ *     may have written to the files while they were copied;
  *  K6 a claimant that takes over waits for the owner to release the directory, although its own claim is younger (K2).
  *     Only one such claimant waits: a younger one is refused. The claim asks the owner to end. Once the claimant owns
  *     the directory, its claim no longer asks another owner to end.
@@ -94,8 +94,8 @@ export interface StoreLock {
    */
   onTakeover(found: (takeover: Takeover) => void): void;
   /**
-   * Names the server of this process in the lock; `undefined`: it has none. After `release` this does nothing. Rejects
-   * with `StoreFullError` when the system refuses.
+   * Writes the server of this process into the lock; `undefined`: it has none. After `release` this does nothing.
+   * Rejects with `StoreFullError` when the system refuses.
    */
   announce(server: StoreServer | undefined): Promise<void>;
   /** Releases the directory. A second call has no further effect. */
@@ -279,7 +279,7 @@ async function claimants(directory: string): Promise<readonly Claimant[]> {
   for (const file of files) {
     const claim = await readClaim(join(directory, file));
     if (claim === undefined) continue;
-    // Another machine may number the same directory differently.
+    // Another machine may number the same directory differently, so only a claim of this machine is compared.
     const isHere = claim.host !== hostname() || claim.directory === undefined || claim.directory === identity;
     found.push({ file, claim, isCopied: !isHere });
   }
@@ -293,8 +293,8 @@ async function directoryIdentity(directory: string): Promise<string> {
 }
 
 /**
- * Reads a claim; `undefined` if the file was removed meanwhile. A file without a readable claim counts as a living
- * claim of an unknown process.
+ * Reads a claim; `undefined` if the file was removed meanwhile. A file without a readable claim may belong to a living
+ * process, so it is refused with `StoreLockedError`.
  */
 async function readClaim(path: string): Promise<Claim | undefined> {
   let text: string;

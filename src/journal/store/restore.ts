@@ -1,11 +1,12 @@
 /**
- * Makes a store from a backup. The store is made in a directory beside the target, checked as `troupe doctor check`
- * checks a store, and then renamed to the target. So the target has the whole store or nothing.
+ * Makes a store from a backup. The store is made in a directory beside the target, and then renamed to the target. So
+ * the target has the whole store or nothing. Before, all rows of the logs are read and their checksums compared, as by
+ * `troupe doctor check`. That command also folds each session; a backup is a copy, so its rows are enough here.
  *
  * The backup of an encrypted store is encrypted. Its checksums cover the encrypted bytes, so no key is needed here.
  *
- * The store gets no search index. The index of the original store could be mistaken for the index of this store, but it
- * lacks the sessions that were deleted after the backup. The first search builds the index again.
+ * The store gets no search index, and the first search builds one. An index of the original store would not do: it
+ * lacks the sessions that were deleted after the backup, and nothing would show that they are missing.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, rename, rm } from 'node:fs/promises';
@@ -19,7 +20,7 @@ import { openError } from '../lmdb/errors.ts';
 import { DATA_FILE } from '../lmdb/tables.ts';
 import { copyWhole, namesIn, RESULT_FILE, sizeOf } from './backup.ts';
 import { BACKUP_FOLDERS, type BackupRecord, corruptBackup, readBackupRecord } from './backup-record.ts';
-import { syncDirectory } from './durable-file.ts';
+import { isThere, syncDirectory } from './durable-file.ts';
 import { refuseIfOwned } from './lock.ts';
 import { shardDirectory, writeManifest } from './manifest.ts';
 
@@ -36,10 +37,10 @@ export interface RestoreReport {
 }
 
 /**
- * Makes the data directory `directory` from the backup in `backup`, and checks all of it. The directory must not exist,
- * or must be empty. Reads the whole store on the calling thread. Rejects with `ConfigError` (no backup, or a directory
- * with files), `StoreLockedError` while a backup is written there, `StoreCorruptError` for a damaged backup, and
- * `StoreFullError`. After a rejection `directory` is as it was.
+ * Makes the data directory `directory` from the backup in `backup`, and checks the rows of all logs. The directory must
+ * not exist, or must be empty. Reads all logs on the calling thread. Rejects with `ConfigError` (no backup, or a
+ * directory with files), `StoreLockedError` while a backup is written there, `StoreCorruptError` for a damaged backup,
+ * and `StoreFullError`. After a rejection `directory` is as it was.
  */
 export async function restore(backup: string, directory: string): Promise<RestoreReport> {
   const [from, to] = [pathOf('backup', backup), pathOf('directory', directory)];
@@ -55,8 +56,7 @@ export async function restore(backup: string, directory: string): Promise<Restor
     const shardBytes = await copyShards(from, record, made);
     const { sessions, owners } = await checkedSessions(made, from);
     const { results, bytes } = await copyFolders(from, record, made, owners);
-    await rename(made, to);
-    await syncDirectory(dirname(to));
+    await moveInto(made, to);
     return {
       directory: to,
       startedAt: record.startedAt,
@@ -68,6 +68,19 @@ export async function restore(backup: string, directory: string): Promise<Restor
   } catch (error) {
     await rm(made, { recursive: true, force: true });
     throw await openError(to, to, error);
+  }
+}
+
+/** Renames `made` to `to`, durably. If the rename cannot be made durable, it is undone. */
+async function moveInto(made: string, to: string): Promise<void> {
+  const wasThere = await isThere(to);
+  await rename(made, to);
+  try {
+    await syncDirectory(dirname(to));
+  } catch (error) {
+    await rename(to, made);
+    if (wasThere) await mkdir(to, { mode: PRIVATE_DIRECTORY_MODE });
+    throw error;
   }
 }
 
@@ -135,7 +148,7 @@ async function copy(backup: string, source: string, target: string): Promise<voi
 }
 
 /**
- * Checks a store as `troupe doctor check` does. `sessions`: the number of its sessions. `owners`: the shard and key of
+ * Checks the rows of a store. `sessions`: the number of its sessions. `owners`: the shard and key of
  * each session, as names of result files have them, including sessions that are still being erased.
  */
 async function checkedSessions(

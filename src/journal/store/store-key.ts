@@ -1,4 +1,4 @@
-/** Compares the master keys that were given with the one that a store names. */
+/** Compares the master keys of an embedder with the id of the key in a store's manifest. */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { defined } from '../../base/defined.ts';
@@ -53,7 +53,7 @@ export function fittingKeys(
   }
   if (given === undefined) return refuse('is encrypted, and no key was given: give it as "encryption.key"');
   // Earlier keys may be given because a replacement of the key was interrupted and then reversed. Then some data keys
-  // may be wrapped by an earlier key although the manifest names the present one.
+  // may be wrapped by an earlier key although the manifest has the id of the present key.
   const keys = { ...given, ...defined({ storeId: record.storeId }) };
   if (keyIdOf(given.key) === record.keyId) return { ...keys, isRotating: given.previousKeys.length > 0 };
   if (given.previousKeys.some((key) => keyIdOf(key) === record.keyId)) return { ...keys, isRotating: true };
