@@ -77,9 +77,9 @@ const bodySchema = z.looseObject({
 });
 
 /**
- * The newest user message of a `useChat` request body. Throws `ContentError` for a body of another form, for a
- * conversation that does not end with a user's message, for a file that is not an image or PDF in a data URL, and for a
- * replacement without an id.
+ * The newest user message of a `useChat` request body. Throws `ContentError` for a body of another form, and for a
+ * conversation that does not end with a user's message. Also throws it for a file that is not an image or PDF in a data
+ * URL, and for a replacement without an id.
  */
 export function chatInput(body: unknown): ChatInput {
   const parsed = bodySchema.safeParse(body);
@@ -135,8 +135,8 @@ function streamResponse(body: ReadableStream<Uint8Array>, options: UiStreamOptio
 }
 
 /**
- * Answers the request with which `useChat({ resume: true })` asks for the running turn. The stream has the turn from
- * its beginning, and then follows it live. The status is 204 if the session is idle. With `key`, the stream has the
+ * Answers the request of `useChat({ resume: true })`, which asks for the running turn. The stream has the turn from its
+ * beginning, and then follows the turn live. The status is 204 if the session is idle. With `key`, the stream has the
  * turn of that message, even after the turn has ended. So a client that lost its connection gets the whole answer. If
  * no message has that key, the stream has the running turn. If the turn was interrupted before it had any content, the
  * status is 204, because a client would show an empty message.

@@ -26,7 +26,7 @@ export interface McpOptions {
    * Default: all sessions.
    */
   readonly allows?: (session: string) => boolean;
-  /** Milliseconds after which `send` and `spawn` return without an answer; default five minutes. */
+  /** Milliseconds that `send` and `spawn` wait for an answer before they return without one; default five minutes. */
   readonly answerTimeoutMs?: number;
 }
 

@@ -16,7 +16,7 @@ export function pageId(key: string): string {
 }
 
 /**
- * Returns the options with which to send a replacement of the message that a page calls `id`. Rejects with
+ * Returns the options for sending a replacement of the message that a page calls `id`. Rejects with
  * `InvalidArgumentError` (`message_not_found`) if the conversation does not have that message.
  */
 export async function replacing(

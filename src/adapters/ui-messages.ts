@@ -33,7 +33,7 @@ export interface UiMessage {
 /**
  * The messages of a session's conversation, oldest first, followed by the messages that wait in its mailbox. System
  * messages and messages that the system injected are left out. The answer of the running turn is also left out, because
- * `resumeResponse` streams it whole. The id of a user's message is the id that its page gave it: the key of the
+ * `resumeResponse` streams it whole. The id of a user's message is the id that its page gave it. That is the key of the
  * message, without the suffix of a replacement (`replaced-message.ts`). A message without a key has the id that it has
  * in `history`. `chatInput` and `resumeResponse` understand both kinds of ids. A session that does not exist yet has no
  * messages.

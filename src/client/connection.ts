@@ -85,6 +85,7 @@ export class Connection {
     const waits = new Waits(signal);
     for (let isFirst = true; ; isFirst = false) {
       const silence = new Silence(signal);
+      let failure: unknown;
       try {
         const headers = lastId === undefined ? {} : { 'last-event-id': String(lastId) };
         const init = { method: 'GET', headers: { accept: 'text/event-stream', ...headers } };
@@ -100,10 +101,11 @@ export class Connection {
       } catch (error) {
         signal?.throwIfAborted();
         if (error instanceof ClientError && !isPassing(error)) throw error;
+        failure = error;
       } finally {
         silence.stop();
       }
-      await waits.pause();
+      await waits.pause(failure);
     }
   }
 

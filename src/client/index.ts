@@ -28,7 +28,10 @@ export {
   RemoteSession,
 } from './session.ts';
 
-/** The client of a server. Every method rejects with `ClientError`, or with the reason of its signal. */
+/**
+ * The client of a server. A method that returns a promise rejects with `ClientError`, or with the reason of its signal.
+ * The generator of `events` throws the same errors while it is read.
+ */
 export class Client<Agents = unknown> {
   readonly #connection: Connection;
 
@@ -37,8 +40,8 @@ export class Client<Agents = unknown> {
   }
 
   /**
-   * Returns the handle of a session, without a request. `agent`: the agent with which `send` creates the session if it
-   * does not exist.
+   * Returns the handle of a session, without a request. `agent`: if the session does not exist, `send` creates it with
+   * this agent.
    */
   session(id: string): RemoteSession;
   session<Name extends AgentName<Agents>>(id: string, agent: Name): RemoteSession<AnswerFor<Agents, Name>>;

@@ -63,7 +63,7 @@ export interface RemoteSendOptions extends RequestOptions {
 
 /** Options of `events`. */
 export interface RemoteEventOptions extends StreamOptions {
-  /** The seq after which events are read; default 0: all events. */
+  /** Only events after this seq are read; default 0: all events. */
   readonly after?: number;
   /** Default true. False: no deltas of texts that are being written. */
   readonly deltas?: boolean;

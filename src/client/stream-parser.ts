@@ -4,7 +4,7 @@
  * The text may come in pieces that are cut anywhere. Source of the format: the HTML standard, "Server-sent events".
  *
  * Owns: the unfinished line and the unfinished event. Both are bounded.
- *  P1 An event is handed over once its blank line has arrived, with all its data lines joined by newlines.
+ *  P1 An event is handed over once the blank line after it has arrived. Its data lines are then joined by newlines.
  *  P2 An event without an id gets the last id that the stream sent.
  */
 import { STREAM_EVENT_CHARACTERS_MAX, STREAM_LINE_CHARACTERS_MAX } from './bounds.ts';

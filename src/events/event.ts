@@ -28,10 +28,11 @@ export const SESSION_STATUSES = [
 ] as const;
 
 /**
- * `blocked`: the session cannot run until a person or the embedder acts. `waiting`: it waits for a person. `running`:
- * it is in a turn, or will begin a turn at once. `suspended`: its turn stopped at a boundary. `paused`: `pause()`
- * stopped it. `queued`: it is a child that starts when another child of its parent has ended (`subagents.maxActive`).
- * `failed`: no turn runs, and the last turn failed. `idle`: none of these.
+ * `blocked`: the session cannot run until a person or the embedder acts. `waiting`: all its open calls wait for a
+ * person, or for its parent's answer. `running`: it is in a turn, prepares a turn, sums up old messages, or waits for
+ * its restart. `suspended`: its turn stopped at a boundary. `paused`: `pause()` stopped it. `queued`: it is a child
+ * that starts when another child of its parent has ended (`subagents.maxActive`). `failed`: no turn runs, and the last
+ * turn failed. `idle`: none of these.
  */
 export type SessionStatus = (typeof SESSION_STATUSES)[number];
 
@@ -140,7 +141,7 @@ export type EventBody =
       readonly healedToolCallIds?: readonly string[];
       /** The structured answer, as JSON; missing: the turn has no structured answer. */
       readonly output?: Json;
-      /** The agent with which the turn began; missing: that agent has no version. */
+      /** The agent of the turn; missing: the agent has no version. */
       readonly agent?: TurnAgent;
     }
   | {
@@ -184,7 +185,7 @@ export type EventBody =
   | { readonly type: 'turn.failed'; readonly turn: string; readonly error: ErrorShape; readonly agent?: TurnAgent }
   /**
    * The session moved to another version of its agent, between two turns. If `from` is missing, the earlier definition
-   * has no version; if `version` is missing, the new definition has none.
+   * has no version; if `version` is missing, the new definition has no version.
    */
   | { readonly type: 'agent.upgraded'; readonly agent: string; readonly from?: string; readonly version?: string }
   | { readonly type: 'bounce_back'; readonly content: string; readonly error: ErrorShape; readonly messageSeq?: number }

@@ -1,8 +1,8 @@
 /**
- * The JSON Schema of a structured answer, in the part of JSON Schema that the Messages API compiles to a grammar (R57).
- * A keyword that the API refuses moves into the description, where the model can read it. The answer is judged by the
- * original schema. Equal schemas give equal bytes. Source: the vendor's page on structured outputs, as of 2026-11-22.
- * Pure.
+ * Rewrites the JSON Schema of a structured answer for the Messages API, which compiles schemas to grammars (R57). The
+ * API accepts only a part of JSON Schema. A keyword that the API refuses moves into the description, where the model
+ * can read it. The answer is checked against the original schema. Equal schemas give equal bytes. Source: the vendor's
+ * page on structured outputs, as of 2026-11-22. Pure.
  */
 import { ANSWER_SCHEMA_DEPTH_MAX } from '../base/bounds.ts';
 import { ConfigError } from '../base/errors.ts';
@@ -64,10 +64,10 @@ function rewrite(schema: PlainSchema, path: string, depth: number, label: string
     if (isSilent(key, value) || key === 'description' || key === 'additionalProperties') continue;
     if (KEPT.has(key)) sent[key] = value;
     else if (LISTS.has(key) && Array.isArray(value)) {
-      // `anyOf` is sent in place of `oneOf`. The original schema judges later whether exactly one form fits.
+      // `anyOf` is sent in place of `oneOf`. The later check against the original schema finds a second fitting form.
       const name = key === 'oneOf' ? 'anyOf' : key;
       const parts = value.map((part: Json, index) => within(part, `${key}[${index}]`));
-      // A schema with `anyOf` and `oneOf` keeps the first of them. The original judges the answer by both.
+      // If a schema has both `anyOf` and `oneOf`, the first is sent and the second moves into the description.
       if (sent[name] === undefined) sent[name] = parts;
       else moved[key] = value;
     } else if (MAPS.has(key) && isPlainSchema(value)) {

@@ -1,7 +1,7 @@
 /**
  * Limits the cache marks (`cache_control`) that came with the content of messages. A session keeps all marks it was
- * given, but a request may hold only four (R16). The newest marks stay while they are legal together; the request
- * leaves out the others. Pure.
+ * given, but a request may hold only four (R16). A request keeps the newest marks that are legal together, and leaves
+ * out the others. Pure.
  */
 import { isRecord } from '../base/json.ts';
 import type { ContentBlock } from '../base/messages.ts';
@@ -101,7 +101,7 @@ function filteredBlock(block: ContentBlock, keeps: (mark: unknown) => boolean): 
     next = rest as ContentBlock;
   }
   if (next.type !== 'tool_result' || typeof next.content !== 'object') return next;
-  // The parts of a result come before its own mark.
+  // The result's own mark is newer than the marks of its parts, so the parts are visited after it.
   const parts: ContentBlock[] = (next.content as readonly ContentBlock[]).slice();
   for (let index = parts.length - 1; index >= 0; index -= 1) {
     const part = parts[index];

@@ -3,7 +3,8 @@
  * Owns: one timer. Does not own: the call.
  *
  * - D1 `expired` is called at most once, and never after `end`.
- * - D2 Any byte from the server ends a silence, pings included: a model that thinks for long is not silent.
+ * - D2 Any byte from the server ends a silence, also the byte of a ping. The Messages API sends pings while a model
+ *   thinks.
  * - D3 There is one timer for all chunks. A chunk costs one read of the clock.
  */
 import type { Clock } from '../base/clock.ts';

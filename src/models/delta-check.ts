@@ -1,6 +1,6 @@
 /**
- * Checks the deltas that a provider passes to `onDelta`. Pure. The check runs for each piece of an answer, so it is
- * cheap.
+ * Checks the deltas that a provider passes to `onDelta`. Pure. The check runs for each piece of an answer, so it must
+ * be cheap.
  */
 import { describeValue, ModelError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';

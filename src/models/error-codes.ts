@@ -33,11 +33,11 @@ const PREFIXES: readonly (readonly [string, Remedy])[] = [
   ['thread_', 'fix'],
 ];
 
-/** The message for a limit that the customer set, for which the API has no code. */
+/** The beginning of the message when a limit that the customer set is reached. The API has no code for this failure. */
 const OWN_LIMIT = /^You have reached your specified API usage limits/u;
 const OWN_LIMIT_STATUS = 400;
 
-/** The remedy that the code of a failure calls for; undefined if its status decides. */
+/** The remedy by the code of a failure; undefined if the status of the failure decides. */
 export function remedyOf(failure: {
   readonly errorCode?: string;
   readonly status?: number | undefined;

@@ -38,7 +38,7 @@ export function withoutRefused<T extends CheckedModelOptions>(options: T, traits
   }
 }
 
-/** A thinking type that does nearly the same as one that the model refuses. */
+/** The replacement of each thinking type, for a model that refuses the type: the type that does nearly the same. */
 const IN_PLACE: Readonly<Record<Thinking['type'], Thinking | undefined>> = {
   adaptive: undefined,
   enabled: { type: 'adaptive' },

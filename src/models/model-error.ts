@@ -31,7 +31,7 @@ const ERROR_TYPES: readonly (readonly [number, string])[] = [
   [529, 'overloaded_error'],
 ];
 const TYPE_BY_STATUS: ReadonlyMap<number, string> = new Map(ERROR_TYPES);
-/** If two statuses share a type, the later wins: a timeout inside a stream is the server's (504). */
+/** If two statuses share a type, the later entry wins. So `timeout_error` inside a stream gives 504, not 408. */
 const STATUS_BY_TYPE: ReadonlyMap<string, number> = new Map(ERROR_TYPES.map(([status, type]) => [type, status]));
 const STATUS_BY_CODE: ReadonlyMap<string, number> = new Map([
   ['model_authentication', 401],
@@ -46,7 +46,7 @@ export interface ModelFailure {
   readonly message: string;
   /** HTTP status, if there was an answer. */
   readonly status?: number;
-  /** The API's error type; gives the status if there is none (an error inside a stream). */
+  /** The API's error type. It gives the status of an error inside a stream, which has no status itself. */
   readonly type?: string;
   /** Decides the class. Missing: the other members decide it. */
   readonly code?: ModelErrorCode;
@@ -110,7 +110,7 @@ export function modelErrorOf(failure: ModelFailure): ModelError {
   });
 }
 
-/** Statuses below 500 after which the same request may succeed: a conflict, or a request that the server gave up. */
+/** Statuses below 500 that are retryable: a conflict, and a request that the server gave up. */
 const RETRYABLE_REFUSALS: ReadonlySet<number> = new Set([409, 499]);
 
 const OVERFLOW_STATUS = 400;

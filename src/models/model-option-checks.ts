@@ -11,7 +11,7 @@ import type { ModelOptions } from './model-options.ts';
 
 /** An option that the model refuses. */
 export interface OptionRefusal {
-  /** The option, and the member of it. */
+  /** The option with its member, such as `thinking.type`. */
   readonly key: string;
   readonly value: unknown;
   /** The rule of the Messages API that the request would break. */

@@ -66,7 +66,7 @@ export function requestFields(
   };
   const hasStops = stopSequences !== undefined && stopSequences.length > 0;
   const transport = transportOf(options, traits, call);
-  // Member order is part of the bytes.
+  // The order of the members decides the bytes of the request, which the vendor's cache compares.
   return {
     ...defined({ thinking, tool_choice: toolChoiceField(options, toolNames) }),
     ...(Object.keys(outputConfig).length === 0 ? {} : { output_config: outputConfig }),
@@ -113,8 +113,8 @@ function transportOf(
 const UNCACHED_FIELDS: ReadonlySet<string> = new Set(['stop_sequences', 'service_tier', 'metadata', 'diagnostics']);
 
 /**
- * The value that stands for every `max_tokens`. It equals the default, so that sessions stored by earlier versions keep
- * their epoch.
+ * The value that stands for every `max_tokens`. It equals the default of `maxTokens`, so that sessions stored by
+ * earlier versions keep their epoch.
  */
 const ANY_MAX_TOKENS = 8_192;
 

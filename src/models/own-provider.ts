@@ -43,12 +43,12 @@ export async function callOwnProvider(
   return API_ANSWERS in provider ? checkResponse(answer) : checkOwnResponse(answer);
 }
 
-/** A provider given as a value, for the thread that calls it. `open` has already asked which options it refuses. */
+/** A provider given as a value, for the thread that calls it. `open` has already called its `refuses`. */
 export function valueProvider(provider: ModelProvider): ModelProvider {
   return { name: provider.name, generate: (request, context) => callOwnProvider(provider, request, context) };
 }
 
-/** A provider from a module. `open` cannot ask which options it refuses, so each call asks. */
+/** A provider from a module. `open` does not have the provider itself, so each call asks its `refuses`. */
 export function moduleProvider(provider: ModelProvider): ModelProvider {
   return {
     name: provider.name,

@@ -1,5 +1,6 @@
 /**
- * The shard's interface to model calls: a call leaves, and exactly one completion comes back. The implementations are
+ * A shard's interface to model calls: the shard starts a call, and gets exactly one completion. A shard is a part of
+ * the runtime with some of its sessions, on a session thread or on the host thread. The pool has two implementations:
  * model threads that mirror each active context, and the same code on the calling thread.
  */
 import type { ErrorShape } from '../base/errors.ts';
@@ -36,8 +37,8 @@ export interface ModelCall {
   /** The milliseconds that the call may take in total. */
   readonly timeoutMs: number;
   /**
-   * True: while the provider's credentials are refused, the call waits for `resume`, because a turn depends on it.
-   * False: the call then ends at once as cancelled.
+   * Decides what the call does while the provider's credentials are refused. True: it waits for `resume`, because a
+   * turn depends on it. False: it ends at once as cancelled.
    */
   readonly waitsForResume: boolean;
   /**
@@ -85,8 +86,8 @@ export type ModelCompletion =
 /** The text and tokens of a call since its previous draft. */
 export interface StreamDraft {
   /**
-   * In stream order. Neighbours of one type are joined, except before pieces that only the completion reports. All
-   * drafts of a call together have at most `DRAFT_CHARACTERS_MAX`.
+   * In stream order. Neighbours of one type are joined; only in `ModelCompletion.lost` may two of one type follow each
+   * other. All drafts of a call together have at most `DRAFT_CHARACTERS_MAX`.
    */
   readonly pieces: readonly ModelDelta[];
   /** True in the first draft after the call streamed text that no draft contains. */
@@ -126,7 +127,7 @@ export interface ModelPool {
   call(call: ModelCall, whole?: () => ContextDelta): void;
   /**
    * True if the session's mirror holds `epoch` with at least `keep` messages, so that a delta may be sent. If false,
-   * the whole context must be sent. The death of the thread and `forget` make it false.
+   * the whole context must be sent: the thread died, or `forget` dropped the mirror, for example.
    */
   holds(session: string, epoch: number, keep: number): boolean;
   /**

@@ -84,8 +84,8 @@ export interface RequestTransport {
 }
 
 /**
- * The body of a model call, and its `transport`. The body has no cache marks and no `stream` yet. The body is
- * byte-stable within an epoch. An agent's option `request` may add further fields of the body.
+ * The body of a model call, and its `transport`. The body has no cache marks and no `stream` yet. Within an epoch, the
+ * part of the body that the vendor caches only grows. An agent's option `request` may add further fields of the body.
  */
 export interface ModelRequest {
   readonly model: string;
@@ -229,8 +229,8 @@ export interface ModelProvider {
   generate(request: ModelRequest, context: GenerateContext): Promise<ModelResponse>;
   /**
    * The first option of a request that this provider cannot send. If the provider is a value, `open` calls this
-   * function for every agent. If it comes from a module, every model call begins with this function, and a refused call
-   * fails with `model_invalid_request`. Missing: the provider sends the Messages API's fields.
+   * function for every agent. If the provider comes from a module, every model call first calls this function, and a
+   * refused call fails with `model_invalid_request`. Missing: the provider sends the Messages API's fields.
    */
   readonly refuses?: (request: RequestShape) => RequestRefusal | undefined;
   /** The models that the vendor offers. Missing: only the dated table of this library (`model-traits.ts`) is used. */

@@ -4,8 +4,8 @@
  * Owns: the values, and the order in which they were last put. Does not own: their meaning.
  *
  * - O1 There are at most `sizeMax` values. Only the order of puts and deletes decides which value is dropped.
- * - O2 Putting an existing key again does not delete and add its map entry, because a map with constant deletes and
- *   adds is copied repeatedly. So a linked list keeps the order.
+ * - O2 A `put` of an existing key does not move its entry in the map: constant deletes and adds make the engine copy a
+ *   map repeatedly. A linked list keeps the order instead.
  */
 
 interface Entry<T> {

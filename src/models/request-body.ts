@@ -11,7 +11,8 @@
  * one-hour marks too (R18). With `transport.cacheTtl` of an hour all marks are one-hour marks, and a five-minute mark
  * of the content is left out.
  *
- * Each message is encoded once: in a session of a thousand messages a call encodes only the new ones.
+ * The text of each message but the last is cached. So in a session of a thousand messages, a call encodes only the new
+ * messages and the one that was last before.
  *
  * Thoughts, parts and metadata of other vendors' models are left out (`block-origin.ts`).
  *
@@ -139,7 +140,7 @@ function withMark(message: RequestMessage, mark: CacheControl): unknown {
   const blocks: readonly ContentBlock[] =
     typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
   const place = blocks.findLastIndex(canCarryMark);
-  // If this block, or a block of another type after it, already has a mark, that mark stays the last one (R18).
+  // If this block or a later one already has a mark, that mark stays the last one (R18).
   if (place === -1 || blocks.slice(place).some((block) => 'cache_control' in block)) return message;
   const content = blocks.map((block, index) => (index === place ? { ...block, cache_control: mark } : block));
   return { ...message, content };

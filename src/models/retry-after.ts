@@ -2,9 +2,9 @@
 import { RETRY_AFTER_MS_MAX } from '../base/bounds.ts';
 
 /**
- * The milliseconds a server asked to wait, at most `RETRY_AFTER_MS_MAX`; undefined without such a header, and for one
- * that cannot be read. Read from `retry-after-ms`, or from `retry-after` in seconds or as a date. `headers`: those of a
- * response; `nowMs`: epoch ms.
+ * The milliseconds a server asked to wait, at most `RETRY_AFTER_MS_MAX`. Read from the header `retry-after-ms`, or from
+ * `retry-after`, which has seconds or a date. Undefined if there is no such header, or if its value cannot be read.
+ * `headers`: those of a response; `nowMs`: epoch ms.
  */
 export function retryAfter(headers: unknown, nowMs: number): number | undefined {
   if (!(headers instanceof Headers)) return undefined;

@@ -67,7 +67,7 @@ export async function runTimed<T>(
   } finally {
     outer.removeEventListener('abort', onAbort);
     deadline.end();
-    // The loser of the race may still reject; its error is already reported above.
+    // The promise that lost the race may still reject. The call has settled, so that error is ignored.
     answer.catch(() => {});
     stopped.catch(() => {});
   }

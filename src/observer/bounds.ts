@@ -1,6 +1,6 @@
 /**
- * Every bound of the observer page, with unit and reason. Beyond a bound the oldest items are removed, and the page
- * says so.
+ * The bounds of the observer page, with their units. The page says when sessions, events or spans are missing because
+ * of a bound.
  */
 
 /**

@@ -309,12 +309,12 @@ export function readQuestion(value: object): Pick<WaitingCall, 'question' | 'sch
   };
 }
 
-/** True if an answer to a question was accepted, or if the body lacks this member. */
+/** False if the body says that the answer to a question was not accepted; otherwise true. */
 export function readAnswered(body: unknown): boolean {
   return recordOf(body, 'the answer')['answered'] !== false;
 }
 
-/** True if a decision about a call took effect, or if the body lacks this member. */
+/** False if the body says that the decision about a call had no effect; otherwise true. */
 export function readDecided(body: unknown): boolean {
   return recordOf(body, 'the decision')['decided'] !== false;
 }

@@ -1,6 +1,6 @@
 /**
  * Subpath `troupe/otel`: traces and metrics of a runtime, by the GenAI conventions of OpenTelemetry. Needs
- * `@opentelemetry/api`. To export them, the embedder must also set up an OpenTelemetry SDK.
+ * `@opentelemetry/api`. To export them, your program must also set up an OpenTelemetry SDK.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import {

@@ -1,7 +1,8 @@
 /**
- * `SessionStore`: the state of one session for a view, folded from its events. This file does not depend on React.
+ * `SessionStore`: the state of one session for a view, built from the session's events. This file does not depend on
+ * React.
  *
- * Owns: the newest view, and one reader of the session's events while it is open. Does not own: the session.
+ * Owns: the newest view, and one reader of the session's events while the store is open. Does not own: the session.
  *  U1 A view is a new object exactly when one of its members has changed, so that views can be compared by identity.
  *  U2 Messages are read once; afterwards events change the list. Each message is in the list once.
  */

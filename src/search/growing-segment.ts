@@ -4,7 +4,8 @@ import { PostingList } from './posting-list.ts';
 import type { Segment, SegmentText } from './segment.ts';
 
 /**
- * A new document. `seconds`: epoch seconds. `length`: the number of its terms. `counts`: how often it has each term.
+ * A new document. `seconds`: epoch seconds. `length`: the number of its terms, with repetitions. `counts`: how often
+ * the document has each term.
  */
 export interface NewDocument extends SegmentText {
   readonly session: number;

@@ -1,6 +1,6 @@
 /**
- * The documents that contain a term, and how often each contains it. A number takes one byte for every seven bits, and
- * a document is stored as the difference from the document before. So a document takes about two bytes.
+ * The documents that contain a term, and how often each contains it. A document's number is stored as the difference
+ * from the number before it. A stored number takes one byte for every seven bits. So a document takes about two bytes.
  */
 
 const BYTES_AT_FIRST = 8;
@@ -30,7 +30,7 @@ export class PostingList {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  /** Appends a document, whose number must be higher than all others. `times`: how often it has the term. */
+  /** Appends a document, whose number must be the highest so far. `times`: how often the document has the term. */
   add(document: number, times: number): void {
     this.#put(document - this.#last);
     this.#put(times);

@@ -17,7 +17,7 @@ export interface Alternative {
   readonly none: readonly Unit[];
 }
 
-/** At least one alternative. A text matches if it matches any of them. */
+/** At least one alternative. A text matches the query if it matches at least one of the alternatives. */
 export type Query = readonly Alternative[];
 
 type Token = { readonly operator: string } | { readonly terms: readonly string[] };
@@ -76,7 +76,7 @@ function tokensOf(text: string): readonly Token[] {
   return tokens;
 }
 
-/** The text of a query with an unclosed quote replaced by a space. */
+/** The text of a query. If a quote is not closed, it is replaced by a space. */
 function balanced(text: string): string {
   const quotes = text.split('"').length - 1;
   if (quotes % 2 === 0) return text;

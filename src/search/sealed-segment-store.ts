@@ -5,8 +5,9 @@
  * Owns: the key of the index. Does not own: the files.
  *
  * Invariants:
- *  E1 no nonce is used twice with one key: each segment and each saved state has a random salt, which gives it a
- *     separate key. The nonce is the number of the page. Bytes never change once they are written;
+ *  E1 no nonce is used twice with one key. Each segment and each saved state is encrypted with a separate key, derived
+ *     from the key of the index and a random salt. The nonce is the number of the page. Bytes never change once they
+ *     are written;
  *  E2 a state or a segment that cannot be decrypted counts as missing or damaged, and the index is built again from the
  *     logs. So the key may change from one open to the next.
  */

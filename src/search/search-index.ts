@@ -1,18 +1,20 @@
 /**
  * A full-text index of messages: it finds the messages that match a query best, and returns their session, seq and
- * text. New documents are in memory. Once there are `SEARCH_SEGMENT_DOCUMENTS`, they become a segment in a
- * `SegmentStore`. A stored segment keeps only its columns and a part of its terms in memory.
+ * text. New documents are in memory. Once they are enough, they are written to a `SegmentStore` as one segment: at
+ * `SEARCH_SEGMENT_DOCUMENTS` documents (fewer in a small index) or at `SEARCH_SEGMENT_CHARACTERS` characters of text. A
+ * stored segment keeps only its columns and a part of its terms in memory.
  *
- * Owns: the segments, the numbers of sessions. Does not own: the source of the messages, and the decision when the
- * index is saved.
+ * Owns: the segments, and the number that stands for each session in them. Does not own: the source of the messages,
+ * and the decision when the index is saved.
  *
  * Invariants:
  *  X1 a document is one message of one session; removing a session removes all its documents at once;
- *  X2 a removed document is never a candidate. Its postings (entries in the lists of terms) are deleted when segments
- *     are merged. Segments are merged at the latest when the removed documents outnumber both the other documents and
- *     the documents of a new segment;
- *  X3 beyond `SEARCH_DOCUMENTS_MAX` the oldest segments are removed, one at a time;
- *  X4 segments that the last saved state names are removed only after the next state is saved.
+ *  X2 a removed document is never a candidate. Its postings (entries in the lists of terms) are deleted when its
+ *     segment is merged or rewritten. The index counts its removed documents. Once these are more than half of all
+ *     documents, and more than a segment of usual size has, each segment that lost more than half is rewritten;
+ *  X3 if there are more than `documentsMax` documents after a segment was stored, the oldest segments are removed, one
+ *     at a time;
+ *  X4 a segment in the last saved state leaves the store only after the next state is saved.
  */
 import { z } from 'zod';
 import {
@@ -33,19 +35,22 @@ import { type SavedNumbers, SessionNumbers, savedNumbersSchema } from './session
 import { termsOf } from './terms.ts';
 
 /**
- * The usual parameters of the ranking function BM25: for the saturation of repeated terms, for the penalty on long
- * texts.
+ * The usual parameters of the ranking function BM25. `SATURATION`: how soon further repetitions of a term count little.
+ * `LENGTH_SHARE`: how much a long text is penalised.
  */
 const SATURATION = 1.2;
 const LENGTH_SHARE = 0.75;
 const YEAR_MS = 365.25 * 24 * 3_600_000;
 const SECOND_MS = 1_000;
 /**
- * An older segment is merged with a newer one if it has fewer than this many times the newer one's documents. So there
- * are few segments, and older segments are larger.
+ * A new segment is merged with the segment stored before it if that older segment has less than this factor × the new
+ * segment's documents. The result is then compared with the next older segment. So small segments do not accumulate.
  */
 const MERGE_RATIO = 2;
-/** A merged segment has at most this many times the documents of a new segment. */
+/**
+ * A merged segment has at most this factor × `#segmentDocuments` documents. So two segments of full size are never
+ * merged.
+ */
 const MERGED_SEGMENTS_MAX = 1.5;
 
 /** A message that may match. */
@@ -105,7 +110,7 @@ export class SearchIndex {
   /** The stored segments, oldest first. */
   #stored: readonly Shelved[];
   #growing = new GrowingSegment();
-  /** Segments that the last saved state may still name (X4). */
+  /** Names of segments that have left the index, but may still be named in the last saved state (X4). */
   readonly #outdated: string[] = [];
   readonly #scores = new PartScores();
 
@@ -133,7 +138,7 @@ export class SearchIndex {
     return this.#growing.count;
   }
 
-  /** The names of the index's segments in one text. The text changes exactly when the segments change. */
+  /** The names of the stored segments in one text. The text changes exactly when the stored segments change. */
   segmentNames(): string {
     return this.#stored.map(({ name }) => name).join(' ');
   }
@@ -177,8 +182,9 @@ export class SearchIndex {
   }
 
   /**
-   * Stores the documents in memory as a segment once there are enough of them, and compacts stored segments with many
-   * removed documents. Throws the storage's error. Then nothing has changed, and the next call tries again.
+   * Writes the documents in memory to the store as a segment, once they are enough for one. Also rewrites stored
+   * segments if many of their documents were removed (X2). Throws the storage's error. Then no document is lost, and
+   * the next call tries again.
    */
   makeRoom(): void {
     const { count, characters } = this.#growing;
@@ -186,18 +192,27 @@ export class SearchIndex {
     this.#packWhenWorthIt();
   }
 
-  /** Stores the documents in memory as a segment, and returns the state to save. Throws the storage's error. */
+  /**
+   * Writes the documents in memory to the store as a segment, and returns the state to save. Throws the storage's
+   * error.
+   */
   save(): SavedIndex {
     if (this.#growing.count > 0) this.#seal();
     return { segments: this.#stored.map(({ name }) => name), numbers: this.#numbers.save() };
   }
 
-  /** Must be called once the state from `save` is saved. Removes the segments that only earlier states named. */
+  /**
+   * Call it right after the state from `save` is saved, before any other change of the index. Removes from the store
+   * every segment that has left the index (X4).
+   */
   saved(): void {
     for (const name of this.#outdated.splice(0)) this.#segments.remove(name);
   }
 
-  /** Finds the messages that have the terms of a query, best first. Throws `DamagedSegmentError`. */
+  /**
+   * Finds the messages that have all terms of an alternative of the query, best first. Returns at most the best
+   * `SEARCH_CANDIDATES_MAX`. The caller checks phrases and exclusions. Throws `DamagedSegmentError`.
+   */
   look(query: Query, options: LookOptions): readonly Candidate[] {
     const parts: readonly Segment[] = [...this.#stored.map(({ segment }) => segment), this.#growing];
     const looks = query.flatMap((alternative) => this.#prepare(parts, alternative) ?? []);
@@ -265,7 +280,7 @@ export class SearchIndex {
     scores.end(lists.length);
   }
 
-  /** Stores the documents in memory as a segment, merged with small older segments. */
+  /** Writes the documents in memory to the store as a segment, merged with small older segments. */
   #seal(): void {
     const parts: Segment[] = [this.#growing];
     let { count } = this.#growing;
@@ -311,15 +326,19 @@ export class SearchIndex {
     this.#outdated.push(name);
   }
 
-  /** Rewrites each segment that has removed documents. Throws the storage's error; the next call tries again. */
+  /**
+   * Deletes the texts and postings of removed documents. Rewrites every stored segment that has a removed document.
+   * Writes the documents in memory to the store, except the removed ones. The replaced segments stay in the store until
+   * `saved` is called (X4). Throws the storage's error; the next call tries again.
+   */
   erase(): void {
     this.#rewriteWhere((alive, count) => alive < count);
     if (this.#growing.count > 0) this.#seal();
   }
 
   /**
-   * If more than half of all documents are removed, rewrites each segment that has lost more than half of its documents
-   * (X2).
+   * Rewrites each segment that has lost more than half of its documents, if the whole index has lost enough of them
+   * (X2). Then also writes the documents in memory to the store.
    */
   #packWhenWorthIt(): void {
     const total = this.#stored.reduce((sum, { segment }) => sum + segment.count, this.#growing.count);
@@ -328,7 +347,10 @@ export class SearchIndex {
     if (this.#growing.count > 0) this.#seal();
   }
 
-  /** Rewrites each stored segment for which `isDue` holds, given how many of its documents are not removed. */
+  /**
+   * Rewrites each stored segment for which `isDue` returns true. `alive`: the segment's documents that are not removed.
+   * `count`: all documents of the segment.
+   */
   #rewriteWhere(isDue: (alive: number, count: number) => boolean): void {
     for (const shelved of [...this.#stored]) {
       const { segment } = shelved;
@@ -341,7 +363,9 @@ export class SearchIndex {
   }
 }
 
-/** The scores of one segment's documents. One object serves all segments, so it needs the memory of the largest one. */
+/**
+ * The scores of one segment's documents. All segments use one object in turn, so it has the size of the largest one.
+ */
 class PartScores {
   #totals = new Float64Array();
   #own = new Float64Array();

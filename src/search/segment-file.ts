@@ -1,6 +1,6 @@
 /**
- * The stored form of a segment, and a segment that reads it. The columns of the documents and the first term of each
- * block are in memory. Texts, terms and posting lists are read on demand.
+ * The stored form of a segment, and the class `StoredSegment`, which reads it. That class keeps the columns of the
+ * documents and the first term of each block in memory. It reads texts, terms and posting lists on demand.
  *
  * ```
  * columns   5 × u32 for each document: session, seq, epoch seconds, length, end of its text; then u8: kind

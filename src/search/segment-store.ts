@@ -4,9 +4,9 @@
  * Owns: the files of its directory. Does not own: their contents.
  *
  * Invariants:
- *  H1 a saved state names only segments that are completely on the device;
- *  H2 segments that the saved state does not name are removed when the index is opened, so that a crash leaves no file
- *     behind for good.
+ *  H1 when a state is saved, all its segments are completely on the device;
+ *  H2 when the index is opened, each segment that is not in the saved state is removed. So no file of a crash stays for
+ *     ever.
  *
  * The methods are synchronous, because the search thread has nothing else to do.
  */
@@ -39,13 +39,13 @@ export interface SegmentStore {
   put(chunks: readonly Buffer[]): SegmentEntry;
   /** Opens a stored segment. Throws if no segment has this name. */
   open(name: string): SegmentBytes;
-  /** Removes a segment that no saved state names. */
+  /** Removes a segment. The saved state must not have it. */
   remove(name: string): void;
   /** Replaces the saved state atomically. */
   saveState(text: string): void;
   /** The last saved state; undefined if there is none. */
   loadState(): string | undefined;
-  /** Removes all segments except the named ones. */
+  /** Removes all segments except those with these names. */
   keepOnly(names: ReadonlySet<string>): void;
   /** Closes the open files. No method may be called afterwards. */
   close(): void;

@@ -1,5 +1,5 @@
 /**
- * A segment, which is a part of an index: some documents, numbered from 0, and their terms. Also merges segments. Pure.
+ * A segment: some documents of an index, numbered from 0, and their terms. Also merges several segments into one. Pure.
  */
 import type { PostingList } from './posting-list.ts';
 import type { SearchableText } from './searchable.ts';
@@ -34,10 +34,10 @@ export interface Segment {
 export class MergedSegment implements Segment {
   readonly count: number;
   readonly #parts: readonly Segment[];
-  /** For each document of the merged segment: the index of the segment that it comes from, and its number there. */
+  /** For each document of the merged segment: the index of the former segment, and the document's number there. */
   readonly #partOf: Uint32Array;
   readonly #numberOf: Uint32Array;
-  /** For each segment and each document in it: the document's number in the merged segment, or `GONE`. */
+  /** For each former segment and each document in it: the document's number in the merged segment, or `GONE`. */
   readonly #documents: readonly Uint32Array[];
   readonly #newList: () => PostingList;
 

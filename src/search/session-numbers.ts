@@ -23,7 +23,7 @@ export interface SavedNumbers {
 /** See the head of the file. */
 export class SessionNumbers {
   readonly #numbers = new Map<string, number>();
-  /** Names by number. A removed session has none. */
+  /** Names by number. A removed session has no name. */
   readonly #names = new Map<number, string>();
   /** For each number: 1 while a session has it, otherwise 0. */
   readonly #alive = new GrowingNumbers();
@@ -45,7 +45,7 @@ export class SessionNumbers {
     }
   }
 
-  /** The number of a session, which is new if the session had none. */
+  /** The number of a session. A session without a number gets a new one. */
   numberOf(name: string): number {
     const known = this.#numbers.get(name);
     if (known !== undefined) return known;
@@ -70,7 +70,7 @@ export class SessionNumbers {
     this.length += by * length;
   }
 
-  /** Removes a session with its documents; false if there was none. */
+  /** Removes a session with its documents; false if the index has no such session. */
   remove(name: string): boolean {
     const number = this.#numbers.get(name);
     if (number === undefined) return false;

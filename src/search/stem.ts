@@ -41,8 +41,8 @@ const STEP_3: Rules = [
   ['ful', ''],
 ];
 /**
- * Suffixes of step 4. They are removed if the rest of the word has at least two vowel-consonant pairs; `ion` only after
- * `s` or `t`.
+ * Suffixes of step 4. They are removed if the rest of the word has at least two vowel-consonant pairs. The suffix `ion`
+ * is removed only after `s` or `t`.
  */
 const STEP_4: readonly string[] = [
   'ement',

@@ -1,12 +1,12 @@
 /**
  * Computes which searchable messages a session's records create, without the session's state. For a session that was
- * never edited, the seq of its next message and its waiting entries are enough. So the log of a shard can be followed
- * in the order in which it was written, with any number of sessions of any length. Pure.
+ * never edited, the seq of its next message and its waiting entries are enough. So a reader can follow the log of a
+ * shard in its order. It holds only these facts for each session. Pure.
  *
  * Invariants:
- *  F1 a message has the same seq as in the state that `src/session/apply` makes of the same records. Records that
- *     remove or change earlier messages are not followed. After such a record the session must be read as a whole, and
- *     the fold continues from its state.
+ *  F1 a message has the same seq as in the state that `src/session/apply` makes of the same records. Folding stops at a
+ *     record that removes or changes earlier messages. Then the session must be read as a whole, and folding continues
+ *     from the session's state.
  */
 import { z } from 'zod';
 import type { HistoryMessage } from '../base/history-message.ts';
@@ -36,7 +36,10 @@ export interface TextFold {
   name?: string | undefined;
 }
 
-/** A waiting entry. `merges`: adjacent entries that merge become one message. */
+/**
+ * A waiting entry. `takes`: the number of seqs that the entry will take, or `text` for an entry that a search can find.
+ * Adjacent entries with `merges` become one message.
+ */
 export type WaitingText =
   | { readonly takes: 0 | 1 | 2 }
   | { readonly takes: 'text'; readonly content: Entry['content']; readonly merges: boolean };
@@ -65,8 +68,8 @@ export function newTextFold(): TextFold {
 }
 
 /**
- * The fold of a session whose state is known; folding then continues from there. The state must have all contents of
- * waiting entries in memory.
+ * The fold that continues after a known state of a session. The state must have all contents of waiting entries in
+ * memory.
  */
 export function textFoldOf(state: SessionState): TextFold {
   const mailbox = Object.fromEntries(
@@ -87,7 +90,7 @@ export function foldTexts(fold: TextFold, { at, records }: TransitionRecords): r
   return found;
 }
 
-/** Folds one record. Returns false for a record that is not followed (F1). */
+/** Folds one record. Returns false for a record at which the fold stops (F1). */
 function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: SearchableText[]): boolean {
   const said = (kind: SearchableText['kind'], text: string): void => {
     const message = foundText({ seq: fold.nextSeq, at, kind, text });

@@ -148,8 +148,8 @@ function routerOf(reachedBy: (caller: Caller) => Reached, guard: Guard, failed: 
 }
 
 /**
- * The caller of a request to this route. Throws `HttpProblem`: 401 without a valid token; 403 if the caller does not
- * have the role, or if a caller of one tenant requests a route about the whole runtime.
+ * The caller of a request to this route. Throws `HttpProblem`: 401 without a valid token, and 403 if the caller does
+ * not have the role. A caller of one tenant also gets 403 for a route about the whole runtime.
  */
 function admit(guard: Guard, request: Request, { door, role, isOfRuntime }: Route): Caller {
   const caller = guard.checkToken(request, door, new URL(request.url).searchParams.get('token'));

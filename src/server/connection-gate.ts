@@ -83,7 +83,7 @@ export class ConnectionGate {
 }
 
 function answerProblem(error: LimitError, outgoing: ServerResponse): void {
-  // The error's message has no internal detail to hide, so there is nothing to report.
+  // The callback would receive an internal error. This error is not internal: the client sees its message.
   const response = problemResponse(error, () => undefined);
   for (const [name, value] of response.headers) outgoing.setHeader(name, value);
   outgoing.statusCode = response.status;

@@ -65,7 +65,7 @@ const send = route({
   async handle({ part, body, server: { runtime } }) {
     const { content: said, output, deliver, ...others } = body;
     const session = runtime.session(part('id'));
-    // Only the objects were checked here. The session checks each block itself.
+    // The schema has checked only that each block is an object with a `type`. The session checks the rest.
     const blocks = said as string | readonly ContentBlock[];
     const options = defined(others);
     if (output === undefined) return accepted(await session.send(blocks, { ...options, ...defined({ deliver }) }));
@@ -226,8 +226,8 @@ function receiptOf({ id, session, seq, pendingId, duplicate }: Receipt<unknown>)
 }
 
 /**
- * The position from which an event source resumes. A value that is not a number does not come from this server, so it
- * is ignored.
+ * The id of the last event that a reconnecting client has received (`Last-Event-ID`). A value that is not a number does
+ * not come from this server, so it is ignored.
  */
 function lastEventId(request: Request): string | undefined {
   const id = request.headers.get('last-event-id');

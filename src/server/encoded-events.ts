@@ -5,8 +5,10 @@
  *
  *  K1  All readers of one mode that read an event at about the same time get the same bytes. So the event is rendered
  *      and encoded once for these readers.
- *  K2  The kept bytes are bounded, and count in the budget of the readers. The budget may ask for them back.
- *  K3  A large event is encoded in a tick that has room for it. All readers that wait for it get the same bytes.
+ *  K2  The kept bytes are bounded, and count in the budget of all readers (`reader-budget.ts`). If that budget is
+ *      exceeded, it may have the kept bytes dropped.
+ *  K3  A large event is encoded in a tick that has room for it (`loop-budget.ts`). All readers that wait for it get the
+ *      same bytes.
  */
 import { ENCODED_EVENTS_BYTES_MAX, LOOP_PIECE_BYTES_MIN } from '../base/bounds.ts';
 import { type BudgetedReader, READERS } from '../events/reading/reader-budget.ts';

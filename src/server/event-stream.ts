@@ -7,9 +7,9 @@
  *
  *  X1  An event is taken from the reader's queue only when the client has room for it. Unread events stay in the queue.
  *      Beyond the bounds of the queue they become a `gap`. An event that was handed to the client counts in the budget
- *      of the readers until the client has room for the next event.
+ *      of all readers (`reader-budget.ts`) until the client has room for the next event.
  *  X2  Once the stream has ended, for whatever reason, the iteration is over and no timer is set.
- *  X3  When the budget of the readers asks for memory, the stream of a client that does not read fails. Each durable
+ *  X3  When the budget of all readers is exceeded, it may end the stream of a client that does not read. Each durable
  *      event carries its seq, so the client resumes after the last event that it read whole (`Last-Event-ID`), without
  *      loss.
  */
@@ -69,7 +69,7 @@ export function eventStream(parts: EventStreamParts): EventStream {
       return handed?.byteLength ?? 0;
     },
     giveUp() {
-      // The bytes are in a buffer of the connection, which is freed only when the connection ends.
+      // The bytes are in a buffer of the connection. Only the end of the connection frees them, so the stream fails.
       isCancelled = true;
       controllerOf?.error(new LimitError('the reader fell too far behind', { data: { limit: 'readersBytes' } }));
       finish();

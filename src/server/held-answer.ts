@@ -1,11 +1,12 @@
 /**
- * The body of a large answer. The body counts in the budget of the readers until its client has read it. If the budget
- * runs out, the connection is closed and the body is dropped. The client can then send its request again.
+ * The body of a large answer. The body counts in the budget of all readers (`reader-budget.ts`) until its client has
+ * read it. If the budget runs out, the connection is closed and the body is dropped. The client can then send its
+ * request again.
  */
 import { LimitError } from '../base/errors.ts';
 import { type BudgetedReader, READERS, type ReaderBudget } from '../events/reading/reader-budget.ts';
 
-/** Size in bytes from which a body is counted. A smaller body fits into a socket's own buffer. */
+/** A body of at least this many bytes is counted. A smaller body fits into a socket's own buffer. */
 export const HELD_ANSWER_BYTES_MIN: number = 64 * 1024;
 
 /**

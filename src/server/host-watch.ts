@@ -1,7 +1,7 @@
 /**
- * Measures the delay of the host thread's event loop. Measuring begins with the first query, so a server that is never
- * queried pays nothing. The figures cover only the last seconds, because an hour of history would hide the present
- * delay.
+ * Measures the delay of the host thread's event loop. Measuring begins with the first request for metrics, so a server
+ * without such requests pays nothing. The figures cover only the last seconds, because an hour of history would hide
+ * the present delay.
  */
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import type { HostMetrics } from './prometheus.ts';
@@ -9,7 +9,7 @@ import type { HostMetrics } from './prometheus.ts';
 /** Sampling interval in milliseconds. The reported delay is the time in excess of this interval. */
 const RESOLUTION_MS = 20;
 const NANOSECONDS = 1e6;
-/** Milliseconds after which a new measuring window begins. */
+/** Milliseconds that a measuring window lasts at least. */
 const WINDOW_MS = 10_000;
 
 /** See the file header. */

@@ -7,7 +7,8 @@
  * loop. Answers and request bodies have separate budgets.
  *  B1 One tick grants at most `LOOP_BYTES_MAX` bytes, or a single larger piece. Small work does not call `take`.
  *  B2 Waiting work is granted in the order in which it called `take`; later work never overtakes it.
- *  B3 Nothing is scheduled while nothing was granted and nothing waits.
+ *  B3 An idle budget schedules nothing. A next tick is scheduled only if work took bytes or waits, or if a tick was
+ *     left to new connections (B4).
  *  B4 A tick that accepted a connection grants nothing more. The reason: libuv accepts one connection per tick. So a
  *     health check behind fifty connections waits for fifty ticks, and these ticks must be short. After
  *     `LOOP_YIELDS_MAX` such ticks in a row, one tick grants again, so that a flood of connections cannot stop all

@@ -33,9 +33,9 @@ const FORBIDDEN_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRA
 /**
  * Returns a listener that answers with `handler`. It is for `node:http`, and for frameworks that pass on the requests
  * and responses of `node:http`, such as Express (`app.use('/agents', nodeListener(handler(runtime)))`). `onError`
- * receives failures of the handler itself and broken answers. Reading a body of more than 8 MB rejects with an error
- * for which `statusOf` returns 413. If the handler rejects with that error, the listener answers 413. `bodyBytesMax`:
- * another bound, for your own handler.
+ * receives failures of the handler itself and broken answers. Reading a body of more than 8 MB rejects with an error;
+ * `statusOf` returns 413 for this error. If the handler rejects with that error, the listener answers 413.
+ * `bodyBytesMax`: another bound, for your own handler.
  */
 export function nodeListener(
   handler: FetchHandler,

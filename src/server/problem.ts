@@ -59,6 +59,7 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   store_lost: [503, 'The store was removed or replaced under the runtime'],
   store_version: [500, 'The store is of a newer version'],
   shard_moved: [503, 'Another node of the cluster has the session'],
+  not_here: [409, 'Only the node that has the session can do this'],
   store_key: [500, 'The store cannot be opened with this key'],
   turn_failed: [502, 'The turn failed'],
   answer_invalid: [502, 'The answer does not fit its schema'],
@@ -154,7 +155,7 @@ export function problemOf(thrown: unknown): Problem {
   return thrown.code === 'answer_invalid' && Array.isArray(issues) ? { ...found, issues: firstIssues(issues) } : found;
 }
 
-/** The first issues, as many as fit into `PROBLEM_ISSUES_BYTES_MAX`. */
+/** The first issues that together fit into `PROBLEM_ISSUES_BYTES_MAX`. */
 function firstIssues(issues: readonly unknown[]): readonly unknown[] {
   let bytes = 0;
   const isKept = (issue: unknown): boolean => {
@@ -177,7 +178,7 @@ function problem(code: ProblemCode, detail: string, retryable: boolean, status: 
 }
 
 /**
- * The HTTP status with which the server answers an error. Use it in your own routes. 500: the error is not a
+ * The HTTP status that the server would answer for an error. Use it in your own routes. 500: the error is not a
  * `TroupeError`, and a client must not see its message.
  */
 export function statusOf(error: unknown): number {
@@ -188,8 +189,8 @@ export function statusOf(error: unknown): number {
 function statusOfError({ code, retryable, data }: TroupeError): number {
   if (code === 'limit' && data['limit'] === 'messageBytes') return 413;
   if (code === 'limit' && retryable) return 503;
-  // With these members the error says that the message was withdrawn or its turn was interrupted. A closing server has
-  // the same code without these members, and another status.
+  // An error with one of these members says that the message was withdrawn, or that its turn was interrupted. The error
+  // of a closing server has the same code without these members; its status is the one in the table.
   if (code === 'cancelled' && ('turn' in data || 'reason' in data)) return 409;
   return TABLE[code][0];
 }

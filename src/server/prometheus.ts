@@ -67,8 +67,8 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
 };
 
 /**
- * The families with one sample for each provider. The label is the provider's name. For Prometheus, an empty label is
- * the same as no label.
+ * The families with one sample for each provider. The label is the provider's name. If the name is empty, Prometheus
+ * treats the label as missing.
  */
 const PROVIDER_FAMILIES: Readonly<Record<keyof ProviderMetrics, Family>> = {
   modelCalls: ['troupe_provider_model_calls_total', 'counter', 'Model calls started, attempts included.'],

@@ -28,7 +28,7 @@ export const noBody: z.ZodType<Record<never, never>> = z.strictObject({});
 /** A whole number as a text, because a query has only texts. */
 export const wholeNumber: z.ZodType<string> = z.string().regex(/^\d{1,15}$/, 'must be a whole number');
 
-/** Number of items of a list. */
+/** Number of items of one page of a list. */
 export const pageSize: z.ZodType<string> = z
   .string()
   .regex(/^\d{1,5}$/, 'must be a whole number')

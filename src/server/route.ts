@@ -85,8 +85,8 @@ export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 
   readonly body?: z.ZodType<Body>;
   readonly handle: (call: Call & { readonly query: Query; readonly body: Body }) => Response | Promise<Response>;
   /**
-   * Called in place of `handle` for a large body. It receives the unparsed bytes and must have them parsed. Default:
-   * `handle` is called for large bodies too.
+   * Called in place of `handle` for a large body. It receives the unparsed bytes, so that another thread can parse
+   * them. Default: `handle` is called for large bodies too.
    */
   readonly handleLarge?: (call: Call & { readonly query: Query; readonly json: Uint8Array }) => Promise<Response>;
 }

@@ -134,8 +134,8 @@ class OpenExchanges {
   }
 
   /**
-   * Announces to the clients that their connections end with these answers. Calls `done` when all answers are sent or
-   * their connections have closed.
+   * Announces to the clients that their connections end with these answers, except where an answer's headers are sent
+   * already. Calls `done` when all answers are sent or their connections have closed.
    */
   finish(done: () => void): void {
     for (const answer of this.#answers) if (!answer.headersSent) answer.setHeader('connection', 'close');

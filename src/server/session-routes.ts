@@ -64,8 +64,8 @@ const list = route({
       ...(parent === undefined ? {} : { parent: parent === '' ? null : parent }),
       ...(children ? { children } : {}),
       order,
-      // The number of sessions in a list with children is bounded, so the list cannot ask for one session more than the
-      // page.
+      // A list with children returns at most `LIST_FAMILIES_MAX` sessions, so a full page could not get one session
+      // more.
       limit: children ? limit : limit + 1,
     });
     const sessions = found.slice(0, limit);

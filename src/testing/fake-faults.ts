@@ -50,7 +50,7 @@ export const FAULT_KINDS: readonly FaultKind[] = [
 export interface Faults {
   /** The fault of the n-th call, from 0. */
   readonly at?: Readonly<Record<number, FaultKind>>;
-  /** The share of the other calls that meet a fault, 0 to 1. Default 0. */
+  /** The share of the calls not named in `at` that meet a fault, 0 to 1. Default 0. */
   readonly rate?: number;
   /** The kinds of the faults that meet calls by chance, drawn with equal probability. Default: every kind. */
   readonly kinds?: readonly FaultKind[];

@@ -8,7 +8,7 @@ import type { ServerResponse } from 'node:http';
 import { RATE_WINDOW_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 
-/** Limits per minute; a missing one means no limit. */
+/** Limits per minute. A missing member means no limit. */
 export interface FakeRates {
   readonly requestsPerMinute?: number;
   readonly inputTokensPerMinute?: number;

@@ -13,7 +13,7 @@ import type { Clock } from '../base/clock.ts';
 
 /** Epoch ms at which a manual clock starts: 2026-01-01, 00:00 UTC. */
 const START_MS = 1_767_225_600_000;
-/** Ticks after which the clock counts as settled: a chain of this many immediates has run by then. */
+/** The ticks that `settle` waits: a chain of this many immediates has run by then. */
 const SETTLE_TURNS = 8;
 /**
  * Maximum number of timers that one `runAll` fires. If there are more, the timers probably set each other endlessly.

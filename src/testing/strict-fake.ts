@@ -231,7 +231,7 @@ class FakeModel {
     };
     const read = readRequest(body, rules);
     if (!isCount && isRecord(read.body)) {
-      this.requests.add(read.body as unknown as WireRequest, body.length);
+      this.requests.add(read.body as unknown as WireRequest, Buffer.byteLength(body));
     }
     const violations = [...checkHeaders(request.headers), ...read.violations];
     let begun: ThreadedRequest | ThreadRefusal | undefined;

@@ -1,8 +1,9 @@
 /**
- * The endpoint over a port. The requests, answers and notes of one tick travel as one array.
+ * The endpoint over a port. A **frame** is one request, answer or note. The frames that one tick sends travel as one
+ * array.
  *
  * Owns: the frames that wait for the end of the tick, the received frames that are not delivered yet, the calls that
- * wait for an answer. Does not own: the thread behind the port. A frame is one request, answer or note.
+ * wait for an answer. Does not own: the thread behind the port.
  *
  * Invariants:
  * T1 every call settles exactly once: with its answer, with the far side's error, or when either side is gone.
@@ -10,13 +11,13 @@
  *    order; its payload has everything that was added before its batch left.
  * T3 a payload that cannot be cloned fails its own call, answer or note, and no other of its batch.
  * T4 nothing is delivered synchronously, not even between two endpoints on one thread.
- * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one tick, except when the far side is gone. Without this
- *    bound a port would pass on up to a thousand batches in one tick. A thousand simultaneous calls would then delay
- *    the work that the first of them started, and the answers to these first calls. The work on one slice is finished
- *    while its data is still in the processor's caches.
+ * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one tick (a slice), except when the far side is gone. A slice
+ *    whose handlers took `ENDPOINT_SLICE_MS` ends sooner. Without these bounds a port would pass on up to a thousand
+ *    batches in one tick. The work that the first calls start, and their answers, would then wait until all other calls
+ *    are delivered. Also, the work on one slice finishes while its data is still in the processor's caches.
  */
-import { ENDPOINT_BATCH_MAX, ENDPOINT_CALLS_MAX, ENDPOINT_SLICE_MAX } from '../base/bounds.ts';
-import { soon as nextTick, type Soon } from '../base/clock.ts';
+import { ENDPOINT_BATCH_MAX, ENDPOINT_CALLS_MAX, ENDPOINT_SLICE_MAX, ENDPOINT_SLICE_MS } from '../base/bounds.ts';
+import { type Clock, soon as nextTick, type Soon, systemClock } from '../base/clock.ts';
 import { asError, CancelledError, LimitError, TroupeError } from '../base/errors.ts';
 import type { Endpoint } from './endpoint.ts';
 import { decodeError, type EncodedError, encodeError } from './error-codec.ts';
@@ -30,6 +31,14 @@ export interface MessagePortLike {
   off(event: string, listener: (value: unknown) => void): unknown;
   close?(): void;
 }
+
+/** The ticks and the time of an endpoint's thread, which the simulator controls. */
+export interface EndpointTicks {
+  readonly soon: Soon;
+  readonly clock: Pick<Clock, 'monotonic'>;
+}
+
+const THREAD_TICKS: EndpointTicks = { soon: nextTick, clock: systemClock };
 
 const CALL = 0;
 const ANSWER = 1;
@@ -47,7 +56,7 @@ interface OpenCall {
   readonly reject: (error: Error) => void;
 }
 type Handler = (payload: unknown) => unknown;
-/** A late note in the queue of unsent frames, with the index of its payload. */
+/** An unsent late note. `at`: the index of its payload in the outbox. */
 interface LateNote {
   readonly at: number;
   readonly payload: () => unknown;
@@ -58,27 +67,28 @@ interface LateNote {
  * the same tick. An error thrown by a note's handler is a programming error: it is thrown again in a later tick, where
  * nothing catches it.
  */
-export function createEndpoint(port: MessagePortLike, soon: Soon = nextTick): Endpoint {
-  return new BatchedEndpoint(port, soon);
+export function createEndpoint(port: MessagePortLike, ticks: EndpointTicks = THREAD_TICKS): Endpoint {
+  return new BatchedEndpoint(port, ticks);
 }
 
 /** Two endpoints joined on one thread. They keep the same contract, but pass payloads without cloning them. */
-export function createLocalEndpoints(soon: Soon = nextTick): [Endpoint, Endpoint] {
-  const left = new LocalPort(soon);
-  const right = new LocalPort(soon);
+export function createLocalEndpoints(ticks: EndpointTicks = THREAD_TICKS): [Endpoint, Endpoint] {
+  const left = new LocalPort(ticks.soon);
+  const right = new LocalPort(ticks.soon);
   left.peer = right;
   right.peer = left;
-  return [new BatchedEndpoint(left, soon), new BatchedEndpoint(right, soon)];
+  return [new BatchedEndpoint(left, ticks), new BatchedEndpoint(right, ticks)];
 }
 
 class BatchedEndpoint implements Endpoint {
   readonly #port: MessagePortLike;
   readonly #soon: Soon;
+  readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #open = new Map<number, OpenCall>();
   readonly #handlers = new Map<string, Handler>();
   readonly #closeListeners: (() => void)[] = [];
   #outbox: unknown[] = [];
-  /** Notes in the queue whose payload is still being collected. */
+  /** Unsent notes whose payload is still being collected. */
   #late: LateNote[] = [];
   #flushing = false;
   /** Batches received and not fully delivered; the first of them is delivered up to `#inboxAt`. */
@@ -86,12 +96,15 @@ class BatchedEndpoint implements Endpoint {
   #inboxAt = 0;
   /** Frames that may still be delivered before the next slice. At 0, that slice is scheduled. */
   #sliceLeft = ENDPOINT_SLICE_MAX;
+  /** Milliseconds that the handlers of the current slice took. */
+  #sliceMs = 0;
   #lastId = 0;
   #state: 'open' | 'closed' | 'gone' = 'open';
 
-  constructor(port: MessagePortLike, soon: Soon) {
+  constructor(port: MessagePortLike, { soon, clock }: EndpointTicks) {
     this.#port = port;
     this.#soon = soon;
+    this.#clock = clock;
     port.on('message', this.#receive);
     // A batch that cannot be read would leave calls without answers, so it is treated as the end of the connection.
     port.on('messageerror', this.#gone);
@@ -129,7 +142,7 @@ class BatchedEndpoint implements Endpoint {
   }
 
   hasten(): void {
-    // The flush is a microtask, so that nothing is delivered synchronously in place either (T4).
+    // The flush is a microtask, so that nothing is delivered synchronously between two endpoints on one thread (T4).
     queueMicrotask(this.#flush);
   }
 
@@ -226,17 +239,24 @@ class BatchedEndpoint implements Endpoint {
 
   /** Delivers some of the received frames, in order, and leaves the rest to later ticks (T2, T5). */
   #deliverSlice(): void {
+    let beganAt = this.#clock.monotonic();
     while (this.#sliceLeft > 0 && this.#inbox.length > 0) {
       this.#sliceLeft -= 1;
-      // The next slice is scheduled before the frame is delivered, since a handler that throws must not hold back that
-      // slice.
+      // The next slice is scheduled before the last frame of a full slice, so it runs before the work that frame schedules.
       if (this.#sliceLeft === 0) this.#soon(this.#nextSlice);
       this.#deliverNext();
+      const endedAt = this.#clock.monotonic();
+      this.#sliceMs += endedAt - beganAt;
+      beganAt = endedAt;
+      if (this.#sliceLeft === 0 || this.#sliceMs < ENDPOINT_SLICE_MS) continue;
+      this.#sliceLeft = 0;
+      this.#soon(this.#nextSlice);
     }
   }
 
   #nextSlice = (): void => {
     this.#sliceLeft = ENDPOINT_SLICE_MAX;
+    this.#sliceMs = 0;
     this.#deliverSlice();
   };
 

@@ -1,13 +1,15 @@
 /**
  * Calls an object on another thread as if it were local: comlink over a dedicated message port.
  *
- * Used for tools given as values. Arguments and results are cloned. Pass no functions: comlink would open a channel for
- * each. All other requests between two threads, and the progress of tools, go over an endpoint.
+ * Used for tools that the embedder gives as values. Arguments and results are cloned. Pass no functions: comlink would
+ * open a channel for each. All other requests between two threads, and the progress of tools, go over an endpoint
+ * (`endpoint.ts`).
  *
  * Invariants:
  * B1 every call settles: with the result, with the far side's error (class, code and cause kept), or when the port
  *    closes.
- * B2 only methods of the object and its classes can be called: none of `Object.prototype`, and none of a member object.
+ * B2 only the methods of the object and of its classes can be called. Methods of `Object.prototype` and methods of
+ *    objects in its members cannot.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import * as comlink from 'comlink';

@@ -3,7 +3,7 @@
  * batched by tick. `batched-endpoint.ts` implements it.
  */
 
-/** One side of a connection to another thread, or to another part of the same thread (in place). */
+/** One side of a connection to another thread, or to another part of the same thread. */
 export interface Endpoint {
   /**
    * Sends a request and resolves with its answer. Rejects with the far side's error, whose class, code and cause are
@@ -13,12 +13,12 @@ export interface Endpoint {
   /** Sends a note, which gets no answer. */
   notify(method: string, payload: unknown): void;
   /**
-   * Sends a note whose payload is read when its batch leaves. The note carries everything collected until then, and
-   * arrives before everything sent after it. `payload` must not throw. It is not called if the note can no longer be
-   * sent.
+   * Sends a note, but calls `payload` only when the batch of this note leaves. So the note carries everything collected
+   * until then. It arrives before everything that was sent after this call. `payload` must not throw. It is not called
+   * if the note can no longer be sent.
    */
   notifyLate(method: string, payload: () => unknown): void;
-  /** Sends all waiting frames as soon as the running callback has ended, instead of at the end of the tick. */
+  /** Sends everything that waits as soon as the running callback has ended, instead of at the end of the tick. */
   hasten(): void;
   /** Answers requests and receives notes of this method. A method has one handler. */
   handle(method: string, handler: (payload: unknown) => unknown): void;

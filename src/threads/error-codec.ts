@@ -13,7 +13,7 @@ export interface EncodedError {
   readonly name: string;
   readonly message: string;
   readonly stack?: string;
-  /** A code of this library, or a foreign one (`ENOENT`). */
+  /** A code of this library, or another code such as `ENOENT`. */
   readonly code?: string;
   /** True for errors of this library: they are decoded to their own class. */
   readonly house: boolean;

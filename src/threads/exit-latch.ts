@@ -6,10 +6,10 @@
  * Owns: two 32-bit words of shared memory. Does not own: the thread, and the work that enters the latch.
  *
  * Invariants:
- *  N1 a thread inside the latch is not ended: `close` waits for a bounded time until the thread has left, and every
- *     later `enter` fails;
+ *  N1 a thread inside the latch is ended only when it has left, or after a bounded time: `close` waits for that. From
+ *     `close` on, every `enter` fails;
  *  N2 the latches of living threads are closed when the process exits: by `process.exit`, by an uncaught error, or
- *     because nothing is left to do. The process then ends all its threads without notice.
+ *     because nothing is left to do. They must be closed first, because an exit ends all threads without notice.
  */
 import { isMainThread } from 'node:worker_threads';
 import { GATE_CLOSE_MS } from '../base/bounds.ts';
@@ -77,7 +77,7 @@ export class ExitLatch {
 
 const living = new Set<ExitLatch>();
 
-/** Closes a latch when the process exits (N2). Returns a function to call once the latch's thread is gone. */
+/** Closes a latch when the process exits (N2). Call the returned function once the latch's thread is gone. */
 export function closeAtExit(gate: ExitLatch): () => void {
   if (living.size === 0) process.on('exit', closeAll);
   living.add(gate);

@@ -22,7 +22,7 @@ const MAIN_ONLY: ReadonlyMap<string, boolean> = new Map([
 
 /**
  * Flags that Node accepts in the `execArgv` of a thread. The value is true if the next argument belongs to the flag.
- * Node refuses all other flags there: those of the process and of V8 apply to every thread anyway.
+ * Node refuses all other flags there: flags of the process and of V8, which apply to every thread anyway.
  */
 const PER_THREAD: ReadonlyMap<string, boolean> = new Map([
   ['--import', true],

@@ -1,7 +1,7 @@
 /**
  * Watches a thread's event loop, and reports when the loop stood still for a while. Causes are a tick that computes too
- * long, a provider that spins, or a long garbage collection. The report comes only after the stall, because it needs
- * the same loop. If the loop never runs again, another thread must notice.
+ * long, a provider that spins, or a long garbage collection. The report comes only after the stall, because the watch
+ * runs on the same loop. If the loop never runs again, only another thread can notice.
  *
  * Invariants:
  * O1 each stall is reported once, with a lower bound of the time that the loop stood still.
@@ -11,7 +11,7 @@ import { LOOP_STALL_MS, LOOP_WATCH_INTERVAL_MS } from '../base/bounds.ts';
 
 /** A watch of an event loop. */
 export interface LoopWatch {
-  /** Checks now, as the watch does at each interval. Needed before `end`, which could come before the next check. */
+  /** Checks now, as the watch does at each interval. Call it before `end`, so that a stall just before is reported. */
   look(): void;
   /** Restarts the measurement: the time until now is never reported as a stall. */
   forget(): void;

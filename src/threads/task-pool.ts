@@ -6,8 +6,8 @@
  * to retry it.
  *
  * Invariants:
- * P1 `run` settles exactly once: with the result, the task's own error, `CancelledError` on abort, or the death of its
- *    thread.
+ * P1 `run` settles exactly once: with the result, the task's own error, `CancelledError` on abort or close, or the
+ *    death of the task's thread.
  * P2 no thread is started before the first task; idle threads end by themselves.
  * P3 a thread that dies or is aborted fails only its own task; the next task gets a new thread.
  *
@@ -29,7 +29,10 @@ import { LINE_KEY, type TaskReply } from './task-thread.ts';
 import { settledInTime, type ThreadLimits, workerLimits } from './thread.ts';
 import { entryPath, missingEntry } from './worker-url.ts';
 
-/** The pool's side of a line: the message port to one thread. Posting to a dead thread has no effect. */
+/**
+ * The pool's side of a **line**: a message port between the pool and one thread, beside the tasks. Posting to a dead
+ * thread has no effect.
+ */
 export interface ThreadLine {
   post(message: unknown): void;
 }
@@ -69,8 +72,8 @@ export interface TaskOptions {
 export interface TaskPool {
   /**
    * Runs a task. Rejects with the task's own error (class and code kept), `CancelledError` on abort or close, or
-   * `LimitError` when the queue is full. When the thread died, it rejects with an error for which `threadDeathOf` is
-   * defined.
+   * `LimitError` when the queue is full. If the task's thread died, rejects with an error for which `threadDeathOf`
+   * returns the cause.
    */
   run(task: unknown, options?: TaskOptions): Promise<unknown>;
   /** The number of running tasks, of tasks that wait for a thread, and of threads. */
@@ -98,7 +101,7 @@ export function createTaskPool(options: TaskPoolOptions): TaskPool {
   return new PiscinaPool(options);
 }
 
-/** The cause of a thread's death (`exit code 1`, `out of memory`), when the task failed because of it. */
+/** The cause of a thread's death (`exit code 1`, `out of memory`); undefined if the task failed for another reason. */
 export function threadDeathOf(error: unknown): string | undefined {
   if (!(error instanceof TroupeError)) return undefined;
   const death = error.data['threadDeath'];
@@ -108,7 +111,7 @@ export function threadDeathOf(error: unknown): string | undefined {
 /** The most notes of one thread read at once: a thread that posts forever must not hold up the event loop. */
 const NOTES_MAX = 1_000;
 
-/** A signal for Piscina. An `AbortSignal` would cost more than the rest of a small task. */
+/** The signal that stops a task in Piscina. An `AbortSignal` would cost more than the rest of a small task. */
 class KillSignal extends EventEmitter {
   aborted = false;
 
@@ -251,7 +254,7 @@ class PiscinaPool implements TaskPool {
     for (const entry of [...this.#running]) this.#abort(entry, threadDeath(error));
   }
 
-  /** Handles the first message of a thread, which carries the pool's end of the line. */
+  /** Handles the first message of a thread, which carries the pool's side of the line. */
   #greet(message: unknown): void {
     if (!isRecord(message) || !(LINE_KEY in message)) return;
     const port = message[LINE_KEY];

@@ -6,7 +6,7 @@ import { MessageChannel, parentPort } from 'node:worker_threads';
 import { TroupeError } from '../base/errors.ts';
 import { type EncodedError, encodeError } from './error-codec.ts';
 
-/** The key of a thread's first message, which carries the pool's end of the line. */
+/** The key of a thread's first message, which carries the pool's side of the line. */
 export const LINE_KEY = 'troupe:line';
 
 /**

@@ -1,13 +1,13 @@
 /**
- * Starts threads from entry files, each with an endpoint, and reports the end of each exactly once.
+ * Starts threads from entry files. Each thread has an endpoint, and its end is reported exactly once.
  *
  * Owns: the worker and its endpoint. Does not own: the messages on it, and the replacement of a thread that died.
  *
  * Invariants:
  * W1 `onExit` listeners run exactly once, however the thread ends: its own exit, an uncaught error, `exit`,
  *    `terminate`;
- * W2 before a thread with a latch is ended by force, its latch is closed. The close waits a bounded time for the work
- *    inside (`exit-latch.ts`).
+ * W2 before a thread with a latch is ended by force, its latch is closed. Closing waits a bounded time for the work
+ *    inside the latch (`exit-latch.ts`).
  */
 import {
   isMainThread,
@@ -149,8 +149,8 @@ export function startThread(entry: URL, options: ThreadOptions): Thread {
 }
 
 /**
- * Resolves when `ending` has settled, and after `waitMs` at the latest: nothing can end a thread that never leaves
- * native code.
+ * Resolves when `ending` has settled, and after `waitMs` at the latest. A thread that never leaves native code cannot
+ * be ended, so its end must not be waited for without a bound.
  */
 export async function settledInTime(ending: Promise<unknown>, waitMs: number = THREAD_END_MS): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
@@ -177,7 +177,7 @@ export async function keepAliveFor<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** The limits in Node's names. */
+/** The limits under the names that Node gives them. */
 export function workerLimits(limits: ThreadLimits): ResourceLimits {
   return {
     ...defined({

@@ -22,7 +22,7 @@ const TWINS: Readonly<Record<string, string>> = {
   '.cts': '.cjs',
 };
 
-/** This thread's attempt to load TypeScript as its host does. Resolves to the reason of a failure, or to undefined. */
+/** The result of `inheritLoader` on this thread: the reason if tsx could not be registered; otherwise undefined. */
 let loader: Promise<string | undefined> | undefined;
 
 /**

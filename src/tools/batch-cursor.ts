@@ -1,20 +1,21 @@
 /**
  * Shows how far a thread is with the calls that its pool handed to it. Pool and thread share the memory. The thread
  * claims the calls one by one and marks the state of each. The pool takes back unclaimed calls and reads the marks
- * without asking the thread. A thread in a busy loop would not answer, and a killed thread cannot answer.
+ * without asking the thread. A thread whose event loop is blocked would not answer, and a killed thread cannot answer.
  *
  * Owns: which calls have begun, and the marks. Does not own: the calls, their results.
  *
  * C1 A call is either claimed by the thread or taken back by the pool, never both, and only once.
  * C2 Calls are claimed from the first to the last, and taken back from the last to the first.
- * C3 The thread writes the marks, and the pool reads them. The pool writes only its wish for a note. If the thread is
- *    still busy after the pool has written the wish, the thread sees the wish once it has begun every call.
+ * C3 The thread writes the marks, and the pool reads them. The pool writes only what it takes back (C2), and its wish
+ *    for a note: a message from the thread once every call has begun. If calls are left to begin when the pool writes
+ *    the wish, the thread sees the wish after it has begun the last call.
  */
 import { strict as assert } from 'node:assert';
 
 /**
- * The most calls of one batch. The cursor's two numbers share one 32-bit word, so that one atomic operation can change
- * either.
+ * The most calls of one batch. The number equals `TOOL_CONCURRENCY`, the calls of one tool that a thread runs at a
+ * time. It must fit into half a cell of the cursor, which is 16 bits.
  */
 export const BATCH_CALLS_MAX = 64;
 
@@ -30,7 +31,10 @@ export type CallMark =
 const HALF_BITS = 16;
 const LOW_HALF = 0xffff;
 
-/** The cells of the memory: the claims, the call that holds the loop, the wish, the end, and then two for each call. */
+/**
+ * The cells of the memory. The first four are the claims, the call that holds the thread's event loop, the pool's wish,
+ * and the mark that the thread takes no further batch. Then two cells follow for each call.
+ */
 const CLAIMS = 0;
 const HOLDER = 1;
 const WISH = 2;
@@ -39,12 +43,12 @@ const CALLS = 4;
 const CELLS_OF_A_CALL = 2;
 
 /**
- * The first cell of a call: 0 before the call begins, a negative time while its module loads, and a positive time
- * while its tool runs. After the end it is below `-ENDED`, and gives the order of the end. The second cell is 1 once
- * the call's signal was aborted.
+ * The first cell of a call is 0 before the call begins. It is a negative time while the call's module loads, and a
+ * positive time while the tool runs. After the call's end it is below `-ENDED`, and gives the order of the end. The
+ * second cell is 1 once the call's signal was aborted.
  */
 const ENDED = 2 ** 30;
-/** The latest time that a mark can carry, about twelve days. A later begin is marked with this time. */
+/** The latest time that a mark can carry, about twelve days. A later beginning is marked with this time. */
 const MARK_MS_MAX: number = ENDED - 2;
 
 /** See the head of the file. */
@@ -53,7 +57,8 @@ export class BatchCursor {
   readonly memory: SharedArrayBuffer;
   /**
    * The cells. The low half of the first cell is the number of claimed calls. The high half is the number of calls that
-   * were not taken back.
+   * were not taken back. Both are in one cell, so that one atomic operation can compare both and change one of them
+   * (C1).
    */
   readonly #cells: Int32Array;
 
@@ -81,7 +86,9 @@ export class BatchCursor {
     return Atomics.load(this.#cells, CLAIMS) >>> HALF_BITS;
   }
 
-  /** True if the thread has begun every call that was not taken back, and none of them holds its loop. */
+  /**
+   * True if the thread has begun every call that was not taken back, and none of these calls holds the thread's loop.
+   */
   get isLoopFree(): boolean {
     return this.claimed >= this.end && Atomics.load(this.#cells, HOLDER) === 0;
   }
@@ -163,7 +170,7 @@ export class BatchCursor {
     return Atomics.load(this.#cells, OVER) === 1;
   }
 
-  /** Marks that a call's signal was aborted, which shows that the loop answers. */
+  /** Marks that a call's signal was aborted. The mark shows that the thread's loop answers. */
   markAborted(at: number): void {
     Atomics.store(this.#cells, cellOf(at) + 1, 1);
   }

@@ -1,4 +1,7 @@
-/** Holds waiting calls back while none may begin, and looks again soon. */
+/**
+ * Holds back waiting calls while no call may begin: in a cluster, while the node has no valid lease. Looks at the lease
+ * again after `LEASE_LOOK_MS`.
+ */
 import { LEASE_LOOK_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 
@@ -13,7 +16,10 @@ export class BeginGate {
     this.#mayBegin = mayBegin;
   }
 
-  /** True if no call may begin now. `again` is then called soon, once. */
+  /**
+   * True if no call may begin now. If so, calls `again` after `LEASE_LOOK_MS`, unless an earlier `again` is still to be
+   * called.
+   */
   holds(again: () => void): boolean {
     if (this.#mayBegin()) return false;
     this.#look ??= this.#clock.setTimer(() => {

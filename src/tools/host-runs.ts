@@ -4,9 +4,9 @@
  * Owns: which of these runs wait or run, and their deadlines. Does not own: the tools, and the delivery of outcomes to
  * the listener.
  *
- * H1 A run completes exactly once, at its timeout plus `TOOL_GRACE_MS` at the latest. A host tool cannot be killed, so
- *    at that time its call is answered although the tool still runs.
- * H2 A run begins only while the gate holds none back.
+ * H1 A run completes exactly once, and no later than `TOOL_GRACE_MS` after its timeout. A host tool cannot be killed,
+ *    so its call is answered by then even if the tool still runs.
+ * H2 A run begins only while the gate does not hold runs back.
  */
 import { TOOL_KILL_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
@@ -49,7 +49,10 @@ export class HostRuns {
     return this.#begun.size;
   }
 
-  /** Begins a run, or queues it if its tool has reached its bound. */
+  /**
+   * Begins a run. Queues the run instead if its tool has reached its bound of simultaneous unanswered runs, or if the
+   * gate holds runs back. A tool that still works after its deadline has been answered, and no longer counts.
+   */
   add(open: OpenRun): void {
     this.#queue.add(open);
     this.#pump();

@@ -1,7 +1,7 @@
 /**
  * Runs tools given as values, and calls tools of MCP servers, on the host thread. This is the `HostRunner` that a pool
- * calls, directly or over a bridge. A host tool cannot be killed. The call of such a tool is still answered: here at
- * the timeout, by the pool at the deadline.
+ * calls, directly or over a bridge. A host tool cannot be killed. The call of such a tool is still answered: this file
+ * answers it at the timeout. If the tool blocks this thread, the pool answers it at the pool's deadline.
  *
  * H1 `run` resolves with exactly one outcome and never rejects.
  * H2 A `probe` is not called while an earlier run of its call is still at work, because that run may still take effect.
@@ -123,8 +123,8 @@ class Runner implements OwnHostRunner {
   };
 
   /**
-   * Starts a call once no run of the same call is at work, so that no probe runs beside such a run (H2). The pool's
-   * deadline, which counts from here, bounds the wait.
+   * Starts a call once no run of the same call is at work, so that no probe runs beside such a run (H2). The wait is
+   * bounded by the pool's deadline, which counts from the call of `run`.
    */
   async #startAfterWork(running: Running): Promise<void> {
     await Promise.race([this.#work.get(running.run.key), aborted(running.abort)]);

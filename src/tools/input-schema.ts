@@ -34,9 +34,8 @@ export function inputSchemaOf(input: unknown, label: string): Readonly<Record<st
 
 /**
  * The JSON Schema of an object, as a plain copy without `$schema`. The rules of a tool's input also hold for a
- * structured answer, because some models can give such an answer only as the input of a tool. `label` and `member` name
- * the schema in errors. `bytesMax`: the most bytes of the schema's JSON; a larger schema is refused before it is
- * compiled.
+ * structured answer: some models can give such an answer only as a tool's input. `label` and `member` name the schema
+ * in errors. `bytesMax`: the most bytes of the schema's JSON; a larger schema is refused before it is compiled.
  */
 export function objectSchemaOf(
   input: unknown,

@@ -15,7 +15,9 @@ export type RunPhase = 'waiting' | 'handed' | 'running' | 'ending';
 export interface OpenRun extends QueuedRun {
   readonly run: ToolRun;
   phase: RunPhase;
-  /** `probe` if the tool's `probe` is called first: the caller asked for that, or the run begins again. */
+  /**
+   * `probe` if the tool's `probe` is called first: the caller asked for that, or a run of a `probe` tool begins again.
+   */
   mode: ToolRun['mode'];
   /** Maximum runs of its tool on one thread. */
   readonly perThread: number;
@@ -29,7 +31,9 @@ export interface OpenRun extends QueuedRun {
   decided: string | undefined;
   /** How the run failed, if a failure decided its answer. */
   failed: ToolFailure | undefined;
-  /** True after a cancellation or an uncaught error: the decision then counts although the tool never saw the abort. */
+  /**
+   * True after a cancellation or an uncaught error: `decided` is then the answer even if the tool never saw the abort.
+   */
   isFinal: boolean;
   /** The stack of the error that the tool threw, if that error decided the answer. */
   stack: string | undefined;

@@ -38,8 +38,8 @@ export interface ToolRun {
   readonly place: ToolPlace;
   readonly input: unknown;
   /**
-   * Milliseconds from when the tool begins. The run ends at this time plus `TOOL_GRACE_MS` at the latest. Waiting for a
-   * thread does not count: a call must not time out because other calls are slow.
+   * Milliseconds that the tool may work. The run ends no later than `TOOL_GRACE_MS` after that. Waiting for a thread
+   * does not count: a call must not time out because other calls are slow.
    */
   readonly timeoutMs: number;
   /** `probe`: call the tool's `probe` first, and run only if it answers `undefined`. */
@@ -81,9 +81,10 @@ export interface ToolPool {
    */
   holds(id: number): boolean;
   /**
-   * The tools that a module exports. The module is loaded on a tool thread, or in a tool process if Node does not load
-   * a native addon of the module on a thread. Rejects with a `ConfigError` when the module cannot be loaded, exports no
-   * tool, or exports a tool with a bad name or schema. The error names the module and, for a bad tool, the export.
+   * The tools that a module exports. The module is loaded on a tool thread. If Node does not load a native addon of the
+   * module on a thread, the module is loaded in a tool process. Rejects with a `ConfigError` when the module cannot be
+   * loaded, exports no tool, or exports a tool with a bad name or schema. The error names the module and, for a bad
+   * tool, the export.
    */
   describe(url: string): Promise<readonly FoundTool[]>;
   /** Aborts running calls and ends the threads. */

@@ -1,4 +1,4 @@
-/** Decides whether a failed call of a tool runs again, and after which wait. Pure. */
+/** Decides whether a failed call of a tool runs again, and how long the call waits before that. Pure. */
 import {
   RETRY_JITTER,
   TOOL_ATTEMPTS_MAX,

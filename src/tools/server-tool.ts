@@ -105,7 +105,7 @@ const SERVER_TOOL: unique symbol = Symbol('troupe.server-tool');
 /** A tool for an agent's `tools` that the provider runs. */
 export interface ServerTool {
   readonly [SERVER_TOOL]: true;
-  /** The name by which the model calls it. The type decides it. */
+  /** The tool's name for the model. The type decides the name. */
   readonly name: string;
   readonly entry: ServerToolEntry;
 }

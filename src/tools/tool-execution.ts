@@ -1,9 +1,9 @@
 /**
- * Runs one call of one tool, from input to outcome, on the thread of the tool's code. Failure is data: no error passes
- * this boundary (rule of the tool boundary).
+ * Runs one call of one tool, from input to outcome, on the thread of the tool's code. A failure becomes an outcome too:
+ * this file throws no error of a tool.
  *
  * X1 A call has one outcome, whatever the tool does: throw, return nonsense, never settle, settle twice.
- * X2 The signal is aborted at the timeout and on request, and after an outcome that did not come from the tool.
+ * X2 The signal is aborted at the timeout and on request.
  */
 import { TOOL_RESULT_CROSSING_BYTES_MAX } from '../base/bounds.ts';
 import { type Clock, systemClock } from '../base/clock.ts';

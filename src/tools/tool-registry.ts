@@ -19,7 +19,7 @@ export interface RegisteredTool {
   readonly place: ToolPlace;
 }
 
-/** The tool that comes first whenever it is present (contract §11.1). */
+/** The tool that comes first in a narrowed registry (contract §11.1). */
 const THINK = 'think';
 
 /** True for names that no tool and no MCP server may have. */
@@ -89,7 +89,7 @@ export class ToolRegistry {
     );
   }
 
-  /** The tools of a request, in order. `timeoutMs`: the timeout of tools that have none of their own. */
+  /** The tools of a request, in order. `timeoutMs`: the timeout of tools without their own timeout. */
   schemas(timeoutMs: number): readonly (AdvertisedTool | ServerToolEntry)[] {
     const mayDefer = this.server.some(isToolSearch);
     return [...this.list().map(({ description }) => advertiseTool(description, timeoutMs, mayDefer)), ...this.server];

@@ -14,7 +14,7 @@ import { type LoopWatch, watchLoop } from '../threads/loop-watch.ts';
 
 /** A block of the loop. */
 export interface ToolBlock {
-  /** The tool that held the loop, or the tools of which one may have held it. */
+  /** The tool that held the loop. If that tool is not known: all tools that ran while the loop was held. */
   readonly tools: readonly string[];
   /** False if other tools, or the program itself, may have held the loop. */
   readonly isKnown: boolean;
@@ -60,7 +60,8 @@ export class ToolWatch {
 
   /** Notes the end of a call. Call it once for each `begin`, possibly from within `begin`. */
   ended(tool: string): void {
-    // A block may be in the same tick in which the last call ends, so it is looked for before the watch ends.
+    // The loop may have been blocked in the tick in which the last call ends, so the watch looks once more before it
+    // ends.
     if (!this.#isStarting) this.#loop?.look();
     const left = (this.#running.get(tool) ?? 0) - 1;
     if (left > 0) this.#running.set(tool, left);

@@ -1,14 +1,15 @@
 /**
- * The definition of a tool: the type that an embedder writes, and `tool()`, which infers its types. `open` checks it.
+ * The definition of a tool: the type of the value that a program writes, and `tool()`, which infers the type of the
+ * tool's input. `open` checks each tool.
  */
 import type { Json } from '../base/json.ts';
 import type { ResultBlock } from '../base/messages.ts';
 import type { ServerQuestion } from './server-question.ts';
 
 /**
- * How a crash affects a running call: a crash of the process, or of the tool thread because of another call. `pure`
- * runs again. `keyed` runs again with the same `key`. `once` never runs again and is answered "outcome unknown".
- * `probe` asks the tool's own `probe` for the outcome.
+ * Says what happens to a running call if the process crashes, or if another call ends the tool thread. `pure` runs
+ * again. `keyed` runs again with the same `key`. `once` never runs again and is answered "outcome unknown". `probe`
+ * asks the tool's own `probe` for the outcome.
  */
 export type Effect = 'pure' | 'keyed' | 'once' | 'probe';
 
@@ -54,12 +55,15 @@ export type StandardResult<Output> =
   | { readonly issues: readonly { readonly message: string; readonly path?: readonly unknown[] | undefined }[] };
 
 /**
- * The failures of an attempt after which another attempt may help. `failure`: the tool threw. `timeout`: it ran out of
- * time. `lost`: its thread or process died, or its result did not arrive.
+ * The kinds of failed attempts that may be repeated. `failure`: the tool threw. `timeout`: it ran out of time. `lost`:
+ * its thread or process died, or its result did not arrive.
  */
 export type ToolFailure = 'failure' | 'timeout' | 'lost';
 
-/** When a failed call runs again. `timeoutMs` holds for each attempt; every attempt has the same `key`. */
+/**
+ * Says when and how often a failed call runs again. `timeoutMs` holds for each attempt; every attempt has the same
+ * `key`.
+ */
 export interface ToolRetry {
   /** The number of attempts, the first one included; 1 to 10. */
   readonly attempts: number;
@@ -69,14 +73,14 @@ export interface ToolRetry {
   readonly factor?: number;
   /** The longest wait in ms, before up to 15 % random jitter is added; default 30,000. */
   readonly maximumMs?: number;
-  /** The failures after which the call runs again; default: all. */
+  /** The kinds of failed attempts that are repeated; default: all. */
   readonly on?: readonly ToolFailure[];
 }
 
 /** A JSON Schema of an object. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** A tool, as an embedder writes it. `Input` is the input of `run` after validation. */
+/** A tool, as a program defines it. `Input` is the input of `run` after validation. */
 export interface Tool<Input = unknown> {
   readonly name: string;
   readonly description: string;
@@ -86,10 +90,10 @@ export interface Tool<Input = unknown> {
   readonly timeoutMs?: number;
   /** True lets the model set the call's timeout. */
   readonly adjustableTimeout?: boolean;
-  /** False if the result is not cut to `settings.tools.maxToolResponseChars`. The result is still bounded in bytes. */
+  /** False: the result is not cut to `settings.tools.maxToolResponseChars`. The result is still bounded in bytes. */
   readonly truncate?: boolean;
   /**
-   * Characters from which the result is shortened; default `toolResultChars` of the agent, else
+   * A result with more characters is shortened. Default: `toolResultChars` of the agent, else
    * `settings.tools.maxToolResponseChars`. Not together with `truncate: false`.
    */
   readonly maxResultChars?: number;
@@ -100,8 +104,8 @@ export interface Tool<Input = unknown> {
   /**
    * The bound on simultaneous runs of this tool, per shard. Without this bound a tool thread runs up to 64 calls of a
    * `pure`, `keyed` or `probe` tool at a time. A call of a `once` tool then has its thread to itself. With a bound
-   * above 1 a `once` tool shares threads; if another call ends such a thread, the outcome of the `once` calls on it is
-   * unknown. Tools given as values have no default bound.
+   * above 1 a `once` tool shares threads. If another call ends such a thread, the outcome of the `once` calls on that
+   * thread is unknown. Tools given as values have no default bound.
    */
   readonly concurrency?: number;
   /**
@@ -117,7 +121,7 @@ export interface Tool<Input = unknown> {
   readonly retry?: ToolRetry;
   /**
    * True if the model sees the tool only after a tool search has found it. The agent then needs a `serverTool` that
-   * searches tools. A sub-agent without one sees the tool at once.
+   * searches tools. A sub-agent that has no such `serverTool` sees the tool at once.
    */
   readonly deferLoading?: boolean;
   /**
@@ -125,7 +129,7 @@ export interface Tool<Input = unknown> {
    * list.
    */
   readonly snippet?: string;
-  /** Rules for the tool's use, one sentence each, for the same prompt. */
+  /** Rules for the tool's use, one line each, for the system prompt of sessions with enrichers. */
   readonly guidelines?: readonly string[];
   /**
    * Returns text, a value that becomes JSON, or blocks (`content()`); may be asynchronous. An object with its own
@@ -133,8 +137,8 @@ export interface Tool<Input = unknown> {
    */
   run(input: Input, context: ToolContext): unknown;
   /**
-   * For `effect: 'probe'` only: the outcome of the call with this key; `undefined` when it did not happen. Not called
-   * while a run of the call is still at work on this host.
+   * For `effect: 'probe'` only: the outcome of the call with this key; `undefined` if the call did not take effect. Not
+   * called while a run of the call is still at work on this host.
    */
   probe?(call: { readonly key: string; readonly input: Input }): unknown;
 }
@@ -166,8 +170,8 @@ export interface ToolDescription {
 }
 
 /**
- * The outcome of one call, as data: never a throw (rule of the tool boundary). `content` is the text for the model,
- * sanitised, not yet truncated; it is empty if the result has blocks.
+ * The outcome of one call, as data. A failed call has an outcome too. `content` is the text for the model, sanitised,
+ * not yet truncated; it is empty if the result has blocks.
  */
 export interface ToolOutcome {
   readonly content: string;

@@ -25,7 +25,7 @@ export interface Truncated {
   readonly whole?: string;
 }
 
-/** A reason that promises the first and last lines, and the reason shown when there is no room for them. */
+/** A part of a reason that promises the first and last lines, and the text in its place if these lines are cut. */
 const EDGES_SHOWN = `first/last ${TRUNCATION_EDGE_LINES} lines`;
 const PARTS_SHOWN = 'its beginning and end';
 

@@ -4,9 +4,8 @@
  * Owns: the values packed so far, and the values that the next event need not repeat. Does not own: the decision when
  * to send the values.
  *
- * P1 The unpacked events equal the packed ones, in order, as separate objects.
- * P2 An event is sent unpacked if its type has no case in `#pack`, or if the event has a member that this case does not
- *   know.
+ * P1 Unpacking returns events equal to those that were packed, in the same order, as separate objects.
+ * P2 An event is sent unpacked if its type has no case in `#pack`, or if it has a member that the case does not pack.
  *
  * The packing is written by hand because it takes about a third of the processor time of the best alternative. This was
  * measured with notes of 64 events, at 7.5 events a half-step. Packing, sending to another thread and unpacking takes

@@ -130,7 +130,7 @@ class Unpacking {
   }
 
   /**
-   * Reads the call that a head names. It becomes the previous call for the flags `sameToolUseId` and `sameToolName`.
+   * Reads the call that a head names. Later heads refer to this call by the flags `sameToolUseId` and `sameToolName`.
    */
   #call(head: number): void {
     if ((head & FLAG.toolUseId) !== 0) this.#toolUseId = this.#take();

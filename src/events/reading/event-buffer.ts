@@ -29,9 +29,9 @@ export const SUBSCRIBER_BOUNDS: BufferBounds = Object.freeze({
 export class EventBuffer {
   readonly #bounds: BufferBounds;
   /**
-   * A ring of events, as three lists. Their length is equal, and is a power of two. For each event, `#events` has the
-   * event, `#afters` the seq of the last durable event before it, and `#sizes` its size. The ring is used for each
-   * event of each reader, so its cost matters. A list of objects, or a list that shrinks and grows, would cost more.
+   * A ring of events, as three lists of equal length, a power of two. For each event, `#events` has the event,
+   * `#afters` the value `after` of `put`, and `#sizes` the size of the event. The ring is used for each event of each
+   * reader, so its cost matters. A list of objects, or a list that shrinks and grows, would cost more.
    */
   #events = empty<SessionEvent | undefined>(RING_EVENTS, undefined);
   #afters = empty(RING_EVENTS, 0);
@@ -56,8 +56,9 @@ export class EventBuffer {
   }
 
   /**
-   * Appends an event, or joins it to the delta before it. `after`: for an ephemeral event, the seq of the last durable
-   * event before it. Returns the events that were dropped to make room, oldest first: none, or all events that waited.
+   * Appends an event, or joins it to the delta before it. `after`: for a durable event, its seq; for an ephemeral
+   * event, the seq of the last durable event before it. Returns the events that were dropped to make room, oldest
+   * first: none, or all events that waited.
    */
   put(event: SessionEvent, after: number): readonly SessionEvent[] {
     const characters = charactersOf(event);
@@ -80,7 +81,7 @@ export class EventBuffer {
     return this.#events[this.#head];
   }
 
-  /** The seq of the last durable event before the oldest waiting event; undefined when no event waits. */
+  /** The value `after` that the oldest waiting event was put in with; undefined when no event waits. */
   peekAfter(): number | undefined {
     return this.#size === 0 ? undefined : this.#afters[this.#head];
   }
@@ -161,8 +162,8 @@ function joinDeltas(first: SessionEvent, second: SessionEvent): SessionEvent | u
 }
 
 /**
- * Maximum number of values that are measured in one event. Values beyond this number count only if they are in a
- * content or an input, because those are plain data.
+ * Maximum number of values that are measured in one event. Further values count only in the contents and inputs that
+ * `charactersOf` passes to `charactersOfContent`: these are plain data.
  */
 const VALUES_MEASURED_MAX = 1_000;
 /** UTF-16 units that are charged for an event, and for each value in it, in addition to its text. */
@@ -191,13 +192,26 @@ export function charactersOf(event: SessionEvent): number {
     case 'tool.finished':
       return MEMBERS_CHARACTERS + event.toolUseId.length + event.toolName.length;
     case 'message.created':
-      return MEMBERS_CHARACTERS + charactersOfContent(event.message.content) + charactersOfContent(event.message.input);
+      return (
+        MEMBERS_CHARACTERS +
+        charactersOfContent(event.message.content) +
+        charactersOfContent(event.message.blocks) +
+        charactersOfContent(event.message.input)
+      );
+    case 'history.changed':
+      return (
+        MEMBERS_CHARACTERS +
+        charactersOfContent(event.removed) +
+        charactersOfContent(event.created) +
+        charactersOfContent(event.updated)
+      );
     case 'pending.created':
       return MEMBERS_CHARACTERS + charactersOfContent(event.pending.content);
     case 'turn.finished':
       return (
         2 * MEMBERS_CHARACTERS +
         event.turn.length +
+        charactersOfContent(event.output) +
         charactersOfContent(event.healedToolCallIds) +
         charactersOfContent(event.stopDetails)
       );
@@ -222,8 +236,8 @@ export function charactersOfContent(value: unknown): number {
 }
 
 /**
- * Sizes of contents with many values. All blocks of such a content must be counted, but it must not be measured again
- * for each reader.
+ * Sizes of contents with many values. All blocks of such a content are counted, but only once, not again for each
+ * reader.
  */
 const MEASURED = new WeakMap<object, number>();
 

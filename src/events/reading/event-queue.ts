@@ -6,9 +6,9 @@
  *
  * E1 Each durable event after the reader's first cursor is read exactly once, in ascending order. Events that the log
  *    does not have are left out, and a `gap` announces them.
- * E2 A reader that is too slow loses its buffered events and receives a `gap` at its next read. Then it reads the
- *    durable events among the lost ones from the log.
- * E3 An ephemeral event is read between the same two durable events between which it was published, or not at all.
+ * E2 A reader that is too slow loses its buffered events and receives a `gap` at its next read. Then it reads the lost
+ *    durable events from the log.
+ * E3 An ephemeral event is read between the durable events that came before and after it, or not at all.
  * E4 Memory is bounded by the buffer's bounds and one page of the log, whatever the reader does. All held data counts
  *    in the budget of the process (`reader-budget.ts`). When the budget asks, the queue drops its data: it reads the
  *    page again later, and the buffered events are lost as in E2.
@@ -36,8 +36,8 @@ export type Replay = (fromSeq: number, limit: number) => Promise<readonly Sessio
 /** The dependencies of an `EventQueue`. The functions are called on the reader's thread, while it reads. */
 export interface EventQueueOptions {
   /**
-   * The session to read. If this and `replay` are missing, the queue has the events of many sessions, live only, in
-   * order of publication.
+   * The session to read. If `session` and `replay` are missing, the queue has the events of many sessions, live only,
+   * in order of publication.
    */
   readonly session?: string;
   /** The reader gets the durable events after this seq. Missing: it begins with the first event published live. */
@@ -91,7 +91,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   /** The number of durable events in the buffer. The seq of the oldest of them is `#highest - #durables + 1`. */
   #durables = 0;
   #isJoining: boolean;
-  /** A seq. The positions of ephemeral events after this durable event are exact; earlier positions are estimates. */
+  /** The seq of a durable event. Positions of ephemeral events are exact after it, and estimates before it. */
   #exactFrom: number | undefined;
   #isReplaying: boolean;
   #isFetching = false;
@@ -440,7 +440,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.#rouse();
   }
 
-  /** The seq of the durable event after which an ephemeral event comes now, as far as the queue knows. */
+  /** The seq of the last durable event before an ephemeral event that arrives now, as far as the queue knows. */
   #horizon(): number {
     if (this.#options.replay === undefined || this.#next === undefined) return UNKNOWN;
     return Math.max(this.#highest ?? 0, this.#next - 1, this.#exactFrom ?? 0);

@@ -1,14 +1,15 @@
 /**
  * `EventTap`: one reader of all sessions that receives whole lists of published events by a plain call. It is for
- * readers that must keep up with all events, because a call costs a fraction of an iteration.
+ * readers that must keep up with all events: a call for a whole list costs far less than an async iteration for each
+ * event.
  *
  * Owns: the published events that the reader has not taken yet, and the sessions that lost events. Does not own: the
  * other readers, the use of the events. Belongs to the thread that reads.
  * T1 The reader takes events in the order in which they were published, in a separate microtask. The publisher only
  *    queues them (N2 of `fan-out.ts`).
- * T2 At most `eventsMax` events wait, or one list that is longer than that. If further events would exceed this bound,
- *    all waiting events are dropped. `cutOff` is called for each session that lost a durable event in this way, before
- *    any later event is taken.
+ * T2 At most `eventsMax` events wait; a single list may be longer. If further events would exceed this bound, all
+ *    waiting events are dropped. `cutOff` is called for each session that lost a durable event in this way, before any
+ *    later event is taken.
  * T4 `over` is called once, when no more events will come. After that the tap holds nothing, and calls nothing else.
  */
 import { LOST_SESSIONS_MAX, SUBSCRIBER_EVENTS_MAX } from '../../base/bounds.ts';

@@ -6,8 +6,8 @@
  * thread that reads.
  *
  * M1 When the sum exceeds the bound, the budget asks readers to give up the data that they hold, the largest holders
- *    first. Among equal holders, the budget first asks the holder that has been large for the longest time. It stops
- *    when a quarter of the bound is free, or when only small holders are left.
+ *    first. Among equal holders, the budget first asks the holder that has been large for the longest time. The budget
+ *    stops asking when a quarter of the bound is free, or when only small holders are left.
  * M2 Data that many readers share is counted once.
  * M3 A reader that gives up its data loses no durable event: it reads the data again from the log, or it ends so that
  *    its client can resume.
@@ -16,7 +16,7 @@ import { READERS_BYTES_MAX } from '../../base/bounds.ts';
 
 /** One reader, as the budget sees it. */
 export interface BudgetedReader {
-  /** Approximate bytes that the reader holds. */
+  /** Approximate bytes that the reader holds; a UTF-16 unit of text counts as one byte. */
   readonly held: number;
   /** Drops all data that the reader holds, at once. Must not throw. */
   giveUp(): void;

@@ -42,7 +42,7 @@ export interface AiModelOptions {
   readonly providerOptions?: Readonly<Record<string, Readonly<Record<string, Json>>>>;
   /**
    * The name of the provider, in events and in the log. Metadata that the provider wants back is sent only to a model
-   * under the same name, so do not change a name that a log contains. Default: the language model's `provider`.
+   * under the same name. So do not change a name that a log contains. Default: the language model's `provider`.
    */
   readonly name?: string;
   /**
@@ -242,7 +242,7 @@ const BAD_REQUEST = 400;
 function refusal({ key, value, remedy }: RequestRefusal, model: string): ModelInvalidRequestError {
   const shown = JSON.stringify(value) ?? describeValue(value);
   return new ModelInvalidRequestError(`option ${JSON.stringify(key)}: ${model} refuses ${shown}; ${remedy}`, {
-    // A model that the provider does not have stops the session, as with any provider.
+    // A model that the provider does not have gives 404, as the Messages API does.
     status: key === 'model' ? NOT_FOUND : BAD_REQUEST,
     data: { key, remedy },
   });

@@ -6,10 +6,10 @@
  * - B1 Texts and thoughts are in the order in which they start, other blocks in the order in which they arrive. Later
  *   metadata of a part replace earlier metadata, as in the AI SDK.
  * - B2 Unknown parts, and parts of a text that was not started, change nothing.
- * - B3 A call whose input is not JSON keeps the model's text as its input, so that the call is refused and the model is
+ * - B3 A call whose input is not JSON keeps the model's text as its input. So the call is refused, and the model is
  *   informed. If the token limit cut the input, the call is the last block of its answer, and its input becomes `{}`.
- * - B4 An answer exists only after `finish`. If the model failed, or stopped for an unknown reason without content, the
- *   answer is an error.
+ * - B4 An answer exists only after `finish`. If the model failed, the answer is an error. It is also an error if the
+ *   model stopped for an unknown reason with no content but thoughts.
  * - B5 An answer is bounded in blocks (`ANSWER_BLOCKS_MAX`) and in bytes (`STREAM_BYTES_MAX`).
  * - B6 A warning that the model ignores a part of the request ends the call: an accepted option must have an effect.
  */

@@ -12,7 +12,7 @@ import { retryAfter } from '../retry-after.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Codes after which every call of the key fails until a person acts. Source: the error references of the vendors. */
+/** Codes that mean: every call with this key fails until a person acts. Source: the error references of the vendors. */
 const STOPS: ReadonlySet<unknown> = new Set([
   ...['insufficient_quota', 'billing_hard_limit_reached', 'billing_not_active', 'account_deactivated'],
   ...['invalid_api_key', 'API_KEY_INVALID', 'SERVICE_DISABLED', 'BILLING_DISABLED'],

@@ -53,7 +53,7 @@ function sourcePart(
     const parsed = new URL(address);
     return { type: 'file', mediaType: kind, data: reader.version === 'v3' ? parsed : { type: 'url', url: parsed } };
   }
-  // The data of this image was removed from the history.
+  // The data of this image or document was removed from the history.
   if (typeof data !== 'string' || data === '') return undefined;
   return {
     type: 'file',
@@ -62,7 +62,7 @@ function sourcePart(
   };
 }
 
-/** True if the model reads this address without help, as the specification defines `supportedUrls`. */
+/** True if the model can read this address itself, by the specification's rules for `supportedUrls`. */
 function takesUrl(address: string, mediaType: string, urls: SupportedUrls): boolean {
   return Object.entries(urls).some(([type, patterns]) => {
     const start = type === '*' || type === '*/*' ? '' : type.replace(/\*$/u, '');

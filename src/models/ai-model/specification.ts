@@ -114,7 +114,7 @@ export interface CallOptions {
   readonly providerOptions?: PartOptions;
 }
 
-/** The addresses that a model reads without help, by media type. */
+/** The addresses that a model can read itself, by media type. */
 export type SupportedUrls = Readonly<Record<string, readonly RegExp[]>>;
 
 /** The result of `doStream`: the parts of the answer, and the headers of the response. */

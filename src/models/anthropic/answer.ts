@@ -88,9 +88,9 @@ function takeFromSocket(
     signal.addEventListener('abort', close, { once: true });
     incoming.on('close', () => {
       signal.removeEventListener('abort', close);
-      // Every stream emits `close`. So an error is made only if one is needed: making its stack takes the time of ten
-      // events. After an `error` event, `fail` has no effect. Without `error` and `end`, the connection was closed
-      // before the listeners were attached.
+      // Every stream emits `close`, also after a complete body. The error is made only if it is needed, because making
+      // its stack takes as long as handling ten events. After an `error` event, `fail` has no effect. If neither
+      // `error` nor `end` was emitted, the connection was closed before the listeners were attached.
       if (!hasEnded && !isOver) fail(new Error('the connection was closed'));
     });
     if (signal.aborted) close();

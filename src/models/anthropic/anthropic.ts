@@ -14,10 +14,9 @@
  *   The whole request is checked, even if only a part was sent.
  * - N7 The error about a model that the API does not know names the known model with a similar name, if there is one.
  *
- * The SDK sends the request and reports errors. The event stream is read here, where its lines and its total are
+ * The SDK sends the request and reports errors. The event stream is read here, where its lines and its total size are
  * bounded. The SDK's `post` is called instead of its `messages.create`, which prints a warning at every call of a
- * deprecated model. The SDK is loaded at the first call, so a process that makes no calls, or makes them on model
- * threads, does not pay for it.
+ * deprecated model. The SDK is loaded at the first call, so a thread that makes no calls does not load it.
  */
 
 import type { Anthropic, ClientOptions } from '@anthropic-ai/sdk';

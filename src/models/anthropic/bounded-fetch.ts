@@ -1,5 +1,5 @@
 /**
- * The platform's fetch with bounded bodies, for a client that reads some bodies whole (F76). Such a body may be an
+ * Bounds the bodies that a `fetch` receives, for a client that reads some bodies whole (F76). A body may be a long
  * error page, or may decompress to much more than its size. Event streams are not bounded here; their reader counts the
  * bytes.
  */

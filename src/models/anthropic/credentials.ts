@@ -47,8 +47,8 @@ export function credentialsOf(data: AnthropicData): Credentials | undefined {
 }
 
 /**
- * The error text for an address that holds a user name or a password. No `fetch` accepts such an address, and its
- * errors show the whole address.
+ * The error text for an address that holds a user name or a password. No `fetch` accepts such an address, and the
+ * errors of `fetch` show the whole address.
  */
 export const CREDENTIALS_IN_ADDRESS = 'holds a user name or password; give them in headers instead';
 
@@ -92,7 +92,7 @@ const OPEN_HEADERS: ReadonlySet<string> = new Set([
   ...['anthropic-version', 'anthropic-beta', 'content-type', 'accept', 'accept-language', 'user-agent'],
 ]);
 /**
- * The length from which a header value is redacted. Shorter values may be common words, and redacting those would make
+ * Header values of this length or more are redacted. Shorter values may be common words, and redacting those would make
  * every message unreadable.
  */
 const SECRET_CHARACTERS_MIN = 6;

@@ -78,7 +78,7 @@ async function withDeadline<T>(clock: Clock, outer: AbortSignal, run: (signal: A
   } finally {
     outer.removeEventListener('abort', onAbort);
     clock.clearTimer(timer);
-    // The loser of the race may still reject.
+    // The promise that lost the race may still reject.
     answer.catch(() => {});
     stopped.catch(() => {});
   }
@@ -159,7 +159,7 @@ function refusal({ status, headers }: Response, text: string): Error {
   return Object.assign(new Error(`${PATH} answered ${status}`), { status, headers, error: parsed(text) });
 }
 
-/** The value of a text of JSON; undefined for any other text. */
+/** The value of a JSON text; undefined for any other text. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

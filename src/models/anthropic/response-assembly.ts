@@ -6,8 +6,8 @@
  *   `model_protocol`.
  * - B2 Unknown event types and delta types change nothing. A block of unknown type is kept unchanged, or left out if an
  *   unknown delta makes it impossible to rebuild.
- * - B3 A call whose input is not JSON keeps the model's text as its input, so that the call is refused and the model is
- *   informed. If the token limit cut the input, the input becomes `{}`. Such a call is the last block of an answer that
+ * - B3 A call whose input is not JSON keeps the model's text as its input. So the call is refused, and the model is
+ *   informed. If the token limit cut the input, the input becomes `{}`. A cut call is the last block of an answer that
  *   stopped at the limit.
  * - B4 An answer exists only after `message_stop`.
  * - B5 A block other than text and thinking is kept with all members of its start, because it is sent back unchanged
@@ -27,7 +27,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** A block that is being received. */
 interface OpenBlock {
-  /** The beginning of an event with a piece of the block's text, up to the text itself, as the API writes it. */
+  /** The characters with which the API begins each event that has a piece of this block's text, up to that piece. */
   readonly textDelta: string;
   readonly start: Fields & { readonly type: string };
   readonly text: TextBuffer;

@@ -3,16 +3,16 @@
  *
  * Owns: the size of the window. Does not own: which calls are in flight, which errors count as a refusal, pauses.
  *
- * - Y1 A window of answers (as many answers as it has calls) widens the window by a sixth, but at least by one call. A
- *   window of refusals halves it. Each answer or refusal makes its share of the change, so the calls of one round trip
- *   cannot halve the window more than once. The window grows while fewer than one in four calls is refused. Refusals
- *   that our load did not cause must not stop us, because a smaller window would not reduce them.
+ * - Y1 A window of n calls halves after n refusals. After n answers it widens by a sixth, but at least by one call.
+ *   Each answer or refusal makes its share of the change, so the calls of one round trip cannot halve the window more
+ *   than once. The window grows while fewer than one in four calls is refused. Our load does not cause all refusals,
+ *   and a smaller window would not reduce the others. So a few refusals must not shrink the window.
  * - Y2 The window never falls below one call. At one call it probes: each answer adds one call, so each wave of calls
  *   is twice the size of the previous one. Once `patienceMs` have passed after the first call, each second without a
  *   refusal doubles the window. Silence is a good sign: a refusal comes at once, but an answer may take minutes. A
  *   refusal ends the probing, unless it leaves a window of one call.
- * - Y3 Answers are counted from the last time the window held a call back. The window ends after twice as many answers
- *   as its size was at that time.
+ * - Y3 Answers are counted from the last time the window held a call back. The window ends when their number is twice
+ *   the size that the window had at that time.
  */
 import {
   GOVERNED_CALLS_MAX,

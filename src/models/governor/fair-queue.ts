@@ -2,8 +2,9 @@
  * Orders the calls that wait.
  * Owns: the waiting calls and their order. Does not own: when the next call may leave, how many may wait.
  *
- * - E1 Session trees alternate, one call each; within a tree, calls leave in the order they came. A tree of five
- *   thousand children and a tree of one session get equal shares, and no tree waits forever.
+ * - E1 Session trees alternate, one call each; within a tree, calls leave in the order they came. A session tree is a
+ *   session with all its descendants. A tree of five thousand sessions and a tree of one session get equal shares, and
+ *   no tree waits forever.
  * - E2 Putting, taking and removing cost the same however many calls wait. So the queue is made of linked lists:
  *   finding the first entry of a `Map` after many removals means skipping all removed entries.
  */

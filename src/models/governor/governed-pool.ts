@@ -34,7 +34,7 @@ import { UnsentCalls } from './unsent-calls.ts';
 export interface GovernedPoolOptions {
   /**
    * This pool's share of the limits. If missing, calls wait only for the rates that the provider reports, the window,
-   * the common pause and the circuit.
+   * the common pause and the circuit (`governor.ts`).
    */
   readonly limits?: GovernorLimits | undefined;
   /** The table of the rates that the provider reports. All shards of the runtime share it. */
@@ -92,7 +92,7 @@ class GovernedPool implements ModelPool {
   readonly #models = new Map<string, string>();
   /**
    * Input tokens of each session's latest answer. The tokens are needed because a delta does not contain the earlier
-   * messages. They are kept only if input is limited.
+   * messages. They are kept only if input is limited, or if the provider reports rates (`countsInput`).
    */
   readonly #lastInput = new Map<string, number>();
   /** The sessions of the calls in flight, for `#lastInput`. */

@@ -13,11 +13,11 @@
  *   (`rate-window.ts`). Input is estimated when a call leaves and corrected when it ends. Output is estimated when a
  *   call leaves and counted when it ends. So a minute may exceed a token rate by the estimation error of the calls in
  *   flight.
- * - N2 After a 429, a 529 or a server error no call leaves before the provider's `retry-after`. A 429 or a 529 without
- *   that header, or with 0, makes no pause. Such a refusal makes the window of calls in flight smaller, and answers
- *   make the window larger (`call-window.ts`).
- * - N3 After any pause one call tries, and the others follow in a window that probes. So a thousand waiting sessions do
- *   not return at once.
+ * - N2 After a 429, a 529 or a server error no call leaves until the time of the provider's `retry-after` has passed. A
+ *   429 or a 529 without that header, or with 0, makes no pause. It makes the window of calls in flight smaller, and
+ *   answers make the window larger (`call-window.ts`).
+ * - N3 After any pause one call tries, and the others follow in a window that probes (Y2 of `call-window.ts`). So a
+ *   thousand waiting sessions do not return at once.
  * - N4 `GOVERNOR_FAILURES_MAX` connection faults and server errors in a row, within a minute, open the circuit for a
  *   growing time. Then one call tries, and its failure opens the circuit again.
  * - N5 Once the credentials were refused (401, 402, 403), no call leaves until `resume`; then one call tries. A model
@@ -224,7 +224,7 @@ export class Governor {
 
   /** Notes the outcomes of calls that ended together; returns the troubles that they cause for all sessions. */
   ended(completions: readonly ModelCompletion[], now: number): readonly Trouble[] {
-    // The number of calls in flight when the provider refused. So the number is read before the first call is removed.
+    // `#busy` needs the number of calls in flight at the refusal. The number is read before the first call is removed.
     const inFlight = this.#inFlight;
     const troubles: Trouble[] = [];
     for (const completion of completions) {

@@ -176,7 +176,7 @@ class Bucket {
   #change(difference: number): void {
     this.#left = Math.min(this.#left + difference, this.#limit);
     this.#numbers[CORRECTED] = this.#corrected + difference;
-    // Differences of later answers are measured from the changed copy.
+    // The noted difference was measured from the unchanged copy. From the changed copy it is less by `difference`.
     this.#numbers[LEAST] = (this.#numbers[LEAST] ?? 0) - difference;
   }
 

@@ -13,7 +13,7 @@
  */
 import { RATE_WINDOW_MS } from '../../base/bounds.ts';
 
-/** The number of expired entries up to which the lists are not shortened, because shortening costs a copy. */
+/** The lists keep up to this number of expired entries, because shortening the lists costs a copy. */
 const EXPIRED_MAX = 1_024;
 
 /** See the head of the file. Times are monotonic ms and never decrease. */

@@ -13,8 +13,8 @@
  * - U2 A held call leaves when the call that warms its prompt ends, even with an error: a warm cache is an advantage,
  *   not a condition.
  * - U3 Only whole contexts are held, so a held call depends on no mirror.
- * - U4 No warm-up is made for a prompt that is warm or too short to be cached. A prompt needs `WARM_UP_CALLS_MIN` calls
- *   within `WARM_UP_GATHER_MS`.
+ * - U4 No warm-up is made for a prompt that is warm or too short to be cached. Calls with the same prompt are gathered
+ *   for `WARM_UP_GATHER_MS`. Fewer than `WARM_UP_CALLS_MIN` calls leave without a warm-up.
  * - U5 Timers run only while calls are gathered.
  */
 import { createHash } from 'node:crypto';
@@ -169,7 +169,7 @@ class WarmUpPool implements ModelPool {
     return this.#isWarm(prompt, header) ? undefined : this.#gather(prompt, header);
   }
 
-  /** The name of a prompt: a digest of the parts that the provider caches. Undefined if they are too short for that. */
+  /** The name of a prompt: a digest of the parts that the provider caches. Undefined if they are too short to cache. */
   #promptOf(header: RequestHeader): string | undefined {
     const { model, tools, speed, output_config: output, transport } = header;
     const system = sharedSystemOf(header);
@@ -262,7 +262,7 @@ function sessionOf(id: number): string {
 
 /**
  * The request that fills the cache: the parts that the calls have in common. A thinking budget is left out, because it
- * must be smaller than `max_tokens`. The cache entry of tools and system prompt does not depend on it.
+ * must be smaller than `max_tokens`. The cache entry of tools and system prompt does not depend on the budget.
  */
 function warmUpHeader(header: RequestHeader): RequestHeader {
   const { system: _whole, thinking, transport = {}, ...rest } = header;

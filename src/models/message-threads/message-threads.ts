@@ -1,7 +1,7 @@
 /**
  * Sends the requests of sessions over message threads (`thread-rule.ts`). `MessageThreads` keeps the end of each
- * session's thread. If the API refuses to continue a thread, the whole request is sent again. The provider has one such
- * object beside its connection, on the thread that makes the calls.
+ * session's thread. If the API refuses to continue a thread, the whole request is sent. Each provider object has one
+ * `MessageThreads`.
  *
  * Owns: the ends of the threads, the sessions without threads. Does not own: the rule (`thread-rule.ts`), the
  * connection.
@@ -40,8 +40,8 @@ export class MessageThreads {
 
   /**
    * Makes a session's call with `send`, which gets the request with its `transport.thread`. `account` returns a
-   * text that differs for other credentials. Rejects with the error of `send`. After a refusal of the thread, the call
-   * is first repeated with a whole request.
+   * text that differs for other credentials. If the API refuses the thread, the call is repeated with a whole request.
+   * Rejects with the error of the last `send`.
    */
   async call(
     request: ModelRequest,

@@ -63,7 +63,8 @@ export function decideThread(
   if (anchor === undefined || nowMs - anchor.sentAtMs >= MESSAGE_THREAD_MS_MAX) return CREATE;
   const { messages } = request;
   const next = messages[anchor.length];
-  // Without a new message only a paused answer is continued. A new message of the assistant would change the answer.
+  // Without a new message only a paused answer is continued. If the next message is an assistant's, it extends the
+  // answer with which the thread ends, so the thread does not hold the same conversation.
   if (next === undefined ? !anchor.isPaused || messages.length < anchor.length : next.role !== 'user') return CREATE;
   if (anchor.fixedHash !== fixedHash(request, account)) return CREATE;
   if (anchor.historyHash !== historyHash(messages.slice(0, anchor.length))) return CREATE;

@@ -1,6 +1,6 @@
 /**
  * Sends the deltas of a model thread to the session thread's pool, many in one note. With a thousand streams, forty
- * calls have a delta each millisecond. A separate frame for each delta would cost both threads more processor time.
+ * calls have a delta each millisecond. A separate note for each delta would cost both threads more processor time.
  *
  * Owns: the note that still accepts deltas. Does not own: which deltas are reported and when; the endpoint.
  *  V1 Deltas arrive in the order in which they were added. All deltas of a note arrive before any message that was sent

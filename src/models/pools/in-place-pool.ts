@@ -11,9 +11,11 @@
  *   completion.
  * - P4 A call ends at its `timeoutMs` or at `cancel`, even if its provider ignores the signal.
  * - P5 No timer runs while no call runs.
- * - P6 A call keeps what it has streamed until it completes, whether its deltas are wanted or not.
+ * - P6 A call keeps its streamed text until it completes, whether its deltas are wanted or not. `streamed-text.ts` has
+ *   the bounds of this text.
  * - P7 A malformed delta fails its call and aborts the call's signal. `onDelta` itself never throws.
- * - P8 At most `CALLS_STARTED_MAX` calls are passed to the provider in one tick, so that answers are read between them.
+ * - P8 At most `CALLS_STARTED_MAX` calls are passed to the provider in one tick. Between two ticks the answers of
+ *   running calls are read.
  * - P9 Every `DRAFT_INTERVAL_MS` the pool reports a draft: the text and tokens of a call since its previous draft. If
  *   the call fails, its completion has the last draft. So all drafts of a call together are the beginning of its
  *   text, with each piece once.

@@ -13,7 +13,7 @@ export interface ServedModels {
 }
 
 /**
- * Answers the methods of a model thread on `endpoint`. `make` builds provider and pool. Every message waits until they
+ * Answers the requests to a model thread on `endpoint`. `make` builds provider and pool. Every message waits until both
  * are built, so that calls, cancels and forgets keep their order. If `make` fails, each request rejects with the error
  * of `make`. Runs on the model thread.
  */

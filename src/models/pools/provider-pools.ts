@@ -50,7 +50,7 @@ export function createProviderPools(options: ProviderPoolsOptions): ModelPool {
 interface Place {
   readonly provider: PooledProvider;
   readonly pool: ModelPool;
-  /** The number of its calls for which turns wait. */
+  /** The number of its calls that turns wait for. */
   running: number;
 }
 

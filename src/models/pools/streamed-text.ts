@@ -4,8 +4,8 @@
  * Owns: the pieces of each call, and the sum of their lengths. Does not own: the calls, and when pieces are published.
  *  S1 No piece is kept by reference (`text-buffer.ts`). A string is made only for a reader that begins, and for a
  *     draft.
- *  S2 The text of one call and the text of all calls are bounded. If a call's text would exceed a bound, all of its
- *     text is dropped, and later pieces of the call are not kept. A reader would not notice a hole in the text.
+ *  S2 The text of one call and the text of all calls are bounded. If a call's text exceeds a bound, all of its text is
+ *     dropped, and later pieces of the call are not kept. No part is kept, because a reader would not notice a hole.
  */
 import { STREAMED_CALL_CHARACTERS_MAX, STREAMED_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { TextBuffer } from '../../base/text-buffer.ts';

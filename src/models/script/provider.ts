@@ -83,7 +83,7 @@ async function generate(
   if (isReplyError(reply)) throw errorOf(reply);
   const response = responseOf(reply, request, { session: context.session, call }, signature);
   paused.note(request, response);
-  // Like the API, this reports the input tokens when an answer begins. The output tokens come with the response.
+  // The API reports the input tokens when an answer begins, and so does this model. The response has the output tokens.
   context.onUsage?.({ ...response.usage, output_tokens: 0 });
   for (const { type, text } of response.content.flatMap(wordsOf)) {
     if (pieceMs > 0) await wait(clock, pieceMs, context.signal);

@@ -98,7 +98,7 @@ export function createApi(base: URL, token: () => string | undefined): Api {
     noteServerDate(response.headers.get('date'));
     return await answerOf(response);
   };
-  /** Reads all pages of a list as one answer: the first page, to which the items of the other pages are appended. */
+  /** Reads all pages of a list as one answer: the first page, with the items of the other pages appended. */
   const whole = async (path: string, list: string): Promise<WireRecord> => {
     const { next: second, ...first } = recordOf(await call('GET', path), 'the page');
     const items = listOf(first[list], list).slice();

@@ -5,7 +5,7 @@
 import { SKELETON_LEVELS_MAX } from '../bounds.ts';
 import { isRecord, type WireRecord } from '../wire.ts';
 
-/** The value of a draft, or the problem because of which the draft has no value. */
+/** The value of a draft, or the problem that keeps the draft from having a value. */
 export type DraftValue = { readonly value: unknown } | { readonly problem: string };
 
 /** The text that the field has at first: empty, or JSON with the properties of the schema. */

@@ -1,11 +1,11 @@
 /**
- * The conversation of a session, folded from pages of its log and from its events.
+ * The conversation of a session, built from pages of its log and from its events.
  *
  * Owns: messages, the mailbox, the answer in flight. Does not own: the decision which messages a mode shows.
  *
  *  C1 Messages ascend by `seq`; each appears once, even if it arrives twice.
- *  C2 There are at most `MESSAGES_MAX` messages, or a tenth more for a while. New messages displace the oldest. Once
- *     the bound is reached, `hasRoom` is false, and the caller adds no earlier messages.
+ *  C2 There are at most `MESSAGES_MAX` messages, and for a while up to a tenth more. New messages displace the oldest.
+ *     Once the bound is reached, `hasRoom` is false, and the caller adds no earlier messages.
  *  C3 The streamed text is the answer in flight. It is dropped when the message of the answer arrives, when the model
  *     call is retried, or when the turn ends.
  *  C4 A message that an edit removes is removed here. A message that another branch or a summary hides stays here,

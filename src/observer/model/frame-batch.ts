@@ -3,7 +3,8 @@
  *
  * Owns: the waiting items. Does not own: the times of frames (`schedule`).
  *  B1 Items are handed over in order of arrival, each once, in one call per frame.
- *  B2 At most `itemsMax` items wait. Beyond that the oldest are dropped, and the next call reports their number.
+ *  B2 At most `itemsMax` items wait. Beyond this number the oldest items are dropped, and the next call reports how
+ *     many.
  */
 
 /** A batch between one producer and one consumer. */

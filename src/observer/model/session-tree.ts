@@ -1,5 +1,5 @@
 /**
- * The sessions of a runtime as one tree, folded from lists and from events.
+ * The sessions of a runtime as one tree, built from lists and from events.
  *
  * Owns: the nodes, their links, and the counts of each node's descendants. Does not own: the decision which nodes are
  * shown, and their order.
@@ -9,7 +9,7 @@
  *  T2 `below` of a node is the number of its known descendants. `busyBelow` is the number of descendants that are not
  *   idle.
  *  T3 An event counts once: if a list already includes an event, the event changes no mailbox number. An event also
- *     overrides a list or an answer that was read before the event and arrives after it.
+ *     overrides a list or an answer that the server made before the event, and that arrives later.
  *  T4 There are at most `SESSIONS_MAX` nodes; `isFull` says that a session was left out.
  *  T5 `version` grows with every change. `shape` grows with every change that adds, removes or moves a node.
  */

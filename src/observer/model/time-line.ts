@@ -1,13 +1,13 @@
 /**
- * The time line of a session, folded from its events: the stretches in which each half-step, tool call and child waited
+ * The time line of a session, built from its events: the stretches in which each half-step, tool call and child waited
  * and worked.
  *
  * Owns: spans, turns, the entries that wait now. Does not own: the scale, the drawing.
  *
  *  L1 The stretches of a span follow each other without a hole. Only the last stretch may be open.
- *  L2 A durable event is folded once: an event whose number was already seen is ignored.
- *  L3 There are at most `SPANS_MAX` spans. Beyond that the oldest are removed, and `left` counts them. A turn is
- *   removed with its last span.
+ *  L2 A durable event is applied once: an event whose number was already seen is ignored.
+ *  L3 There are at most `SPANS_MAX` spans. Beyond this number the oldest spans are removed, and `left` counts them. A
+ *   turn is removed with its last span.
  *  L4 The waiting of a half-step begins when its oldest message was accepted, or when the last result of its tool calls
  *     arrived. Its work is the time of its model call in flight. A pause before another attempt is waiting.
  */
@@ -100,7 +100,7 @@ export class TimeLine {
     return this.#left;
   }
 
-  /** The seq of the newest durable event that was folded. */
+  /** The seq of the newest durable event that was applied. */
   get seen(): number {
     return this.#seen;
   }

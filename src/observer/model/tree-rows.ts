@@ -1,4 +1,4 @@
-/** The rows of a tree: ordered, filtered, folded. Pure. */
+/** The rows of a tree: ordered, filtered, and without the children of closed rows. Pure. */
 import type { SessionNode } from './session-tree.ts';
 
 /** The order of the rows. A parent takes the position of the first session among itself and its descendants. */

@@ -43,8 +43,8 @@ export const MARK_WORDS: Readonly<Record<Mark, { readonly word: string; readonly
 };
 
 /**
- * The mark of a session. A state in which a person must act takes precedence over the session's activity, and the
- * activity over how the session ended.
+ * The mark of a session. A state in which a person must act comes first, then the session's activity, then the way the
+ * session ended.
  */
 export function markOf(node: Pick<SessionNode, 'state' | 'phase' | 'trouble' | 'ended' | 'isQueued'>): Mark {
   const { state, phase, trouble, ended, isQueued } = node;

@@ -28,7 +28,7 @@ export class ChildHistories {
     this.#onHistory = onHistory;
   }
 
-  /** Sets the children in view whose spans have an `unseen` stretch. */
+  /** Sets the children in view whose past is not known: their rows of the time line have an `unseen` stretch. */
   want(children: readonly string[]): void {
     this.#wanted = children.slice(0, DETAIL_ROWS_MAX).filter((id) => !this.#asked.has(id));
     clearTimeout(this.#timer);

@@ -1,9 +1,9 @@
 /**
  * The chosen session: its conversation, its time line, why it waits, and its model request.
  *
- * Owns: one event stream of the session and the state folded from it. Does not own: the tree, other sessions.
+ * Owns: one event stream of the session, and the state built from the events. Does not own: the tree, other sessions.
  *  C1 No callback runs after `close`.
- *  C2 The reading and the stream overlap: the stream begins before the newest event that the reading covers.
+ *  C2 First the session is read, then the stream is opened. The stream begins before the newest event that was read.
  *  C3 The reason why the session waits is requested at most once per `ASK_INTERVAL_MS`. At most one request for the
  *     session's model request is in flight.
  */
@@ -44,7 +44,7 @@ export interface ChosenParts {
   readonly onUnauthorised: () => void;
 }
 
-/** Events after which the reason why the session waits may have changed. */
+/** Events that may change the reason why the session waits. */
 const MOVES: ReadonlySet<string> = new Set<ObservedEvent['type']>([
   'session.state',
   'approval.required',
@@ -63,7 +63,7 @@ export class ChosenSession {
   readonly version: Signal<number> = signal(0);
   /** Number of events that are missing here, because the server no longer had them or because they were dropped. */
   readonly missed: Signal<number> = signal(0);
-  /** The seq of the event after which the time line begins. */
+  /** The time line begins after the event with this seq. */
   readonly replayedAfter: Signal<number> = signal(0);
   readonly conversation: Conversation = new Conversation();
   readonly timeLine: TimeLine = new TimeLine();
@@ -75,7 +75,7 @@ export class ChosenSession {
   #isClosed = false;
   #explainTimer: ReturnType<typeof setTimeout> | undefined;
   #explainAgain = false;
-  /** The number of requests for the reason. */
+  /** The number of requests so far for the reason why the session waits. */
   #explainsAsked = 0;
 
   constructor(parts: ChosenParts) {
@@ -113,7 +113,8 @@ export class ChosenSession {
       this.timeLine.setLiveAfter(detail.seq);
       await this.#readTail(viewport.at(-1)?.seq ?? 0);
       if (this.#isClosed) return;
-      // Only a lost answer is shown from here. The event stream begins with the whole text of an answer in flight.
+      // `detail` may have the text of an answer that broke off (a lost answer). Only that text is taken from `detail`:
+      // for an answer in flight, the event stream begins with its whole text.
       if (detail.draft?.lost !== undefined) this.conversation.setDraft(detail.draft);
       this.#parts.onDetail(detail);
       this.version.value += 1;
@@ -178,7 +179,7 @@ export class ChosenSession {
     }
   }
 
-  /** Reads the page before the first message. Rejects with the error of the request. */
+  /** Reads the page of messages before the first message shown. Rejects with the error of the request. */
   async readEarlier(): Promise<void> {
     const first = this.conversation.messages[0]?.seq ?? 1;
     if (this.isLoadingEarlier.value || first <= 1) return;

@@ -3,8 +3,8 @@
  *
  * Owns: the stream of all sessions, the list, the readings of the counters, the chosen session. Does not own: the
  * drawing.
- *  O1 Events are folded once per frame, whatever their number.
- *  O2 The rows are ordered when a person changes the view, and otherwise `ORDER_INTERVAL_MS` apart.
+ *  O1 Events are applied once per frame, however many there are.
+ *  O2 The rows are ordered when a person changes the view, and otherwise at most once per `ORDER_INTERVAL_MS`.
  *  O3 Changes for which no event arrives (gaps, lost connections, deletions by other clients) are found by reading the
  *   list.
  *  O4 A refusal because of a missing token stops everything until a token is entered.
@@ -44,7 +44,7 @@ export interface Notice {
   readonly isFailure: boolean;
 }
 
-/** The types of events from which the tree is made. Other events are not parsed. */
+/** The types of events that change the tree. Other events are not parsed. */
 const TREE_EVENTS: ReadonlySet<string> = new Set<ViewedEvent['type']>([
   'session.state',
   'session.name',
@@ -124,7 +124,8 @@ export class Observer {
       onState: (state, isBack) => {
         this.stream.value = state;
         if (state.kind === 'refused') this.#refused(state.error);
-        // This stream has only live events, so the events during the loss are missing.
+        // The stream has only live events, so events are missing from the time without a connection. The list has their
+        // effect.
         if (isBack) this.#list();
       },
     });
@@ -308,7 +309,7 @@ export class Observer {
       (info) => {
         this.info.value = info;
       },
-      // The page works without these facts. A failure of the server is reported by the list.
+      // The page works without these facts, so a failure is not shown here.
       () => undefined,
     );
   }

@@ -39,7 +39,7 @@ export function createRoute(): Route {
   };
 }
 
-/** The session and view that an address names. An unreadable address means the start view. */
+/** The session and the view in an address. An unreadable address means the start view. */
 function readPlace(hash: string): Place {
   const [, session = '', view] = /^#\/([^/]*)(?:\/(\w+))?$/u.exec(hash) ?? [];
   const known = SESSION_VIEWS.find((each) => each === view) ?? 'conversation';

@@ -1,5 +1,5 @@
 /**
- * Requests the details of sessions that the list does not have (tokens, phase), for the rows in view.
+ * Requests the tokens and the phase of the sessions in view, because the list of sessions does not have these details.
  *
  * Owns: the set of sessions whose details were requested. Does not own: the rows.
  *  D1 A session is requested once, because its events bring later changes. At most `DETAIL_REQUESTS_MAX` requests are
@@ -15,7 +15,7 @@ export class RowDetails {
   readonly #api: Api;
   readonly #onDetail: (detail: SessionDetail) => void;
   readonly #asked: Set<string> = new Set();
-  /** The requested sessions by view: those of the tree's rows, and those of the overview. */
+  /** The sessions that each view asked for: `tree` for the rows of the tree, `overview` for the overview. */
   readonly #views: Map<string, readonly string[]> = new Map();
   #wanted: readonly string[] = [];
   #running = 0;
@@ -44,7 +44,7 @@ export class RowDetails {
       this.#running += 1;
       this.#api
         .session(id)
-        // A session whose request fails stays as the list shows it. The list reports an unreachable server.
+        // If the request fails, the row stays as the list of sessions has it.
         .then(this.#onDetail, () => undefined)
         .finally(() => {
           this.#running -= 1;

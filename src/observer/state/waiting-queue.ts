@@ -1,10 +1,10 @@
 /**
  * The calls that wait for a person, over all sessions.
  *
- * Owns: the first calls of the queue, and the request for them. Does not own: the events that change the queue; on such
- * an event the page calls `changed`.
- *  W1 At most one request is in flight. A change during a request leads to another request, at least `ASK_INTERVAL_MS`
- *     later.
+ * Owns: the first calls of the queue, and the request for them. Does not own: the events that change the queue. Other
+ * parts of the page call `changed` after such an event.
+ *  W1 At most one request is in flight. The next request begins at least `ASK_INTERVAL_MS` after the end of the request
+ *     before it. A change that comes earlier leads to that next request.
  */
 import { type Signal, signal } from '@preact/signals';
 import { ASK_INTERVAL_MS } from '../bounds.ts';
@@ -31,7 +31,7 @@ export class WaitingQueue {
     this.changed();
   }
 
-  /** True if the session has a call in the page. */
+  /** True if `page` has a call of this session. */
   has(session: string): boolean {
     return this.page.value?.calls.some((call) => call.session === session) === true;
   }
@@ -50,7 +50,7 @@ export class WaitingQueue {
         (page) => {
           this.page.value = page;
         },
-        // The list of sessions reports a server that does not answer.
+        // The calls that were read before stay on the page. The next change asks again.
         () => undefined,
       )
       .finally(() => setTimeout(() => this.#rested(), ASK_INTERVAL_MS));

@@ -1,4 +1,4 @@
-/** The visible part of a scrolling frame, for long lists. */
+/** Hooks for views: the position of a scrolling frame (for long lists), media queries, and the server's time. */
 import { type MutableRef, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { serverNow } from '../client/server-clock.ts';
 

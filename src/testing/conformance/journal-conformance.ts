@@ -45,7 +45,7 @@ export async function runJournalCheck(check: JournalCheck, makeJournal: MakeJour
 
 /**
  * Runs every check one after the other, each on its own store. Rejects with the error of the first check that fails
- * (`AssertionError`). Its message begins with the title of the check.
+ * (`AssertionError`). The message of this error begins with the title of the check.
  */
 export async function runJournalConformance(makeJournal: MakeJournal): Promise<JournalConformance> {
   const passed: string[] = [];

@@ -1,4 +1,7 @@
-/** Checks of crashes, fences and refused writes (J2, J3, J4, J5). */
+/**
+ * Checks of crashes, refused writes, and fences: a new owner of a store shuts out the old one (J2 to J5 of
+ * `journal.ts`).
+ */
 import assert from 'node:assert/strict';
 import { ShardMovedError, StoreFullError, StoreLockedError } from '../../base/errors.ts';
 import type { Journal } from '../../journal/journal.ts';
@@ -254,7 +257,8 @@ async function runModel(store: JournalUnderTest, random: (below: number) => numb
       if (key === undefined) continue;
       journal.remove([key]);
       written = written.filter((entry) => entry.key !== key);
-      // A crash before a removal is durable allows two states. Flushing first leaves only one for the model.
+      // After a crash before this flush, the entries may be removed or not. The list of expected entries cannot express
+      // both.
       await journal.flushed();
       durable = written.slice();
     } else if (kind < 19) {

@@ -1,4 +1,7 @@
-/** Checks that removed sessions are erased from the log, and that no other session notices. */
+/**
+ * Checks that removed sessions are erased from the log, and that the entries of other sessions do not change (J7 of
+ * `journal.ts`).
+ */
 import assert from 'node:assert/strict';
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';

@@ -1,4 +1,4 @@
-/** Checks of the log itself: order, wholeness, visibility, positions (J1, J2, J4). */
+/** Checks of the log itself: order, wholeness, visibility, positions (J1, J2 and J4 of `journal.ts`). */
 import assert from 'node:assert/strict';
 import type { Journal } from '../../journal/journal.ts';
 import type { Position, SessionKey, TurnEntry } from '../../journal/position.ts';
@@ -6,6 +6,8 @@ import type { JournalCheck } from './journal-under-test.ts';
 
 const MANY_TURNS = 1_000;
 const LARGE_CHARACTERS = 300_000;
+/** The length of each of the ten entries of a large transition, which has more than a megabyte. */
+const LARGE_ENTRY_CHARACTERS = 110_000;
 
 /** JSON texts that a faulty store might change. */
 const hardTexts: readonly string[] = [
@@ -46,7 +48,7 @@ export function assertLog(journal: Journal, written: readonly Written[]): void {
   }
 }
 
-/** Asserts that pages of the log name every session that was written in them, and cover the log up to its end. */
+/** Asserts that the pages of the log list every session that was written in them, and cover the log up to its end. */
 function assertPages(journal: Journal, from: Position, wanted: readonly Written[]): void {
   const end = journal.end();
   assert.ok(
@@ -123,7 +125,7 @@ export const logChecks: readonly JournalCheck[] = [
         const key = keys[(turn * 7) % 10] ?? 0;
         appendTransition(journal, [{ key, data: JSON.stringify(`turn ${turn} ${'x'.repeat(turn % 50)}`) }], written);
       }
-      const all = keys.map((key) => ({ key, data: JSON.stringify('y'.repeat(LARGE_CHARACTERS)) }));
+      const all = keys.map((key) => ({ key, data: JSON.stringify('y'.repeat(LARGE_ENTRY_CHARACTERS)) }));
       appendTransition(journal, all, written);
       appendTransition(journal, [{ key: keys[0] ?? 0, data: '"last"' }], written);
       assertLog(journal, written);

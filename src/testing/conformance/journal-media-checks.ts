@@ -1,4 +1,7 @@
-/** Checks of media: long base64 texts that a journal may store apart from the entries that have them (J3, J6). */
+/**
+ * Checks of media: long base64 texts that a journal may store apart from the entries that have them (J3 and J6 of
+ * `journal.ts`).
+ */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { MEDIA_CHARACTERS_MIN } from '../../base/bounds.ts';
@@ -17,7 +20,7 @@ function image(data: string, turn = 0): string {
   return JSON.stringify({ turn, r: [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data } }] });
 }
 
-const PHOTO = base64(300_000, 'photo');
+const PHOTO = base64(60_000, 'photo');
 const ICON = base64(MEDIA_CHARACTERS_MIN, 'icon');
 /** Texts that look like media or like references to media. They must come back unchanged. */
 const DECEPTIVE: readonly string[] = [

@@ -1,4 +1,7 @@
-/** Checks of the data beside the log: heads, the runnable set, names, removal, drafts, blobs. */
+/**
+ * Checks of the data beside the log (see `journal.ts`): heads, the runnable set, names, removal, drafts, the audit log,
+ * blobs.
+ */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import type { Journal } from '../../journal/journal.ts';
@@ -39,6 +42,7 @@ export const tableChecks: readonly JournalCheck[] = [
   },
   {
     title: 'heads: a session is found again after checkpoints that had no head for it',
+    // The entries of both sessions are read: `a` has a head only in the first checkpoint, `b` has no head.
     async run(store) {
       const { journal } = store;
       const [a, b] = [journal.intern('a'), journal.intern('b')];
@@ -175,6 +179,7 @@ export const tableChecks: readonly JournalCheck[] = [
   },
   {
     title: 'drafts: replaced and removed with the transitions around them, and gone with their session',
+    // A draft is put into the open batch, and becomes durable together with the transitions of that batch.
     async run(store) {
       const { journal } = store;
       const [kept, ended, removed] = ['a', 'b', 'c'].map((name) => journal.intern(name)) as [number, number, number];
@@ -203,7 +208,7 @@ export const tableChecks: readonly JournalCheck[] = [
       journal.audit.add(1_000, '"first"');
       journal.append([{ key, data: '1' }]);
       journal.audit.add(1_000, '"second"');
-      // The clock was set back.
+      // The clock was set back. The row still gets a higher number than the rows before it.
       journal.audit.add(500, JSON.stringify('𝄞'));
       await journal.flushed();
       journal.remove([key]);

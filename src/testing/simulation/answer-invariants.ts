@@ -32,7 +32,7 @@ export function checkAnswers(ledger: Ledger, story: SessionStory, correctionsMax
   }
 }
 
-/** Checks the answer to a message, or the reply of a child, for which a form was asked. */
+/** Checks the answer to a message, or the reply of a child, if a form was asked for. */
 export function checkReceived(ledger: Ledger, what: string, form: FormName | undefined, outcome: Outcome): void {
   if (form === undefined || outcome.kind !== 'text') return;
   if (outcome.value !== undefined && hasForm(form, outcome.value)) return;
@@ -40,8 +40,8 @@ export function checkReceived(ledger: Ledger, what: string, form: FormName | und
 }
 
 /**
- * Checks that every acknowledged reply to a question is the result of its call and fits (I24). Violations go to the
- * ledger.
+ * Checks that every acknowledged reply to a question is the result of its call and has the form that was asked for
+ * (I24). Violations go to the ledger.
  */
 export function checkReplies(ledger: Ledger, stories: Stories): void {
   for (const [key, { form, value }] of ledger.personReplies) {

@@ -4,8 +4,8 @@ import type { Entry } from '../../session/state/records.ts';
 import type { SessionState } from '../../session/state/state.ts';
 
 /**
- * True if the next request asks the provider to run its own calls. Then the last answer of the epoch has a call that
- * the provider has not run, and only results follow that answer.
+ * True if the next request asks the provider to run a tool that the provider itself has. Then the last answer of the
+ * epoch has a call of such a tool without a result, and only results follow that answer.
  */
 export function waitsForProvider({ state, messages, thoughtFloor }: SessionState): boolean {
   if (state !== 'executing') return false;
@@ -19,20 +19,22 @@ interface ClaimFault {
   readonly what: string;
 }
 
-/** A claim: the ids it takes, and the entries of the session by id. */
+/** A claim. `chosen`: the ids of the entries that it takes. `accepted`: all entries of the session, by id. */
 interface Claim {
   readonly chosen: readonly number[];
   readonly accepted: ReadonlyMap<number, readonly Entry[]>;
   /**
-   * True if a call of the provider was to run next, but the half-step opened an epoch without that call, because the
-   * agent changed. The entries of the half-step were chosen before the epoch opened.
+   * True if the half-step opened an epoch although the provider was to run a call next (`waitsForProvider`). The new
+   * epoch leaves that call out. The entries of the half-step were chosen before the epoch opened.
    */
   readonly leavesUses: boolean;
 }
 
 /**
- * The faults of a claim that is made in `state`. Results come first, then background entries, then steers, then the
- * other messages. A steer may be left behind only for an interrupt or for a call that the provider runs next.
+ * The faults of a claim that is made in `state`. Results come first. Then come entries that are neither messages nor
+ * replies of sub-agents, then messages with `deliver: 'steer'` (steers), then all other messages and replies. A steer
+ * with a `seed` counts as one of the other messages. A claim must take every steer of the mailbox, with three
+ * exceptions: the claim takes an interrupt, a call of the provider runs next, or `leavesUses` is true.
  */
 export function claimFaults(
   id: string,

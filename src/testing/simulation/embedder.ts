@@ -11,9 +11,10 @@ import type { Receipt } from '../../runtime/handles/receipt.ts';
 import type { Runtime } from '../../runtime/handles/runtime.ts';
 import { checkReceived } from './answer-invariants.ts';
 import { Attempts } from './attempts.ts';
+import { EventReaders, type ReaderPosition } from './event-readers.ts';
 import type { Faults } from './faults.ts';
 import { HistoryActions, orMissing } from './history-actions.ts';
-import { digestOf, type Ledger, type MessageStory, type SpawnStory } from './ledger.ts';
+import type { Ledger, MessageStory, SpawnStory } from './ledger.ts';
 import { type FormName, pickForm, schemaOfForm } from './messages/simulated-forms.ts';
 import { contentOf, drawImage } from './messages/simulated-media.ts';
 import type { SeededRandom } from './seeded-random.ts';
@@ -28,6 +29,8 @@ export interface EmbedderParts {
   readonly ledger: Ledger;
   /** The share of actions that delete a session. */
   readonly deleteShare: number;
+  /** The share of actions that wait for an answer in one request; missing: none. */
+  readonly askShare?: number;
   readonly swarm: Swarm;
   readonly runtime: Runtime;
   readonly life: number;
@@ -42,12 +45,10 @@ const DELIVERIES: readonly (Deliver | undefined)[] = [
 const ANSWERS_ASKED = 12;
 /** Attempts, one virtual second apart, to send to a full mailbox. Simulated persons decide within this time. */
 const ROOM_ATTEMPTS = 300;
-/** Virtual milliseconds within which everything that a conversation began must end. */
+/** Virtual milliseconds that `finish` waits: enough for everything that a conversation began to end. */
 const FINISH_MS = 180_000;
 /** Deliveries of a message that asks for a structured answer. */
 const FORM_DELIVERIES = [undefined, undefined, 'turn', 'interrupt', 'reject'] as const;
-/** Refusals after which the message is certainly not stored. */
-const FINAL_CODES: ReadonlySet<string> = new Set(['session_busy', 'mailbox_full']);
 
 /** See the head of the file. */
 export class Embedder {
@@ -55,6 +56,7 @@ export class Embedder {
   readonly #random: SeededRandom;
   readonly #histories: HistoryActions;
   readonly #attempts: Attempts;
+  readonly #readers: EventReaders;
   #count = 0;
   #isFinishing = false;
 
@@ -63,6 +65,7 @@ export class Embedder {
     this.#random = parts.world.random.fork();
     const uid = (prefix: string): string => this.#uid(prefix);
     this.#attempts = new Attempts({ ...parts, uid });
+    this.#readers = new EventReaders({ ...parts, attempts: this.#attempts });
     this.#histories = new HistoryActions({
       ...parts,
       random: parts.world.random.fork(),
@@ -78,8 +81,8 @@ export class Embedder {
     const { swarm, ledger } = this.#parts;
     for (let index = 0; index < swarm.conversations; index += 1) void this.#converse();
     const sessions = [...new Set([...ledger.messages.values()].map(({ session }) => session)), 's0'];
-    for (const session of sessions.slice(0, 3)) void this.#read(session);
-    void this.#repeat();
+    for (const session of sessions.slice(0, 3)) void this.#readers.read(session);
+    void this.repeat();
   }
 
   /** Stops the embedder: it begins nothing more. */
@@ -87,7 +90,17 @@ export class Embedder {
     this.#attempts.leave();
   }
 
-  /** Begins no further action, and waits until each action in progress has ended: a paused session resumes. */
+  /** The readers that still read. */
+  get readers(): readonly ReaderPosition[] {
+    return this.#readers.positions;
+  }
+
+  /** The requests without an answer so far. */
+  get open(): readonly string[] {
+    return this.#attempts.open;
+  }
+
+  /** Begins no further action, and waits long enough for each action in progress to end, such as a pause. */
   async finish(): Promise<void> {
     const { world, process } = this.#parts;
     this.#isFinishing = true;
@@ -102,7 +115,7 @@ export class Embedder {
     const { runtime, ledger, world, process } = this.#parts;
     let isOver = false;
     const attended = this.#histories.attend(() => isOver);
-    // If the runtime gives up a session thread, `attended` may reject before it is awaited. Then `settle` rejects, too.
+    // If the runtime gives up a session thread, `attended` may reject before the `await` below, which then throws.
     attended.catch(() => undefined);
     await runtime.resume();
     for (const { id } of await runtime.sessions.list({ order: 'id', limit: 10_000 }))
@@ -115,7 +128,7 @@ export class Embedder {
     const sessions = new Set([...ledger.messages.values()].map((story) => story.session));
     for (const session of sessions) {
       ledger.readThrough.add(session);
-      void this.#read(session, 0);
+      void this.#readers.read(session, 0);
     }
     await runtime.drain();
     for (const session of sessions) if (!ledger.isDeleted(session)) await this.#askFinally(session);
@@ -178,8 +191,8 @@ export class Embedder {
     }
   }
 
-  /** Repeats requests of earlier processes, whether or not they were acknowledged. */
-  async #repeat(): Promise<void> {
+  /** Repeats requests of earlier processes or of other nodes, whether or not they were acknowledged. */
+  async repeat(): Promise<void> {
     const { ledger } = this.#parts;
     const keyed = [...ledger.messages.values()].filter(({ key, isRefused }) => key !== undefined && isRefused !== true);
     for (const story of keyed.slice(-6)) void this.#sendAs(story);
@@ -211,13 +224,15 @@ export class Embedder {
     if (faults.strikes('interrupt', 0.08)) return this.#attempts.attempt('interrupt', () => handle.interrupt('chance'));
     if (faults.strikes('pause', 0.12)) return this.#pause(session);
     if (faults.strikes('delete', deleteShare)) return this.#delete();
+    const { askShare = 0 } = this.#parts;
+    if (askShare > 0 && random.chance(askShare)) return this.#ask(session);
     const chance = random.number();
     if (faults.strikes('key.reused', 0.05)) return this.#reuseKey();
     if (chance < 0.12) return this.#spawn(session);
     if (chance < 0.17) return this.#spawnMany(session);
     if (chance < 0.22) return this.#recall(session);
-    if (chance < 0.32) return this.#look(session);
-    if (chance < 0.35) return this.#read(session);
+    if (chance < 0.32) return this.#readers.look(session, random);
+    if (chance < 0.35) return this.#readers.read(session);
     if (chance < 0.4) return this.#edit(session);
     if (['careful', 'guard'].includes(agentOfSession(session)) && chance < 0.52) return this.#histories.decide(session);
     if (chance < 0.4 + this.#parts.swarm.historyShare) return this.#histories.act(session);
@@ -256,12 +271,34 @@ export class Embedder {
     return this.#sendAs(story);
   }
 
+  /** Asks for an answer in one request. Then sends the message again with its key, for its receipt. */
+  async #ask(session: string): Promise<void> {
+    const { runtime, ledger, process, trace } = this.#parts;
+    const uid = this.#uid('m');
+    const story: MessageStory = {
+      ...{ uid, session, content: `${uid} please answer`, key: `k-${uid}`, deliver: undefined },
+      ...{ sentAfter: ledger.acknowledgedUpTo(session), attempts: 1 },
+    };
+    ledger.messages.set(uid, story);
+    trace(`ask ${uid} of ${session}`);
+    const end = this.#attempts.begin(`ask ${uid}`);
+    const asked = runtime.session(session, agentOfSession(session)).ask(story.content, defined({ key: story.key }));
+    const outcome = await this.#attempts.outcomeOf(asked);
+    end();
+    if (!process.isAlive || this.#attempts.isLeaving) return;
+    await this.#sendAs(story);
+    const { pendingId } = story;
+    if (outcome !== undefined && pendingId !== undefined && process.isAlive && !ledger.isDeleted(session))
+      ledger.answered(session, pendingId, outcome);
+  }
+
   async #sendAs(story: MessageStory): Promise<void> {
     const { runtime, ledger, process, trace } = this.#parts;
     const { uid, session, key, deliver, form } = story;
     const how = [deliver, form].filter((each) => each !== undefined).join(', ');
     trace(`send ${uid} to ${session}${how === '' ? '' : ` (${how})`}`);
     const end = this.#attempts.begin(`send ${uid}`);
+    story.attempts = (story.attempts ?? 0) + 1;
     try {
       const content = contentOf(story.content, story.image);
       const handle = runtime.session(session, agentOfSession(session));
@@ -280,8 +317,7 @@ export class Embedder {
       void this.#hearAnswer(receipt, form);
     } catch (error) {
       if (!process.isAlive) return;
-      if (error instanceof TroupeError && FINAL_CODES.has(error.code) && key === undefined) story.isRefused = true;
-      story.hasNoRoom = error instanceof TroupeError && error.code === 'mailbox_full';
+      ledger.sendFailed(story, error);
       this.#attempts.failed('send', error);
     } finally {
       end();
@@ -454,47 +490,6 @@ export class Embedder {
       const removed = await history.remove({ id });
       if (removed !== null && (await history.remove({ id })) !== null && process.isAlive)
         ledger.violate('failed', `${uid} was removed from ${session} twice`);
-    });
-  }
-
-  // ---- reading ------------------------------------------------------------------------------------------------------
-
-  #look(session: string): Promise<void> {
-    const { runtime } = this.#parts;
-    const handle = runtime.session(session, agentOfSession(session));
-    const looks: readonly (() => Promise<unknown>)[] = [
-      () => handle.state(),
-      () => handle.explain(),
-      () => handle.messages(),
-      () => handle.pending(),
-      () => handle.viewport(),
-      () => handle.request(),
-      () => runtime.sessions.list({}),
-      () => runtime.sessions.get(session),
-    ];
-    return this.#attempts.attempt('look', this.#random.pick(looks));
-  }
-
-  async #read(session: string, from?: number): Promise<void> {
-    const { runtime, ledger, process, world, faults } = this.#parts;
-    const seen = ledger.events.get(session);
-    // The reading overlaps the events seen before, so that events published twice are compared.
-    const last = seen === undefined ? 0 : Math.max(0, ...seen.keys());
-    const after = from ?? Math.max(0, last - 3);
-    let previous = after;
-    await this.#attempts.attempt('read', async () => {
-      for await (const event of runtime.session(session, agentOfSession(session)).events({ after, deltas: false })) {
-        if (!process.isAlive || ledger.isDeleted(session)) return;
-        if (event.seq !== undefined) {
-          const { session: _session, at: _at, seq, ...body } = event;
-          if (seq <= previous)
-            ledger.violate('duplicated', `event ${seq} of ${session} was published after ${previous}`);
-          previous = seq;
-          ledger.event(session, seq, digestOf(JSON.stringify(body)));
-        }
-        if (faults.strikes('reader.slow', 0.05)) await world.sleep(process, 5_000);
-        if (faults.strikes('reader.vanished', 0.02)) return;
-      }
     });
   }
 }

@@ -42,9 +42,9 @@ export class EndTrail {
 }
 
 /**
- * Returns a sentence if a session's head and its log report different ends of the last turn. Lists of sessions are made
- * from heads. Returns nothing if the session has no head. The head must be as new as the log. `state`: the fold of the
- * whole log.
+ * Returns a sentence if a session's head and its log report different ends of the last turn. A head is the stored
+ * summary of a session; lists are made from heads. Returns nothing if the session has no head. The head must be as new
+ * as the log. `state`: the state that the whole log gives.
  */
 export function misstatedEnd(journal: Pick<Journal, 'head'>, key: SessionKey, state: SessionState): readonly string[] {
   const head = journal.head(key);

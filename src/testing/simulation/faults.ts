@@ -98,8 +98,8 @@ const COMMON_FAULT_KINDS = [
   'answer.refused',
   'answer.cut',
   'answer.crash',
-  // The API does not continue a message thread. The reasons: the API forgot the thread, the answer was already
-  // continued, a field differs, or the model has no threads.
+  // The API does not continue a message thread, which is a conversation that the API keeps. The reasons: the API forgot
+  // the thread, the answer was already continued, a field differs, or the model has no threads.
   'model.thread_lost',
   'model.thread_continued',
   'model.thread_mismatch',

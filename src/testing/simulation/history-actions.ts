@@ -30,7 +30,7 @@ export interface HistoryActionParts {
 
 /** Virtual milliseconds between two rounds of approvals. */
 const ATTENDING_MS = 5_000;
-/** Rounds after which a session that still waits for approval, or is suspended, counts as stuck. */
+/** The most rounds that a session may wait for approval or be suspended. After more rounds it counts as stuck. */
 const ATTENDING_ROUNDS = 60;
 /**
  * The same bound for runs in which the approvers stay away and the calls expire. Calls expire by wall time, which may

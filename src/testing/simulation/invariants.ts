@@ -13,19 +13,19 @@
  *  I6 a child is known to its parent or does not exist; it ends once, and once more for each time that it worked again
  *     after an end. The parent is notified of each end once, and no message of the child is lost;
  *  I7 with faults off everything finishes;
- *  I8 while a call of the provider waits for its result, a half-step claims nothing but results (R52);
+ *  I8 while a call of the provider waits for its result, a half-step takes only results from the mailbox (R52);
  *  I10 a model's answers stay a prefix of its next request within an epoch;
  *  I11 the usage of a session is the sum of its answers, lost ones included;
- *  I12 a session that is read from its snapshot equals the fold of its whole log;
- *  I13 an acknowledged fork exists, and begins with its parent's messages as they were when it was made;
+ *  I12 the state of a session that is read from its snapshot equals the state that its whole log gives;
+ *  I13 an acknowledged fork exists, and begins with the messages that its parent had when the fork was made;
  *  I14 a call that needs approval runs only when it was allowed, and no call of a suspended run runs;
- *  I15 if a shortened result names a file with its whole text, the file survives a power loss;
+ *  I15 if a shortened result has the path of a file with its whole text, the file survives a power loss;
  *  I16 a turn fails because of refused credentials only if they were refused for a call of that session;
  *  I17 a call whose outcome was lost in transit is answered within its deadline (checked by `simulated-tools.ts`). No
  *      other call is given up as lost;
- *  I18 a call that is not `pure` starts only when its store has the transition that lets it start: the answer that
- *      makes the call, the end of its hold, or the approval that it needs. Without this order a crash could leave the
- *      effect of a call in the world, but not its cause in the log;
+ *  I18 a call that is not `pure` starts only when its store has the transition that lets it start: the answer with the
+ *      call, the release of an answer that a guardrail held, or the approval that the call needs. Without this order a
+ *      crash could leave the effect of a call in the world, but not its cause in the log;
  *  I19 a message or a spawn that asks for a structured answer has one end: a value that fits, or a typed failure. The
  *      corrections of a turn are bounded, and a call that gives the answer runs no tool;
  *  I20 a request continues a message thread only if the API holds exactly the messages that the request leaves out; no
@@ -37,28 +37,28 @@
  *      half-step fails only when the last model has used all its attempts (checked by `model-trail.ts`);
  *  I24 a question is asked once and decided once; its answer fits the form in its record, and an acknowledged reply is
  *      the result of its call (checked by `simulated-questions.ts` and `answer-invariants.ts`);
- *  I25 each call that waits for a person, and each end of a turn of a session without a parent, is delivered to a
- *      webhook at least once and in order (checked by `simulated-receiver.ts`);
+ *  I25 a webhook receives each call that waits for a person, and each end of a turn of a session without a parent. Each
+ *      arrives at least once, and in the order of the log (checked by `simulated-receiver.ts`);
  *  I26 a failed call runs again exactly as its tool's `retry` says: in order, after the wait, and until the attempts
  *      are used up; a `once` or `probe` call never has a second attempt;
  *  I27 at most `subagents.maxActive` children of a session work at once, those that work again after an end included.
- *      The others wait in the order in which they came and start nothing. The first starts in the batch that frees a
- *      place;
+ *      The others wait in the order in which they came and start nothing. The first of them starts in the transition
+ *      that frees a place;
  *  I28 a session's last outcome and error, in its state and in lists, are those of the last end of a turn in its log;
  *  I29 a budget counts each token of its session and its descendants once; no call begins after the budget is used up;
  *  I30 a deleted session leaves no entry in a row and no result file (checked by `families/erasures.ts`);
  *  I31 a dead letter is in the list, or was sent again once with its content, or was dropped on request; an
- *      acknowledged receipt names the letter's new entry (checked by `letters/dead-letters.ts`);
- *  I32 every half-step of a turn has the prompt of the version with which the turn began, and every call of it the tool
- *      of that version; a turn begins with the current version (checked in `versions/`);
+ *      acknowledged receipt is that of the letter's new entry (checked by `letters/dead-letters.ts`);
+ *  I32 a turn begins with the current version of its agent. Every half-step of the turn has the system prompt of that
+ *      version, and its calls run the tools of that version (checked in `versions/`);
  *  I33 old history leaves the log and its rows; a log without it gives the same state as the whole log (checked by
  *      `families/retention.ts` and `store-reading.ts`);
  *  I34 a lost answer is the beginning of the text that one call streamed, with the tokens that the model counted, and
  *      is recorded once; no draft outlives its session or the answer of its half-step (checked by
  *      `families/drafts.ts`);
  *  I35 a change of the number of shards keeps each session as it was (checked by `layouts/layout-changes.ts`);
- *  I36 an encrypted store has no plain value, no plain result, and no data key of a deleted session without heirs
- *      (checked by `families/encryption.ts`);
+ *  I36 an encrypted store has no plain value and no plain result. It has the data key of a deleted session only if a
+ *      fork shared the session's results when it was deleted (checked by `families/encryption.ts`);
  *  I37 the view of a tenant shows every session of that tenant, and neither shows nor deletes a session outside that
  *      tenant (checked by `tenants/tenant-actions.ts`);
  *  I38 a text that `redact` removes is in no row, head, draft or file, and in no request or input of a tool. Nothing
@@ -66,12 +66,12 @@
  *  I39 the audit log has exactly one entry for each of these acts: a decided call, a dead letter that was sent again or
  *      dropped, an edit by the embedder, a started or activated task, a fork, a deleted session. An entry never changes
  *      and never leaves (checked by `families/audit.ts`);
- *  I40 a backup of a store in use has everything that left the runtime before the backup began, and a beginning of each
- *      log (checked by `families/backups.ts`);
- *  I41 after a compaction of an open store, no free page has entries of a session that was deleted and erased before
- *      (checked by `families/compaction.ts`);
- *  I42 while a shard stands still for a hand-over, it begins no half-step, and no message is refused because of the
- *      hand-over. The runtime closes only when all shards stand still. After it has released the store it writes
+ *  I40 a backup of a store in use has everything that left the runtime before the backup began. It has the first part
+ *      of each log (checked by `families/backups.ts`);
+ *  I41 after a compaction of an open store, no free page has entries of a session that was erased before the
+ *      compaction (checked by `families/compaction.ts`);
+ *  I42 before another process takes the store over, the shards stand still: they begin no half-step, but still accept
+ *      messages. The runtime closes only when all shards stand still. After it has released the store it writes
  *      nothing (checked by `families/hand-over.ts` and `attempts.ts`).
  */
 
@@ -94,7 +94,7 @@ import { checkVersions } from './versions/version-trail.ts';
 export class Invariants {
   readonly #ledger: Ledger;
   readonly #incarnationOf: (session: string) => number;
-  /** The incarnation after which a call's result was first found durable. */
+  /** The incarnation that the shard had when a check first found a call's result in the store, by the call's key. */
   readonly #resultIn = new Map<string, number>();
   readonly #modelCalls: ModelCallInvariants;
 
@@ -105,7 +105,7 @@ export class Invariants {
   readonly #isKept: (path: string) => boolean;
 
   /**
-   * `incarnationOf`: the incarnation of a session's shard, as in the ledger.
+   * `incarnationOf`: the incarnation of a session's shard (`SimulatedMachine.incarnationOf`).
    * `limits`: the limits of the runtime, if known.
    * `maxActive`: the maximum number of children of one session that work at once; missing: not checked.
    * `isKept`: whether a file of the result store survived the power loss at the end of a life; missing: not checked.
@@ -320,7 +320,7 @@ export class Invariants {
 
   // ---- I13 ----------------------------------------------------------------------------------------------------------
 
-  /** Compares the parent and the child of each fork, because either log may have grown. */
+  /** Checks the forks of a session whose log has grown and, if it is a fork itself, that its parent knows it. */
   #checkForks(story: SessionStory, stories: Stories): void {
     for (const [number, { child, texts }] of story.forksMade) {
       const fork = stories.get(child);

@@ -1,10 +1,11 @@
 /**
  * Records the replies and events that an embedder received over all lives of a runtime, and what its tools and its
- * model saw. Every check compares these records with the store. The ledger outlives every crash, and reports
- * contradictions between its own records.
+ * model saw. The ledger outlives every crash. The invariants compare its records with the stores. The ledger itself
+ * reports contradictions between its records.
  */
 import { createHash } from 'node:crypto';
 import { withoutOrigins } from '../../base/block-origin.ts';
+import { TroupeError } from '../../base/errors.ts';
 import type { EventBody } from '../../events/event.ts';
 import type { Position } from '../../journal/position.ts';
 import type { RequestMessage } from '../../models/provider.ts';
@@ -43,7 +44,7 @@ export interface Outcome {
   readonly value?: unknown;
 }
 
-/** A message with the replies its sender received. */
+/** A message as it was sent, and whether it was accepted. */
 export interface MessageStory {
   readonly uid: string;
   readonly session: string;
@@ -57,13 +58,15 @@ export interface MessageStory {
   /** The highest acknowledged id of the session when the message was sent. */
   readonly sentAfter: number;
   pendingId?: number;
+  /** How often it was sent. */
+  attempts?: number;
   /** True if the message was refused permanently, so that it must not be in the store. */
   isRefused?: true;
   /** True if the mailbox had no room at the last attempt. A message with a key is then sent again. */
   hasNoRoom?: boolean;
 }
 
-/** A spawn with the replies its spawner received. */
+/** A spawn as it was requested, and the child that it made. */
 export interface SpawnStory {
   readonly uid: string;
   readonly session: string;
@@ -76,7 +79,7 @@ export interface SpawnStory {
 
 /** One start of a tool call. */
 export interface ToolStart {
-  /** The incarnation of the session's shard. */
+  /** The incarnation of the session's shard; see `SimulatedMachine.incarnationOf`. */
   readonly incarnation: number;
   /** Number of the last row that the shard's store had when the call started. */
   readonly storedRow: number;
@@ -105,8 +108,9 @@ export interface ToolStory {
 export interface CallFact {
   readonly tool: string;
   /**
-   * Position of the last transition that let the call start. That transition makes the call, continues the suspended
-   * run, or allows the call.
+   * Position of the last transition that the call needs to start. Usually this is the transition with the model's
+   * answer. If a guardrail held the answer, it is the transition that releases the answer. If the call waited for a
+   * person, it is the transition that allows the call.
    */
   startsAfter: Position;
   readonly results: { readonly content: string; readonly success: boolean }[];
@@ -126,7 +130,7 @@ export interface StreamedCall {
 
 /** One model call as the model saw it. */
 export interface CallStory {
-  /** The incarnation of the session's shard; see `SimulatedMachine.incarnationOf`. */
+  /** See `ToolStart.incarnation`. */
   readonly incarnation: number;
   /** Digest of the request's messages. */
   readonly digest: string;
@@ -134,11 +138,14 @@ export interface CallStory {
   readonly whole: string;
   /** True if the call arrived so soon after the incarnation began that the previous incarnation may have sent it. */
   readonly isStraggler?: boolean;
-  /** The version of the agent that the system prompt names; missing: none. */
+  /** The version of the agent according to the system prompt; missing: none. */
   readonly version?: string | undefined;
-  /** True if the call is for a summary. Such a call may have a half-step's messages, with another system prompt. */
+  /** True if the call is for a summary. Its `digest` may equal that of a half-step with another system prompt. */
   readonly isSummary?: boolean;
 }
+
+/** Error codes that mean: the message is certainly not stored. */
+const FINAL_CODES: ReadonlySet<string> = new Set(['session_busy', 'mailbox_full']);
 
 /** See the file header. */
 export class Ledger {
@@ -156,7 +163,7 @@ export class Ledger {
   readonly tools: Map<string, ToolStory> = new Map();
   /** The keys of calls whose outcome was once lost on its way to the session. */
   readonly lostOutcomes: Set<string> = new Set();
-  /** The versions whose definitions ran a call of a host tool, by the key of the call. */
+  /** For each call of a host tool, by its key: the agent versions whose tool ran or probed the call. */
   readonly toolVersions: Map<string, Set<string>> = new Map();
   /** Model calls in order, by session. */
   readonly calls: Map<string, CallStory[]> = new Map();
@@ -166,7 +173,7 @@ export class Ledger {
   readonly streams: Map<string, StreamedCall[]> = new Map();
   /** Sessions whose deletion was requested; true if the deletion was acknowledged. */
   readonly deleted: Map<string, boolean> = new Map();
-  /** Sessions that were read from their first event to the end of the last life. */
+  /** Sessions whose events were read from the first one to the end of the run. */
   readonly readThrough: Set<string> = new Set();
   /** Acknowledged forks: their parent, and a digest of the history they began with. */
   readonly forks: Map<string, { readonly parent: string; readonly digest: string }> = new Map();
@@ -174,7 +181,7 @@ export class Ledger {
   readonly tasks: Map<string, number> = new Map();
   /** Digests of the histories read at the very end. */
   readonly histories: Map<string, string> = new Map();
-  /** True while the shards stand still for a hand-over and take messages (I42). */
+  /** True while the shards stand still for a hand-over: they begin no half-step, but still accept messages (I42). */
   standsStill = false;
   readonly #acknowledgedUpTo = new Map<string, number>();
   readonly #seen = new Set<string>();
@@ -221,6 +228,13 @@ export class Ledger {
     }
     story.pendingId = pendingId;
     this.#acknowledgedUpTo.set(session, Math.max(pendingId, this.acknowledgedUpTo(session)));
+  }
+
+  /** Records that an attempt to send a message failed. */
+  sendFailed(story: MessageStory, error: unknown): void {
+    const code = error instanceof TroupeError ? error.code : undefined;
+    if (code !== undefined && FINAL_CODES.has(code) && story.key === undefined) story.isRefused = true;
+    story.hasNoRoom = code === 'mailbox_full';
   }
 
   answered(session: string, pendingId: number, outcome: Outcome): void {
@@ -276,7 +290,7 @@ export class Ledger {
     return false;
   }
 
-  /** Deletes a session and its descendants from the ledger: earlier replies about them no longer count. */
+  /** Drops the records about a session and its descendants that the checks would look for in their deleted logs. */
   forget(session: string): void {
     const isOf = (id: string): boolean => isWithin(id, session);
     for (const [uid, story] of this.messages) if (isOf(story.session)) this.messages.delete(uid);
@@ -293,7 +307,7 @@ export class Ledger {
   }
 }
 
-/** True for a session and its descendants. A fork descends from no session, whatever its id. */
+/** True for a session and its descendants. A fork is no descendant, although its id may begin with its parent's id. */
 export function isWithin(id: string, ancestor: string): boolean {
   if (id === ancestor) return true;
   return id.startsWith(`${ancestor}:`) && !id.slice(ancestor.length).includes(':fork-');
@@ -305,8 +319,8 @@ export function sessionOfKey(key: string): string {
 }
 
 /**
- * A digest of the messages of a request, without the parts that belong to another provider. `model`: the model that is
- * asked, with its provider; missing if the agent has only one model.
+ * A digest of the messages of a request in the form that the Messages API gets (`withoutOrigins`). `model`: the model
+ * that is asked, with its provider; missing if the agent has only one model.
  */
 export function requestDigest(messages: readonly RequestMessage[], model?: string): string {
   const sent = messages.flatMap((message) => withoutOrigins(message) ?? []);
@@ -334,8 +348,8 @@ export function historyTexts(state: SessionState): readonly string[] {
 const ANNOUNCED: ReadonlySet<string> = new Set(['turn.finished', 'turn.failed', 'approval.required', 'question.asked']);
 
 /**
- * True for an event that webhooks deliver. They deliver no question to a parent, because the parent receives it as a
- * message.
+ * True for an event that webhooks deliver. Webhooks deliver no question to a parent, because the parent receives the
+ * question as a message.
  */
 export function isAnnounced(event: EventBody): boolean {
   return ANNOUNCED.has(event.type) && !(event.type === 'question.asked' && event.asked === 'parent');

@@ -1,5 +1,5 @@
 /**
- * The facts of a session's log, collected transition by transition with the runtime's own fold. The facts are fates of
+ * The facts of a session's log, collected while the runtime's own `apply` replays the log. The facts are fates of
  * messages, requests as they must have been sent, calls and their results, and messages between child and parent.
  * `invariants.ts` checks them.
  */
@@ -466,7 +466,7 @@ class Teller {
       this.#story.faults.push({ kind: 'failed', what: `${this.#story.id} starts a call of ${call.tool} (I19)` });
   }
 
-  /** Notes that a branch was left. Calls that are no longer open stay in that branch. */
+  /** Notes that a branch was left. `pending`: its open calls before that. Those that are no longer open stay in it. */
   #leave(pending: readonly string[]): void {
     const { state, calls } = this.#story;
     for (const callId of pending) {
@@ -475,7 +475,7 @@ class Teller {
     }
   }
 
-  /** Notes the calls of a suspended run that an edit answers when it discards them. */
+  /** Notes the results that an edit gives to the calls of a suspended run when it discards these calls. */
   #answerByEdit({ added }: Extract<SessionRecord, { type: 'edited' }>): void {
     for (const { message } of added ?? []) {
       if (message.role === 'tool')

@@ -14,7 +14,7 @@ export interface ManyOptions {
   readonly threads: number;
   /** Called after each seed, in no particular order. */
   readonly onResult?: (result: SimulationResult) => void;
-  /** The number of failed seeds after which no further seed is started; default 10. */
+  /** Once this number of seeds has failed, no further seed is started; default 10. */
   readonly failuresMax?: number;
 }
 
@@ -36,7 +36,10 @@ export interface SimulationTotals {
 
 const FAILURES_MAX = 10;
 
-/** Runs seeds `from` to `from + seeds - 1`. Rejects when a thread dies or a seed does not end, naming the seed. */
+/**
+ * Runs seeds `from` to `from + seeds - 1`. Rejects when a thread dies or a seed does not end. The error says which
+ * seed.
+ */
 export async function simulateMany(options: ManyOptions): Promise<SimulationTotals> {
   const totals: SimulationTotals = {
     seeds: 0,
@@ -79,10 +82,10 @@ export async function simulateMany(options: ManyOptions): Promise<SimulationTota
 }
 
 const HOUR_MS = 3_600_000;
-/** Real milliseconds after which a run counts as endless. A run normally takes a second or less. */
+/** A run that takes more real milliseconds counts as endless. A run normally takes a second or less. */
 const HANG_MS = 180_000;
 
-/** Rejects, naming the seed, when the run does not end. */
+/** Rejects when the run does not end. The error says which seed. */
 async function inTime<Value>(run: Promise<Value>, seed: number): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {

@@ -45,7 +45,7 @@ const SOUTH_URL = 'simulated:south';
 const TRACE_LINES = 400;
 /** Virtual milliseconds the last life may take to finish. */
 const SETTLE_MS = 24 * 3_600_000;
-/** The share of the orderly ends in which another process takes the store over. */
+/** The share of the orderly ends of lives at which another process takes the store over. */
 const TAKEOVER_SHARE = 0.3;
 /** Separates the draws of take-overs from all other draws, so that a take-over changes no other draw. */
 const TAKEOVER_STREAM = 0x7a6e_0b31;
@@ -53,8 +53,8 @@ const TAKEOVER_STREAM = 0x7a6e_0b31;
 const CLOSE_MS = 5_000;
 const CLOCK_JUMP_MS = 3_600_000;
 /**
- * Virtual seconds within which the webhooks of the last life must deliver everything. The second number is the seconds
- * without a waiting delivery after which everything counts as delivered.
+ * Virtual seconds that the webhooks of the last life have to deliver everything. Everything counts as delivered after
+ * `DELIVERY_LOOKS_QUIET` seconds in a row without a waiting delivery.
  */
 const DELIVERY_LOOKS = 3_600;
 const DELIVERY_LOOKS_QUIET = 5;
@@ -396,8 +396,8 @@ class Simulation {
   }
 
   /**
-   * A provider value runs on the host. With model threads a provider is data, from which each thread builds its own
-   * provider.
+   * A provider value runs on the host. With model threads a provider is data, and each thread builds its own provider
+   * from these data.
    */
   #providersOf(process: SimulatedProcess): Pick<OpenOptions, 'provider' | 'providers'> {
     const isData = this.#swarm.models > 0;

@@ -16,9 +16,7 @@ export interface DeviceSurroundings {
   readonly crash: (why: string) => void;
   /** Called when an operation was refused, so that its data is lost. */
   readonly refused: () => void;
-  /**
-   * Called when a device that had refused works again. The shard learns of a refusal at its next flush at the latest.
-   */
+  /** Called when a device that had refused works again. By then the shard has noticed the refusal. */
   readonly reopened: () => void;
   /** Called when the device stops answering. */
   readonly fellSilent: () => void;
@@ -27,11 +25,11 @@ export interface DeviceSurroundings {
 /** The device a memory journal writes to. */
 export type SimulatedDevice = (operation: DeviceOperation) => Promise<void>;
 
-/** Milliseconds after which a process whose device stopped answering is killed from outside. */
+/** A process whose device stopped answering is killed from outside after this number of milliseconds. */
 const SILENCE_MS = 30_000;
 /** Maximum milliseconds an operation takes, one number each for a fast, a usual and a slow device. */
 const USUAL_MS = [3, 30, 300] as const;
-/** Milliseconds after the death of a process within which a write of that process may still arrive. */
+/** The most milliseconds from the death of a process to the arrival of its late write. */
 const LATE_MS = 200;
 /**
  * The probability of a crash before an operation, and of a crash after the operation. Compactions are rare, so a step

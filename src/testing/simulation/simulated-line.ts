@@ -1,8 +1,8 @@
 /**
- * Lines between simulated threads: the production endpoint over simulated ports. Messages are cloned and arrive after a
- * while. Messages to a side that has died are lost.
+ * A line connects two simulated threads. Each side is the production endpoint over a simulated port. Messages are
+ * cloned and arrive after a while. Messages to a side that has died are lost.
  */
-import { createEndpoint, type MessagePortLike } from '../../threads/batched-endpoint.ts';
+import { createEndpoint, type EndpointTicks, type MessagePortLike } from '../../threads/batched-endpoint.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
@@ -23,7 +23,11 @@ export function createSimulatedLine(world: World, near: SimulatedProcess, far: S
   right.peer = left;
   near.onDeath(() => right.lose());
   far.onDeath(() => left.lose());
-  return { near: createEndpoint(left, world.soonOf(near)), far: createEndpoint(right, world.soonOf(far)) };
+  return { near: createEndpoint(left, ticksOf(world, near)), far: createEndpoint(right, ticksOf(world, far)) };
+}
+
+function ticksOf(world: World, process: SimulatedProcess): EndpointTicks {
+  return { soon: world.soonOf(process), clock: world.clockOf(process) };
 }
 
 class SimulatedPort implements MessagePortLike {

@@ -45,7 +45,7 @@ import { SimulatedProcess, type World } from './world.ts';
 const THREADS_STRUCK_MAX = 2;
 /** Directory of a simulated store. */
 export const STORE_DIRECTORY = '/simulated';
-/** Directory of the store's shortened results. */
+/** Directory of the whole texts of shortened results. */
 const RESULTS_DIRECTORY = `${STORE_DIRECTORY}/results`;
 
 /** Controls the outcome of every disk operation of a process, in place of random faults. */
@@ -97,7 +97,7 @@ export class SimulatedMachine {
   readonly encryption: StoreEncryption | undefined;
   readonly #parts: MachineParts;
   readonly #incarnations: number[];
-  /** Virtual ms at which the incarnation of each shard began. */
+  /** The beginning of the current incarnation of each shard, in virtual ms. */
   readonly #incarnatedAtMs: number[] = [];
   readonly #threadsStruck = new Map<SimulatedProcess, number>();
 
@@ -247,7 +247,7 @@ export class SimulatedMachine {
       runner: remoteRunner(bridge.far),
       clock: world.clockOf(thread),
       random: () => world.random.number(),
-      // A real session thread imports the module that its plan names, which takes real time, too.
+      // A real session thread imports the module in its plan, which takes real time, too.
       redact: canaries?.redact,
       ports: this.#portsOf(host, thread),
     }));

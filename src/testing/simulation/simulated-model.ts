@@ -33,12 +33,13 @@ import type { SimulatedProcess } from './world.ts';
 
 /** The parts of the simulation the model needs. */
 export interface ModelSurroundings extends ThreadSurroundings {
-  /** The incarnation of a session's shard. */
+  /** See `SimulatedMachine.incarnationOf`. */
   readonly incarnationOf: (session: string) => number;
   /** Virtual ms since the current incarnation of a session's shard began. */
   readonly incarnationAgeMs: (session: string) => number;
   /** Ends the process of the current life. */
-  readonly crash: (why: string) => void;
+  /** Ends the process, or the machine's process that started it. */
+  readonly crash: (why: string, process: SimulatedProcess) => void;
   /** The troubles of whole providers, if the agents have several models. */
   readonly troubles?: ProviderTroubles;
 }
@@ -96,8 +97,8 @@ export class SimulatedModel {
   }
 
   /**
-   * The provider of a process or a thread. When that process dies, its calls are lost, and so is its record of which
-   * messages each message thread has.
+   * The provider of a process or a thread. When that process dies, its calls are lost. Its record of the messages in
+   * each message thread is lost, too.
    */
   providerOf(process: SimulatedProcess): ModelProvider {
     const threads = new MessageThreads(this.#surroundings.world.clockOf(process));
@@ -277,7 +278,7 @@ export class SimulatedModel {
     if (faults.strikes('answer.refused', 0.1)) return { content, stop_reason: 'refusal', usage };
     if (faults.strikes('answer.cut', 0.1)) return { content, stop_reason: 'max_tokens', usage };
     if (!fits && faults.strikes('answer.crash', 0.4)) {
-      world.schedule(process, random.between(0, CRASH_MS), () => crash('after an answer that does not fit'));
+      world.schedule(process, random.between(0, CRASH_MS), () => crash('after an answer that does not fit', process));
     }
     return { content, stop_reason: content.some(({ type }) => type === 'tool_use') ? 'tool_use' : 'end_turn', usage };
   }
@@ -307,8 +308,8 @@ export class SimulatedModel {
   }
 
   /**
-   * Adds a call of the provider. The call is answered at once, or waits for the results of other calls or for the end
-   * of a pause.
+   * Adds a call of the provider's own tool. The call is answered at once, or waits for the results of other calls or
+   * for the end of a pause.
    */
   #withUses(request: ModelRequest, { content, stop_reason: stop }: RawResponse): readonly Block[] {
     const random = this.#random;
@@ -335,9 +336,17 @@ export class SimulatedModel {
     const names = (request.tools ?? []).map(({ name }) => name).filter((name) => name !== SERVER_TOOL);
     if (names.length === 0) return [];
     return Array.from({ length: random.pick([1, 1, 1, 2, 3]) }, () => {
-      const name = faults.strikes('model.unknown_tool', 0.03) ? 'no_such_tool' : random.pick(names);
+      const name = faults.strikes('model.unknown_tool', 0.03)
+        ? 'no_such_tool'
+        : (this.#resultTool(request, names) ?? random.pick(names));
       return this.#toolCall(request, name);
     });
+  }
+
+  /** In a cluster: often the tool with long results, or the one that reads their rest. */
+  #resultTool(request: ModelRequest, names: readonly string[]): string | undefined {
+    if (!names.includes('read_file') || this.#random.chance(0.5)) return undefined;
+    return pathIn(request) === NO_PATH ? 'long' : 'read_file';
   }
 
   #toolCall(request: ModelRequest, name: string): Block {
@@ -352,6 +361,7 @@ export class SimulatedModel {
     if (name === 'spawn_subagent') return { task: `task ${this.#next()}` };
     if (name === 'spawn_specialist') return { name: 'wide', task: `task ${this.#next()}` };
     if (name === 'mark_goal_completed') return { result: `result ${this.#next()}` };
+    if (name === 'read_file') return { path: pathIn(request) };
     const form = isAnswerTool(name) ? formOf(request) : undefined;
     if (form !== undefined) return valueFor(form, { fits: random.chance(0.7), n: this.#next(), random });
     if (askedForm(name) !== undefined) return { question: `question ${this.#next()}` };
@@ -386,7 +396,7 @@ function foundFor(id: string): Block {
   return { type: 'web_search_tool_result', tool_use_id: id, content: [] };
 }
 
-/** The ids of the provider's calls at the end of a request that have no result yet. */
+/** The provider's calls at the end of a request, by id, but only those without a result so far. */
 function waitingUses({ messages }: ModelRequest): readonly string[] {
   const last = messages.at(-1);
   const end = last?.role === 'user' ? messages.length - 1 : messages.length;
@@ -405,6 +415,15 @@ function blocksOf({ content }: ModelRequest['messages'][number]): readonly Block
 /** True if the model thinks: the request's setting decides, or the model's default without a setting. */
 function thinks({ model, thinking }: ModelRequest): boolean {
   return thinking === undefined ? modelTraits(model).thinksByDefault === true : thinking.type !== 'disabled';
+}
+
+/** The path of a call of `read_file` if the request has no shortened result. */
+const NO_PATH = '/none';
+
+/** The path in the newest shortened result of a request. */
+function pathIn({ messages }: ModelRequest): string {
+  const paths = [...JSON.stringify(messages).matchAll(/saved to: ([^\\\s"]+)/g)];
+  return paths.at(-1)?.[1] ?? NO_PATH;
 }
 
 /** The input for an enricher's tool, valid or not; undefined for other tools. */

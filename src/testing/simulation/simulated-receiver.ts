@@ -1,6 +1,6 @@
 /**
  * The receiver of a webhook, and the disk of the webhook's cursor. Only some runs have them. Their random draws come
- * from a separate stream, so that runs without a webhook do not change.
+ * from a separate stream of random numbers, so that runs without a webhook do not change.
  *
  * Owns: the deliveries that arrived, the time until which the receiver is down, the durable cursors. Does not own: the
  * sending, which is the production code.
@@ -50,7 +50,8 @@ export class SimulatedReceiver {
   /** The deliveries that arrived, by session, in order of arrival. */
   readonly #arrived = new Map<string, Arrival[]>();
   /**
-   * Maximum number of sessions that a webhook remembers as behind: so small that the webhook must read the log again.
+   * Maximum number of sessions in the queue of a webhook. A small queue is often full, and then the webhook reads the
+   * log again later.
    */
   readonly #sessionsMax: number;
   #downUntil = 0;

@@ -1,7 +1,8 @@
 /**
- * The disk of shortened results. A power loss removes a file whose content or name was not synced.
+ * The disk of the result store: the whole texts of shortened results. A power loss removes a file whose content or name
+ * was not synced.
  *
- * Owns: the files and their durable parts, which outlive processes. Does not own: the logs that name the files.
+ * Owns: the files and their durable parts, which outlive processes. Does not own: the logs that refer to the files.
  */
 import { basename, dirname } from 'node:path';
 import type { DiskStep, ResultDisk } from '../../../actors/result-store.ts';
@@ -64,6 +65,7 @@ export class SimulatedResults {
           });
         }),
       performNow: perform,
+      has: async (path) => this.#files.has(path) || [...this.#files.keys()].some((file) => dirname(file) === path),
       list: (directory) =>
         new Promise((resolve) => {
           world.schedule(process, world.random.number() * STEP_MS, () =>

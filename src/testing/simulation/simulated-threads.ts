@@ -4,8 +4,8 @@
  *
  * Owns: the kept conversations. Does not own: the answers.
  *
- * Two mistakes of a caller are violations. The whole conversation must equal the intended request in all its fields.
- * And the API may refuse to continue a thread only because of an injected fault.
+ * There are two violations: the whole conversation differs from the intended request in a field, or the API refuses to
+ * continue a thread without an injected fault.
  */
 import { withoutOrigins } from '../../base/block-origin.ts';
 import { checkRequest, fatalOf } from '../../context/legality/legality.ts';
@@ -26,7 +26,7 @@ export interface ThreadSurroundings {
   readonly trace: (text: string) => void;
 }
 
-/** Faults with which the API refuses to continue a thread. The thread itself does not change. */
+/** Faults that make the API refuse to continue a thread. The thread itself does not change. */
 const REFUSALS: readonly (readonly [FaultKind, ThreadRefusal])[] = [
   ['model.thread_continued', refusal('thread_already_continued')],
   ['model.thread_mismatch', refusal('thread_fingerprint_mismatch')],
@@ -43,7 +43,7 @@ export class SimulatedThreads {
   }
 
   /**
-   * Begins a request. Undefined if the request has no thread. Throws the error with which the API refuses the request.
+   * Begins a request. Undefined if the request has no thread. If the API refuses the request, throws the API's error.
    */
   begin(request: ModelRequest, session: string): ThreadedRequest | undefined {
     const step = request.transport?.thread;

@@ -8,6 +8,7 @@ import { defined } from '../../base/defined.ts';
 import { CancelledError, TroupeError } from '../../base/errors.ts';
 import type { LazyAbort } from '../../base/lazy-abort.ts';
 import type { TaskPool, TaskPoolOptions, ThreadLine } from '../../threads/task-pool.ts';
+import { READ_FILE_URL } from '../../tools/built-in/read-file.ts';
 import { findTools, toolOf } from '../../tools/module-tools.ts';
 import type { ToolPool, ToolRun } from '../../tools/pool.ts';
 import { type CallInThread, ShiftInThread } from '../../tools/threads/call.ts';
@@ -30,20 +31,24 @@ export interface ToolSurroundings {
   /** Returns the facts of a call that starts now. */
   readonly toolStart: (session: string, process: SimulatedProcess, attempt: number) => ToolStart;
   /** Ends the process of the runtime now. */
-  readonly crash: (why: string) => void;
+  /** Ends the process, or the machine's process that started it. */
+  readonly crash: (why: string, process: SimulatedProcess) => void;
   readonly trace: (text: string) => void;
+  /** The tool `read_file` as it runs on a thread. Missing: no agent has it. */
+  readonly reader?: (thread: SimulatedProcess) => AnyTool;
 }
 
 /** Returns true if the outcome of a run is lost now. */
 type Loses = (id: number, probability: number) => boolean;
 
-/** The module address by which agents name the tools that run on tool threads. */
+/** The address of the module whose tools run on tool threads. Agents refer to these tools by it. */
 export const TOOL_MODULE: URL = new URL('simulated:tools');
 /** Milliseconds a simulated tool may take. */
 export const TOOL_TIMEOUT_MS = 60_000;
 /**
- * Milliseconds within which a lost call must be answered. Three calls of a batch may be lost one after another. Each
- * takes up to two intervals of the session's check, which is skipped while the session has unflushed transitions.
+ * A lost call must be answered within this number of milliseconds. Three calls that a thread was handed together may be
+ * lost one after another. The session checks its calls at intervals, but not while it has unflushed transitions. So it
+ * may take two intervals to notice each loss.
  */
 const LOST_CALL_MS = 6 * (TOOL_TIMEOUT_MS + CALL_CHECK_GRACE_MS);
 
@@ -71,7 +76,7 @@ export class SimulatedTools {
   readonly #random: SeededRandom;
   /** True if the calls of the tool `once` share threads, because the tool states a concurrency. */
   readonly #onceShares: boolean;
-  /** The `retry` of the tools that may have one; undefined: none has. */
+  /** The `retry` of the tools that may have one; undefined: no tool has a `retry`. */
   readonly #retry: Required<ToolRetry> | undefined;
 
   constructor(surroundings: ToolSurroundings) {
@@ -124,7 +129,7 @@ export class SimulatedTools {
     if (retry === undefined || !faults.strikes('tool.flaky', 0.3)) return;
     if (attempt < retry.attempts && faults.strikes('tool.crash', 0.1)) {
       world.schedule(process, this.#random.between(0, retry.maximumMs), () =>
-        crash('while a tool waits for its retry'),
+        crash('while a tool waits for its retry', process),
       );
     }
     throw new Error(flakyText(attempt, retry.attempts));
@@ -175,14 +180,14 @@ export class SimulatedTools {
   }
 }
 
-/** Draws a `retry`. A thrown error is always among the failures after which a call runs again. */
+/** Draws a `retry`. A call whose tool throws always runs again, until its attempts are used up. */
 function drawRetry(random: SeededRandom): Required<ToolRetry> {
   const baseMs = random.pick([0, 50, 2_000]);
   const on = random.pick<readonly ToolFailure[]>([['failure'], ['failure', 'timeout', 'lost']]);
   return { attempts: random.pick([1, 2, 3, 5]), baseMs, factor: random.pick([1, 3]), maximumMs: baseMs + 4_000, on };
 }
 
-/** The error of an attempt after which the call runs again, if attempts are left. */
+/** The error text of an attempt that fails. The call runs again if attempts are left. */
 function flakyText(attempt: number, attempts: number): string {
   return `flaky: attempt ${attempt} of ${attempts}`;
 }
@@ -373,7 +378,7 @@ class SimulatedTaskPool implements TaskPool {
 
   /** Does the work of `tool-threads.worker.ts`, over a virtual clock. */
   async #work(task: ThreadTask, thread: SimulatedProcess): Promise<unknown> {
-    const { world, moduleOf, loses, guilty } = this.#surroundings;
+    const { world, moduleOf, loses, guilty, reader } = this.#surroundings;
     const module = moduleOf(thread);
     if (task.kind === 'describe') return findTools(module, task.url);
     const begun = new Set<CallInThread>();
@@ -388,7 +393,7 @@ class SimulatedTaskPool implements TaskPool {
     const line: ThreadLine = {
       post: (message) => {
         const order = structuredClone(message) as ThreadOrder;
-        // The message takes time: before it arrives the thread may die, or end its batch.
+        // The message takes time. Before it arrives, the thread may die, or finish its work.
         world.schedule(thread, world.random.number(), () => {
           if (order.kind === 'abort') shift.abort(order.id, order.reason);
           else shift.join(order);
@@ -396,7 +401,7 @@ class SimulatedTaskPool implements TaskPool {
       },
     };
     const shift = new ShiftInThread({
-      find: ({ exportName }) => toolOf(module, exportName),
+      find: ({ url, exportName }) => (url === READ_FILE_URL && reader ? reader(thread) : toolOf(module, exportName)),
       within: (call, begin) => {
         if (thread.isHeld) return new Promise(() => undefined);
         begun.add(call);
@@ -409,7 +414,7 @@ class SimulatedTaskPool implements TaskPool {
       clock: world.clockOf(thread),
       soon: world.soonOf(thread),
       post: (note) => {
-        // The rate is high because few batches have more than one call.
+        // The rate is high because few outcomes come as a note: a call that is alone on its thread sends none.
         if (note.kind === 'finished' && loses(note.id, 0.3)) return;
         world.schedule(this.#process, 0, () => this.#options.onNote?.(note, line));
       },

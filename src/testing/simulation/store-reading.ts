@@ -1,5 +1,6 @@
 /**
- * Reads every session of a machine's stores: folds its log while no process has a store open.
+ * Reads every session of a machine's stores while no process has a store open. The state of a session is the fold of
+ * its log: all records are applied, one after another.
  *
  * Owns: earlier readings, so that a session whose log has not grown is not read again. Does not own: the stores.
  */
@@ -28,7 +29,8 @@ export interface Reading {
   /** Sessions whose logs grew since the previous reading. */
   readonly changed: ReadonlySet<string>;
   /**
-   * Sessions whose state from head and snapshot differs from the fold of their whole log, or whose log is incomplete.
+   * Sessions whose state, as the runtime loads it from head and snapshot, differs from the fold of the whole log. Also
+   * sessions whose log is incomplete.
    */
   readonly differing: readonly string[];
   /** A sentence about each session whose head and log report different ends of the last turn. */
@@ -61,8 +63,8 @@ export class StoreReader {
   readonly #encryption: StoreEncryption | undefined;
   #stories = new Map<string, SessionStory>();
   /**
-   * The transitions of each session, by shard and key, including those that were removed meanwhile. Undefined if the
-   * runtime removes no history.
+   * The transitions of each session, by shard and key, including those that the runtime has removed since. Undefined if
+   * the runtime removes no history.
    */
   readonly #turns: Map<string, KnownTurns> | undefined;
   /** The transitions of each session by name, as they were before the last change of the layout. */
@@ -76,7 +78,9 @@ export class StoreReader {
     this.#positions = stores.map(() => 0);
   }
 
-  /** Reads new data twice: from the whole logs, and as the runtime reads it when it loads a session into memory. */
+  /**
+   * Reads each session with new log entries in two ways: from its whole log, and as the runtime loads it into memory.
+   */
   async read(): Promise<Reading> {
     const before = this.#stories;
     this.#stories = new Map();
@@ -88,7 +92,8 @@ export class StoreReader {
       const journal = openMemoryJournal({ store, ...defined({ encryption: this.#encryption }) });
       const since = this.#positions[index] ?? 0;
       const grown = this.#grown(journal, index);
-      // The heads of these sessions may be older than their logs. No list uses such heads (K1 of the checkpointer).
+      // The heads of these sessions may be older than their logs. No list uses such heads (K1 of the checkpointer), so
+      // they are not checked.
       const unlisted = new Set([...journal.runnable(), ...journal.tailKeys(journal.checkpointed())]);
       for (const [name, key] of journal.names({})) {
         names.push(name);
@@ -107,8 +112,8 @@ export class StoreReader {
         this.#stories.set(name, story);
         changed.add(name);
         if (!unlisted.has(key)) misstated.push(...misstatedEnd(journal, key, story.state));
-        // The session's own log must have each entry that the common log of the shard has for this session. Otherwise
-        // the entry would reappear or be missed later.
+        // The session's own log must have each entry that the common log of the shard has for this session. An entry
+        // that only one of the two logs has would reappear or be missed later.
         const isWhole = count(journal.read(key, since)) === (grown.get(key) ?? 0);
         const woken = readActor(journal, name, key).state;
         if (!isWhole || snapshotState(filled(woken, journal, key)) !== snapshotState(story.state)) differing.push(name);
@@ -148,7 +153,7 @@ export class StoreReader {
   }
 }
 
-/** The state with all contents in memory, as in a story: the fold of a story never leaves a content in the log. */
+/** The state with all contents of waiting entries and dead letters in memory, where the fold of a story has them. */
 function filled(state: SessionState, journal: Journal, key: SessionKey): SessionState {
   const read = contentReader(journal, key);
   return {

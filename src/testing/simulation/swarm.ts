@@ -20,7 +20,7 @@ export interface Swarm {
   readonly hasSessionThreads: boolean;
   /** Model threads of each shard; 0: model calls run on the shard's thread. */
   readonly models: number;
-  /** Tool threads of each shard: with one, the calls of an answer share a batch. */
+  /** Tool threads of each shard. If there is only one thread, it receives the calls of an answer together. */
   readonly toolThreads: number;
   readonly durability: Durability;
   readonly limits: Partial<Limits>;
@@ -60,7 +60,7 @@ export interface Swarm {
 /** Children of one session that work at once: few, so that others wait. */
 export const CHILDREN_AT_WORK_MAX = 3;
 
-/** The model if the draw names no other. The model thinks only on request, and binds no thought to a prefix. */
+/** The model if no other model is drawn. It thinks only on request, and binds no thought to a prefix. */
 const PLAIN_MODEL = 'claude-opus-4-6';
 
 /** A model and how it thinks. */
@@ -70,8 +70,8 @@ export interface Thinker {
 }
 
 /**
- * The ways in which a model may treat thoughts: no rule, thoughts required first, thinking by default with bound
- * thoughts, thinking on request, no thinking.
+ * Models that treat thoughts in different ways. Some think only on request, some by default, some not at all. With the
+ * setting `enabled` a turn must begin with a thought. Some models bind a thought to everything before it.
  */
 const THINKERS: readonly Thinker[] = [
   {},
@@ -102,8 +102,8 @@ const SIZES = [SMALL, SMALL, SMALL, SMALL, SMALL, MEDIUM, MEDIUM, MEDIUM, LARGE]
 /** Draws a runtime. */
 export function drawSwarm(random: SeededRandom): Swarm {
   const hasSessionThreads = random.chance(0.5);
-  // In the longest lives retries can finish, but few things happen at the same time.
   const size = random.pick(SIZES);
+  // In the longest lives retries can finish, but few things happen at the same time.
   const lifeMs = random.pick([20_000, 60_000, 180_000, 1_200_000]);
   const swarm: Omit<Swarm, 'toolThreads' | 'formShare' | 'hasServerTool'> = {
     shards: random.pick([1, 1, 2]),

@@ -13,14 +13,18 @@ import { isGivenUpEarly, resultOf, TOOL_TIMEOUT_MS } from './simulated-tools.ts'
 import type { Stories } from './store-reading.ts';
 import { ASKED_TOOLS } from './swarm.ts';
 
-/** The path in a shortened result under which its whole text is saved. */
+/** Finds in a shortened result the path of the file with the whole text. */
 const SAVED_TO = /saved to: (\S+)/;
-/** How often one attempt of a call may start in one incarnation. Other calls may end the thread that it runs on. */
+/**
+ * How often one attempt of a call may start in one incarnation of its shard: once, then `TOOL_REPEATS_MAX` times after
+ * another call ended its thread, and then once more alone on a thread.
+ */
 const STARTS_MAX: number = TOOL_REPEATS_MAX + 2;
 
 /**
- * Checks every call that a tool saw against the log of its session. `resultIn`: the incarnation after which the result
- * of a call was first found stored, by key. Violations go to the ledger.
+ * Checks every call that a tool saw against the log of its session. `resultIn`: by the key of a call, the incarnation
+ * of the shard (`SimulatedMachine.incarnationOf`) when a check first found the call's result in the store. Violations
+ * go to the ledger.
  */
 export function checkToolRuns(ledger: Ledger, stories: Stories, resultIn: ReadonlyMap<string, number>): void {
   for (const [key, call] of ledger.tools) {
@@ -95,7 +99,7 @@ function checkResult(ledger: Ledger, key: string, { tool, results }: CallFact): 
   }
 }
 
-/** The files in which, according to the results of a session, the whole texts of shortened results are saved. */
+/** The files with the whole texts of shortened results, according to the results of a session. */
 export function savedTo({ calls }: Pick<SessionStory, 'calls'>): readonly string[] {
   const texts = [...calls.values()].flatMap(({ results }) => results.map(({ content }) => content));
   return texts.flatMap((text) => SAVED_TO.exec(text)?.[1] ?? []);

@@ -2,8 +2,8 @@
  * The simulated machine: virtual time, one queue of all future tasks, and processes that can die.
  *
  * Owns: the time, the order of tasks, which processes live. Does not own: the tasks' work, the drawn faults.
- *  V1 tasks run in the order of their virtual time; at the same time, in the order in which they were given. Between
- *     two tasks all microtasks run. So the run is a function of the seed alone;
+ *  V1 tasks run in the order of their virtual time; tasks of the same time run in the order in which they were given.
+ *     Between two tasks all microtasks run. So the run is a function of the seed alone;
  *  V2 a task belongs to a process and never runs once that process is dead;
  *  V3 a process dies with its parent: threads die with their process;
  *  V4 wall time may jump, monotonic time never does;
@@ -16,11 +16,11 @@ import type { SeededRandom } from './seeded-random.ts';
 /** Epoch ms at which every simulation begins: 2026-01-01, 00:00 UTC. */
 const START_MS = 1_767_225_600_000;
 /**
- * Virtual ms for which a message is held. By then all other work has ended, but the time that a session thread has to
- * close (`SHARD_CLOSE_MS`) has not passed.
+ * Virtual ms for which a message is held: long enough for all other work to end, and less than the time that a session
+ * thread has to close (`SHARD_CLOSE_MS`).
  */
 const HELD_MS = 25_000;
-/** Tasks after which a run counts as endless. */
+/** A run with more tasks counts as endless. */
 const TASKS_MAX = 400_000;
 
 interface Task {

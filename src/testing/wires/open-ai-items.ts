@@ -22,6 +22,7 @@ interface Item {
   readonly reasoning: string | undefined;
   readonly callId: string | undefined;
   readonly isStored: boolean;
+  readonly encrypted?: string | undefined;
 }
 
 /** The fields of an item beside its type, by type. */
@@ -54,7 +55,7 @@ export class OpenAiItems {
     let before: string | undefined;
     return {
       reasoning: (id, encrypted) => {
-        this.#keep({ id, type: 'reasoning', reasoning: undefined, callId: undefined, isStored });
+        this.#keep({ id, type: 'reasoning', reasoning: undefined, callId: undefined, isStored, encrypted });
         if (encrypted !== undefined) this.#encrypted.add(encrypted);
         before = id;
       },
@@ -68,7 +69,10 @@ export class OpenAiItems {
   #keep(item: Item): void {
     this.#items.set(item.id, item);
     const [oldest] = this.#items.keys();
-    if (this.#items.size > ITEMS_MAX && oldest !== undefined) this.#items.delete(oldest);
+    if (this.#items.size <= ITEMS_MAX || oldest === undefined) return;
+    const { encrypted } = this.#items.get(oldest) ?? {};
+    if (encrypted !== undefined) this.#encrypted.delete(encrypted);
+    this.#items.delete(oldest);
   }
 
   /** Reports O02 to O12 for the input of a request. */

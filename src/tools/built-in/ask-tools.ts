@@ -1,6 +1,6 @@
 /**
- * Tools with which a model asks a person, or the parent of a sub-agent. A call waits until it is answered, even across
- * restarts, and the answer is its result. The runtime implements these tools, so no thread runs them.
+ * Tools that let a model ask a person, or let a sub-agent ask its parent. A call waits until it is answered, even
+ * across restarts, and the answer is its result. The runtime implements these tools, so no thread runs them.
  */
 import { z } from 'zod';
 import { ANSWER_SCHEMA_BYTES_MAX } from '../../base/bounds.ts';
@@ -16,7 +16,7 @@ const ASKS: unique symbol = Symbol('troupe.ask-tool');
 
 /** Options of `askHuman` and `askParent`. */
 export interface AskOptions {
-  /** Default `ask_human` or `ask_parent`. Several tools of one agent need several names. */
+  /** Default `ask_human` or `ask_parent`. If one agent has several such tools, each needs another name. */
   readonly name?: string;
   /** For the model: when to ask. */
   readonly description?: string;
@@ -50,17 +50,18 @@ const optionsSchema = z.strictObject({
 });
 
 /**
- * A tool with which the model asks a person. `session.answer(callId, value)` answers, `session.decline(callId)`
- * declines (`question.asked` announces the call). Throws `ConfigError` for a bad option.
+ * A tool that lets the model ask a person. `session.answer(callId, value)` answers, `session.decline(callId)` declines
+ * (`question.asked` announces the call). Throws `ConfigError` for a bad option.
  */
 export function askHuman(options: AskOptions = {}): AskTool {
   return askTool('human', 'ask_human', 'Ask your human, and wait for the answer.', options);
 }
 
 /**
- * A tool with which a sub-agent asks its parent. Every sub-agent of its agent has it, even with restricted tools; no
- * other session has it. The parent's model answers with `@name`; with `replies: 'handle'` the program answers with
- * `child.answer(callId, value)`. Throws `ConfigError` for a bad option.
+ * A tool that lets a sub-agent ask its parent. A sub-agent whose agent lists the tool always has the tool, even if the
+ * sub-agent's tools are restricted. Sessions without a parent do not have it. The parent's model answers with `@name`;
+ * with `replies: 'handle'` the program answers with `child.answer(callId, value)`. Throws `ConfigError` for a bad
+ * option.
  */
 export function askParent(options: AskOptions = {}): AskTool {
   return askTool('parent', 'ask_parent', 'Ask the agent that gave you your task, and wait for the answer.', options);
@@ -76,8 +77,8 @@ function askTool(asked: Asked, ownName: string, ownDescription: string, options:
 }
 
 /**
- * The form of the answer. The schema may have everything that a tool's input may have, because no model's output is
- * constrained to this schema.
+ * The form of the answer. No provider constrains a model's output to this schema, so the schema may have everything
+ * that the schema of a tool's input may have.
  */
 function formOf(answer: unknown, label: string): AnswerForm {
   return formOfSchema(objectSchemaOf(answer, label, 'output', ANSWER_SCHEMA_BYTES_MAX));

@@ -1,6 +1,6 @@
 /**
  * `bash`: a persistent shell, one for each session (contract §11.2). The tool hands its calls to the shell thread
- * (`shell-thread.ts`), so that the output of commands costs the host thread nothing.
+ * (`shell-thread.ts`), so that reading the output of commands takes no time of the host thread.
  */
 import { z } from 'zod';
 import { SHELL_COMMANDS_MAX, SHELL_TIMEOUT_MS } from '../../base/bounds.ts';
@@ -65,7 +65,7 @@ const input = z.object({
  * Security: commands run with the rights of the process that embeds the runtime, on its machine. The model can read,
  * write and reach everything that the process can. The tool does not sandbox commands: grant it only where the whole
  * process is sandboxed. The environment is passed on without variables that look like secrets (`secretEnv` names
- * exceptions). Leaving them out does not protect secrets either, because a command may read the memory of the process.
+ * exceptions). Secrets are not safe even then, because a command may read the memory of the process.
  *
  * Sessions are distinguished by their ids: runtimes in one process that use the same ids need separate tools.
  */

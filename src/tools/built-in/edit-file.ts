@@ -49,12 +49,12 @@ const FUZZY_NOTE = '[fuzzy match: old_text was found by its lines when white spa
 const FOUND_NOTE = '[The call was cut off and its outcome looked for: new_text is in the file, old_text is not.]';
 
 /**
- * An `edit_file` tool with its own options. Throws `ConfigError` for bad options. The tool's failures are results (`{
- * error }`).
+ * An `edit_file` tool with its own options. Throws `ConfigError` for bad options. The tool's failures are results
+ * (`{ error }`).
  *
- * The file is replaced in one step, as by `writeFile`. Two simultaneous edits are both made, because the second starts
- * from the result of the first. If another process changes the file meanwhile, the file is read again. Only UTF-8 is
- * edited: other encodings would lose bytes.
+ * The file is replaced in one step, as by `writeFile`. Of two simultaneous edits both are made: the second edit starts
+ * from the result of the first. If another process changes the file during an edit, the file is read again. Only UTF-8
+ * is edited: other encodings would lose bytes.
  *
  * The tool's effect is `probe`: a second run would not find `old_text`, or would find it in the text that the first run
  * inserted. After a crash the file is checked. If `new_text` is not where the edit would have put it, the edit is made.
@@ -120,7 +120,7 @@ interface Edit {
   readonly signal: AbortSignal;
 }
 
-/** Makes one attempt at the edit; `undefined` if another process changed the file meanwhile. */
+/** Makes one attempt at the edit; `undefined` if another process changed the file during the attempt. */
 async function editOnce({ call, wanted, place, bounds, signal }: Edit): Promise<string | undefined> {
   const { path } = call;
   signal.throwIfAborted();

@@ -134,8 +134,8 @@ export interface ReadBounds {
  * throws the file system's errors.
  */
 export async function readRegular({ real }: Location, path: string, bounds: ReadBounds): Promise<Buffer> {
-  // O_NONBLOCK: opening a pipe without a writer would block a thread of the pool forever. O_NOFOLLOW: a link that
-  // replaced the file after the check is refused. `checkOpened` detects a link that replaced a directory.
+  // O_NONBLOCK: opening a pipe without a writer would block a thread of Node's thread pool forever. O_NOFOLLOW: a link
+  // that replaced the file after the check is refused. `checkOpened` detects a link that replaced a directory.
   const handle = await open(real, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0));
   try {
     await checkOpened(handle, real, path, bounds.root);
@@ -190,7 +190,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EROFS: 'Read-only file system',
   ERR_INVALID_ARG_VALUE: 'Invalid path',
 };
-/** Messages that differ when a file is written. */
+/** Messages for failed writes that differ from those for failed reads. */
 const WRITE_REASONS: Readonly<Record<string, string>> = {
   ENOTDIR: 'Not a directory on the way',
   EEXIST: 'Not a directory on the way',

@@ -1,7 +1,7 @@
 /**
  * Converts a page to Markdown (contract §11.3): its main part if it has one, otherwise everything but navigation and
  * other surroundings. The result is made for reading: text is not escaped, so that names and code stay unchanged. The
- * time grows with the length of the page times the number of levels that are kept.
+ * time grows at most with the length of the page times the depth of its tree, which `html-tree.ts` bounds.
  */
 import { HTML_INDENT_LEVELS_MAX } from '../../base/bounds.ts';
 import { type HtmlElement, type HtmlNode, isBlock, parseHtml } from './html-tree.ts';
@@ -11,7 +11,9 @@ const SURROUNDINGS: ReadonlySet<string> = new Set(['nav', 'footer', 'aside', 'fo
 const NOTHING: ReadonlySet<string> = new Set();
 const LISTS: ReadonlySet<string> = new Set(['ul', 'ol', 'menu', 'dir']);
 const ROW_GROUPS: ReadonlySet<string> = new Set(['thead', 'tbody', 'tfoot']);
-/** Elements that a cell of a data table does not contain. A table with such a cell counts as layout. */
+/**
+ * Elements that a cell of a data table does not contain. If a cell contains one of them, the table counts as layout.
+ */
 const BEYOND_CELLS: ReadonlySet<string> = new Set('ul ol dl table pre blockquote h1 h2 h3 h4 h5 h6 hr'.split(' '));
 const MARKS: ReadonlyMap<string, string> = new Map([
   ['b', '**'],

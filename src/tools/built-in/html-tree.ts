@@ -1,13 +1,14 @@
 /**
- * Parses HTML into a tree, as far as the conversion to text needs it. Time and memory are linear in the page, whatever
- * its content (F76): no search of the open elements looks at more than `HTML_DEPTH_MAX` of them.
+ * Parses HTML into a tree that has everything that the conversion to text needs. Time and memory are linear in the
+ * page, whatever its content (F76): no search of the open elements looks at more than `HTML_DEPTH_MAX` of them.
  *
  * The tree is built from htmlparser2's tokens, not with its parser and domhandler. That parser searches all open
  * elements at each end tag, and its tree is as deep as the page. The parser needs 4.3 s for 80,000 `<b>` and as many
- * `</i>`; this file needs 0.07 s. The rest of this file (T1, T2, which tag ends which) would be needed in addition to
- * the parser.
+ * `</i>`; this file needs 0.07 s. The parser also has no rules for T1, T2, and which tag ends which element. So most of
+ * this file would be needed even with the parser.
  *
- * T1 no element lies deeper than `HTML_DEPTH_MAX`; deeper content belongs to the last element above that level.
+ * T1 no element lies deeper than `HTML_DEPTH_MAX`; content of a deeper element becomes content of the innermost element
+ *    that is kept.
  * T2 nothing of an element of `DROPPED` is in the tree.
  * T3 `hasBlocks` is true exactly for elements that hold a block element.
  */
@@ -46,14 +47,17 @@ const BLOCKS: ReadonlySet<string> = names(
 );
 const TABLE_PARTS: ReadonlySet<string> = names('table thead tbody tfoot tr td th caption');
 /**
- * An end tag of a block element has an effect only inside the nearest of these elements, unless it is the end tag of a
- * table part.
+ * An end tag of a block element has an effect only inside the nearest of these elements. End tags of table parts are
+ * not limited in this way.
  */
 const CELLS: ReadonlySet<string> = names('td th caption');
 /** An end tag of an inline element closes neither the nearest of these elements nor an element outside it. */
 const PARTS: ReadonlySet<string> = names('td th caption body main article section');
 
-/** The elements that an opening tag ends, if one is open inside the nearest element of `within`. */
+/**
+ * The elements that an opening tag ends. Only an element that is open inside the nearest open element of `within` is
+ * ended.
+ */
 interface Ending {
   readonly ends: ReadonlySet<string>;
   readonly within: ReadonlySet<string>;
@@ -92,13 +96,13 @@ export async function parseHtml(html: string): Promise<HtmlElement> {
   return builder.root;
 }
 
-/** Receives the tokens, by their positions in the text. */
+/** Builds the tree from the tokens. A token is given by its start and end in the text. */
 class TreeBuilder implements TokenizerCallbacks {
   readonly root: OpenElement = element('');
   readonly #html: string;
   /** The open elements, from the root to the innermost. */
   readonly #open: OpenElement[] = [this.root];
-  /** The number of elements of each name that are open below the last level (T1). */
+  /** The number of open elements of each name that lie too deep and are not kept (T1). */
   readonly #below = new Map<string, number>();
   /**
    * The name of the element that is being left out, and how many elements of that name are open, this element included

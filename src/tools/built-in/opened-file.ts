@@ -24,8 +24,8 @@ export function contains(directory: string, path: string): boolean {
 }
 
 /**
- * True for a path (links resolved) that no tool may use: in a directory of the kernel, unless the root is there too, or
- * in a store.
+ * True for a path (links resolved) that no tool may use: a path in a store, or in a directory of the kernel. A path in
+ * a directory of the kernel is allowed if the root is in that directory too.
  */
 export async function isForbidden(path: string, root: string | undefined): Promise<boolean> {
   for (const system of SYSTEM_DIRECTORIES) {
@@ -46,7 +46,7 @@ async function isOfStore(path: string): Promise<boolean> {
 async function isThere(path: string): Promise<boolean> {
   return access(path, constants.F_OK).then(
     () => true,
-    // A directory that this process may not search also gives false: no file in it can be opened.
+    // A directory that this process may not search also gives false: this process cannot open a file in it.
     () => false,
   );
 }

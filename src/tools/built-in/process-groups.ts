@@ -1,7 +1,7 @@
 /**
  * The process groups of a program that leads its own POSIX session, such as a shell or an MCP server. Commands such as
  * `timeout` move their child processes to another group of that session. A signal to the leader's group does not reach
- * that group.
+ * these child processes.
  */
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -10,14 +10,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { PROCESS_GONE_POLL_MS } from '../../base/bounds.ts';
 
-/** Bytes of a process table as `ps` prints it: 100,000 processes. */
+/** Bytes of a process table as `ps` prints it: enough for 100,000 processes. */
 const TABLE_BYTES_MAX: number = 4 * 1024 * 1024;
 
 /**
  * The groups with a living process in the session that `leader` (a process id) leads, including the leader's own group.
  * With `carried` (`NAME=value`), also the groups of processes that have left the session but have this entry in their
- * environment. Without `/proc`: the leader's group and the groups of its descendants. A group in which only `watcher`
- * lives does not count. Empty when no process is left. Never rejects.
+ * environment. Without `/proc`: the leader's group and the groups of its descendants. `watcher`: the process id of a
+ * watcher (see `watcherCode`); a group in which only the watcher lives does not count. The list is empty when no
+ * process is left. Never rejects.
  */
 export async function groupsOf(leader: number, carried?: string, watcher?: number): Promise<readonly number[]> {
   try {
@@ -58,7 +59,7 @@ export async function endGroups(leader: number, carried: string, killMs: number,
     groups = await groupsOf(leader, carried, watcher);
   }
   for (const group of groups) signalGroup(group, 'SIGKILL');
-  // While the watcher lives, no other group can have the leader's number.
+  // This cannot hit a foreign group: while the watcher lives, the system gives the leader's number to no other group.
   if (watcher !== undefined) signalGroup(leader, 'SIGKILL');
 }
 
@@ -98,7 +99,8 @@ async function groupsInProc(
     if (!/^\d+$/.test(pid) || Number(pid) === watcher) continue;
     // A process that has ended since the directory was read is skipped.
     const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '');
-    // The name is in parentheses and may hold any character, so the fields are counted from its end.
+    // The name of the program is in parentheses and may hold any character. So the fields are counted from the last
+    // closing parenthesis.
     const [state = '', , group, session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     if (state === '' || 'ZX'.includes(state)) continue;
     if (Number(session) === leader || (await carries(pid, carried))) groups.add(Number(group));
@@ -122,8 +124,8 @@ async function groupsOfTree(leader: number, watcher: number | undefined): Promis
   const rows = stdout.split('\n').map((line) => line.trim().split(/\s+/));
   const family = new Set([leader]);
   const groups = new Set<number>();
-  // A child's id is usually larger than its parent's, so a second pass finds nearly all processes that the first one
-  // misses.
+  // A process is usually listed after its parent, so the first pass finds most processes. The second pass finds nearly
+  // all of those that are listed before their parent.
   for (let pass = 0; pass < 2; pass += 1) {
     for (const [pid, parent, group, state = 'Z'] of rows) {
       if (state.startsWith('Z') || Number(pid) === watcher) continue;

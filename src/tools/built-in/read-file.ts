@@ -56,8 +56,8 @@ const input = z.object({
 const REMEDY = 'use bash with head or tail for parts of it';
 
 /**
- * A `read_file` tool with its own bounds. Throws `ConfigError` for bad options. The tool's failures are results (`{
- * error }`).
+ * A `read_file` tool with its own bounds. Throws `ConfigError` for bad options. The tool's failures are results
+ * (`{ error }`).
  */
 export function readFile(options: ReadFileOptions = {}): Tool<ReadFileInput> {
   const given = parseOption(optionsSchema, 'readFile', options);

@@ -1,6 +1,6 @@
 /**
- * The unified diff of one replaced region, made from the region alone. The texts are not compared as a whole, so the
- * cost grows only with the region. Pure.
+ * The unified diff of one replaced region. The texts are not compared as a whole: outside the region and the lines
+ * around it, only line ends are counted. Pure.
  */
 
 /** Unchanged lines shown before and after the change. */
@@ -16,8 +16,8 @@ export interface Region {
 }
 
 /**
- * The diff: one hunk under a header that names `path`; `''` if nothing changed. Lines that the region and its
- * replacement share at their ends are shown as context.
+ * The diff: one hunk under a header that names `path`; `''` if nothing changed. Lines with which both the region and
+ * its replacement begin or end are not changes: they are shown as context.
  */
 export function regionDiff(path: string, region: Region): string {
   const { text, start, replacement } = region;
@@ -101,7 +101,7 @@ function linesFrom(text: string, at: number): readonly string[] {
   return linesOf(text.slice(at, to));
 }
 
-/** The number of line ends between two positions, the second exclusive. */
+/** The number of line ends from `start` to before `end`. */
 export function countLines(text: string, end: number, start = 0): number {
   let count = 0;
   for (let at = text.indexOf('\n', start); at !== -1 && at < end; at = text.indexOf('\n', at + 1)) count += 1;

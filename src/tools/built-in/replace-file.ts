@@ -1,24 +1,26 @@
 /**
- * Replaces a file's content: completely or not at all, for readers and across a kill.
+ * Replaces a file's content completely or not at all. This holds for simultaneous readers, and if the process is
+ * killed.
  *
  * Owns two files beside the one that is written. `.troupe-<random>.part` has the new content.
  * `.troupe-<hash of the name>.lock` exists while the part is moved into place. Both are removed afterwards. If the
  * process is killed in between, they remain, but no reader mistakes them for the file. Does not own: the text, the
  * containment in a root.
  *
- * W1 A reader finds the old content or the new, never a part. The new content is complete and on disk before it gets
- *    the file's name.
+ * W1 A reader finds the old content or the new, never incomplete content. The new content is complete and on disk
+ *    before it gets the file's name.
  * W2 Two changes of one file follow one another. Changes of one thread queue, so that each starts from the result of
  *    the change before it. Changes of other threads and processes wait for the lock. A file that changed since it was
  *    read is not replaced.
  * W3 A call whose signal was aborted changes nothing from then on.
  * W4 No lock outlives its owner for long: a lock that stays the same for `FILE_LOCK_STALE_MS` is removed. The lock
- *    guards two quick steps. A process that stalls there for longer may overwrite another's change (W2), but even then
- *    no reader finds a part of a file (W1).
+ *    guards two quick steps: the check that the file is unchanged, and the move. A process that stalls between them for
+ *    longer than that may overwrite the change of another process (W2). Even then no reader finds incomplete content
+ *    (W1).
  * W5 Nothing is written outside a root, even while another process replaces directories with links. On Linux all
- *    operations use the checked descriptor of the directory. On other systems a replacement between check and write may
- *    succeed. On all systems a replacement while missing directories are made may succeed; it leaves at most empty
- *    directories outside.
+ *    operations use the checked descriptor of the directory. On other systems the write goes outside if a directory is
+ *    replaced between check and write. On all systems a directory may be replaced while missing directories are made.
+ *    Then at most empty directories appear outside.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
@@ -129,8 +131,8 @@ async function writableStats(real: string, path: string): Promise<Stats | undefi
 }
 
 async function writePart(part: string, bytes: Uint8Array, existing: Stats | undefined): Promise<void> {
-  // The new file is private until it has the mode of the file that it replaces: a secret must not be readable even for
-  // a moment.
+  // The new file is private until it has the mode of the file that it replaces. Otherwise a secret could be readable
+  // for a moment.
   const handle = await open(part, 'wx', existing === undefined ? 0o666 : 0o600);
   try {
     await handle.writeFile(bytes);

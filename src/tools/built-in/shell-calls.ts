@@ -60,7 +60,7 @@ interface Call {
   readonly context: ShellContext;
   /** Fires when the call is interrupted or its time is up. The reason of the signal says which of the two happened. */
   readonly stop: AbortSignal;
-  /** Milliseconds that a command has to stop when the time is up. */
+  /** Milliseconds within which a command must stop after the call's time is up. */
   readonly lateStopMs: number;
   readonly timeoutMs: number;
 }
@@ -77,7 +77,7 @@ export async function answerCall(pool: ShellPool, call: BashInput, context: Shel
   const problem = problemOf(call);
   if (problem !== undefined) return { error: problem };
   const { timeoutMs } = context;
-  // The command is stopped before the call's time is up: after that, the caller accepts no answer.
+  // The command is stopped before the call's time is up, because the caller accepts no answer after that time.
   const reserveMs = Math.min(SHELL_LATE_STOP_MS + SHELL_ANSWER_MS, timeoutMs / 4);
   const lateStopMs = (reserveMs * SHELL_LATE_STOP_MS) / (SHELL_LATE_STOP_MS + SHELL_ANSWER_MS);
   const stopper = new AbortController();
@@ -120,7 +120,10 @@ function resultOf({ text, isFailure }: Answer): unknown {
   return isFailure ? { error: text } : text;
 }
 
-/** Each command's answer under its header. At each command the remaining commands share the room for output. */
+/**
+ * Each command's answer under its header. Before each command, the room that is left for output is divided by the
+ * number of commands that are left.
+ */
 async function runBatch(call: Call, commands: readonly string[]): Promise<string> {
   const parts: string[] = [];
   let room = SHELL_OUTPUT_BYTES_MAX;

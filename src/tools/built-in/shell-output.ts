@@ -1,6 +1,6 @@
 /**
- * The output of a command, bounded while it arrives. The first and the last part are kept, so that an endless command
- * costs no memory and its end is still visible.
+ * The output of a command, bounded while it arrives. Only its first and its last part are kept. So an endless command
+ * costs bounded memory, and the newest output is still visible.
  */
 import { SHELL_OUTPUT_BYTES_MAX } from '../../base/bounds.ts';
 import { cleanText, headOfBytes, tailOfBytes } from '../result-text.ts';
@@ -44,7 +44,7 @@ export class ShellOutput {
     return headOfBytes(headOfBytes(head, side) + notice + tailOfBytes(tail, side), bytesMax);
   }
 
-  /** The newest text, at most about `bytesMax` bytes. */
+  /** The end of the newest chunk of output as text, at most about `bytesMax` bytes. */
   recent(bytesMax: number): string {
     const last = this.#tail.at(-1) ?? this.#head.at(-1) ?? Buffer.alloc(0);
     return tailOfBytes(terminalText(last.subarray(Math.max(0, last.length - bytesMax))), bytesMax);

@@ -73,8 +73,8 @@ export class ShellPool {
   /** All shells that have processes left. */
   readonly #shells = new Set<Shell>();
   /**
-   * Admits at most `shellsMax` calls at once. So a call that needs a new shell always finds an old one that is not in
-   * use and can be ended (O2).
+   * Admits at most `shellsMax` calls at once. So if `shellsMax` shells are alive, a call that needs a new shell finds
+   * one that is not in use and can be ended (O2).
    */
   readonly #places: Turns;
 
@@ -198,7 +198,7 @@ export class ShellPool {
 
   async #startDirectory(slot: Slot): Promise<string> {
     const wanted = [slot.cwd];
-    // A parent without a shell would start in its own parent's directory.
+    // After the session's own directory come the directories of its ancestors' shells, from the parent up to the root.
     for (let id = parentOf(slot.session); id !== undefined; id = parentOf(id)) {
       const parent = this.#slots.get(id);
       wanted.push(parent?.shell === undefined ? parent?.cwd : await parent.shell.liveCwd());
@@ -228,8 +228,8 @@ export class ShellPool {
   }
 
   /**
-   * Notes that the shell can run nothing any more. The remaining processes of the shell are being ended; if this
-   * process exits first, they are killed.
+   * Notes that the shell can run nothing any more. Ends the remaining processes of the shell; if this process exits
+   * first, they are killed.
    */
   #ended(slot: Slot, shell: Shell, how: string): void {
     if (slot.shell !== shell) return;

@@ -1,6 +1,6 @@
 /**
- * The shell thread: the shells of all `bash` tools of a process live there. A tool thread would not do, because it may
- * be ended when another tool holds its loop, and its shells would end with it.
+ * The shell thread: the shells of all `bash` tools of a process live there. A tool thread would not do: it is ended if
+ * a tool blocks its event loop. All shells on that thread would end with it.
  *
  * Owns: the thread, and which shells were lost with it. Does not own: the shells (`shell-pool.ts`), the deadlines of
  * calls.
@@ -133,7 +133,7 @@ export class ShellsOfTool {
   readonly #thread: ShellThread;
   readonly #settings: ShellSettings;
   readonly #tool: number;
-  /** The thread that a session's last call ran on, and the directory of its shell. */
+  /** For each session: the thread that its last call ran on, and the directory of its shell. */
   readonly #sessions = new Map<string, { readonly on: Running; readonly cwd: string | undefined }>();
 
   /** The number of runtimes that use the tool. */

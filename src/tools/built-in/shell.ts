@@ -10,10 +10,10 @@
  *
  * B1 One command runs at a time; `run` resolves exactly once, whatever the command, the shell or the signal do.
  * B2 A command cannot forge its end: the mark is random and is sent after the command.
- * B3 A command never reads the text that is written to the shell: its input is empty.
+ * B3 A command never reads the text that is written to the shell: the input of every command is empty.
  * B4 Every process that the shell started ends with this process, even if this process is killed. A watcher in the
- *    shell's group waits for a pipe to close.
- * B5 An idle shell keeps nothing alive: neither this process nor a timer.
+ *    shell's group waits until this process's end of a pipe closes, and then kills these processes.
+ * B5 An idle shell does not keep this process alive.
  * B6 If the system has `/proc`, a program that leaves the shell's POSIX session (`setsid`, a daemon) also ends with the
  *    shell. Such a program is found because each process inherits the shell's random id in `TROUPE_SHELL_ID`. A program
  *    that clears its environment is not found.
@@ -56,7 +56,8 @@ export interface CommandOptions {
   /** A signal at which the command is interrupted. */
   readonly signal: AbortSignal;
   /**
-   * Returns the milliseconds that the interrupted command has to stop; called when the signal fires. Must not throw.
+   * Returns the milliseconds within which the interrupted command must stop; called when the signal fires. Must not
+   * throw.
    */
   readonly stopMs: () => number;
   /** Called for each piece of output. Must not throw. */
@@ -73,7 +74,7 @@ interface Running {
   readonly mark: Buffer;
   /**
    * The number of the current end mark. Only the last mark counts, because an interrupted shell may or may not drop the
-   * earlier ones.
+   * earlier marks.
    */
   attempt: number;
   readonly onOutput: (output: ShellOutput) => void;
@@ -81,7 +82,7 @@ interface Running {
   readonly over: AbortController;
 }
 
-/** The environment variable that names the shell to which a process belongs (B6). */
+/** The environment variable that names the shell of a process (B6). */
 const SHELL_ID = 'TROUPE_SHELL_ID';
 const MARK_START = '\u001e';
 const NOTHING: Buffer = Buffer.alloc(0);
@@ -279,8 +280,8 @@ export class Shell {
   async #end(): Promise<void> {
     const child = this.#child;
     this.#input.end();
-    // An interactive shell that waits for commands ignores TERM. Such a shell ends at HUP, the signal that its terminal
-    // is gone.
+    // An interactive shell that waits for commands ignores TERM. HUP, the signal that the terminal is gone, ends such a
+    // shell.
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGHUP');
     await endGroups(this.#pid, this.#carried, SHELL_KILL_MS);
     for (const pipe of child.stdio) pipe?.destroy();
@@ -306,9 +307,9 @@ async function isOver(running: Running, ms: number): Promise<boolean> {
 }
 
 /**
- * Code that the shell runs first. The code keeps the pipe to this process on descriptor 9, and starts the watcher (B4)
- * so that the shell does not wait for the watcher. The watcher kills all processes with the shell's id, and its own
- * group (B6).
+ * Code that the shell runs first. The code keeps the pipe to this process on descriptor 9. It also starts the watcher
+ * (B4), in a way that the shell does not wait for the watcher. The watcher kills all processes with the shell's id, and
+ * its own group (B6).
  */
 function preamble(isBash: boolean, carried: string): string {
   const watch = `trap '' INT HUP; exec >/dev/null 9>&-; ${watcherCode(carried)}`;

@@ -7,7 +7,8 @@ interface Waiter {
 }
 
 /**
- * Owns the waiting callers. There is one for each open tool call, so the bound on open calls bounds them.
+ * Owns the waiting callers. Each waiting caller is an open tool call, so the bound on open calls also bounds the
+ * waiting callers.
  * W1 First come, first served. A caller that gave up waiting never gets a slot.
  */
 export class Turns {

@@ -1,7 +1,8 @@
 /**
  * Decides which addresses a request may go to (F75): public unicast addresses, and targets that an embedder allowed.
  * All other addresses belong to this machine, to its local network, or to nothing at all. A public address of this
- * machine is refused as well, because a request from inside does not pass the firewall that protects its services.
+ * machine is refused as well. A request from this machine to itself would not pass the firewall that protects the
+ * machine's services.
  */
 import { BlockList, isIP, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
@@ -33,7 +34,7 @@ const DENIED_V4: readonly (readonly [string, number])[] = [
   ['224.0.0.0', 4], // multicast
   ['240.0.0.0', 4], // reserved, broadcast
 ];
-/** IPv6 assigns only `2000::/3`; these parts of it are not public. */
+/** Public IPv6 addresses are only in `2000::/3`. These parts of that range are not public either. */
 const DENIED_V6: readonly (readonly [string, number])[] = [
   ['2001::', 23], // protocol assignments, including Teredo
   ['2001:db8::', 32], // documentation
@@ -66,8 +67,8 @@ export function isPublicAddress(address: string): boolean {
 }
 
 /**
- * The guard of one tool. `allow`: host names (exactly these), addresses, and ranges (`10.1.0.0/16`). For any other
- * entry throws `RangeError` that names it. `own`: returns the addresses of this machine.
+ * The guard of one tool. `allow`: host names (exactly these), addresses, and ranges (`10.1.0.0/16`). Any other entry
+ * throws a `RangeError` that names the entry. `own`: returns the addresses of this machine.
  */
 export function addressGuard(allow: readonly string[], own: () => readonly string[] = ownAddresses): AddressGuard {
   const hosts = new Set<string>();

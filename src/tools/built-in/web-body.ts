@@ -49,8 +49,8 @@ export function bodyType(header: string | undefined): BodyType {
 
 /**
  * The first `bytesMax` decoded bytes of a body. The body is decoded as it arrives, and only up to this bound, so a
- * small body cannot expand in memory. Destroys `source`, except when it rejects with `WebError` for an unknown
- * encoding. Rejects with the connection's error if the connection fails.
+ * small compressed body cannot fill the memory. Rejects with `WebError` for an unknown encoding, and leaves `source`
+ * open; in all other cases `source` is destroyed. Rejects with the connection's error if the connection fails.
  */
 export async function readBody(source: Readable, encoding: string | undefined, bytesMax: number): Promise<BodyBytes> {
   const decoder = decoderOf(encoding);
@@ -94,7 +94,7 @@ function decoderOf(encoding: string | undefined): Transform | undefined {
 export interface ShowOptions {
   /** The base of relative links. */
   readonly url: URL;
-  /** A page with fewer characters gets a warning. */
+  /** A page with fewer characters than this gets a warning. */
   readonly charactersMin: number;
 }
 

@@ -38,8 +38,8 @@ export interface Answer {
 const SHOWN_MAX = 200;
 const REDIRECTS: ReadonlySet<number | undefined> = new Set([301, 302, 303, 307, 308]);
 /**
- * The first port after those that are assigned to protocols. Some servers of such protocols would perform an action on
- * a request for a page.
+ * The first port that is not reserved for system services. Ports below this one belong to protocols such as mail. Some
+ * servers of these protocols would perform an action when they receive a web request.
  */
 const FREE_PORTS_FROM = 1_024;
 const WEB_PORTS: ReadonlySet<string> = new Set(['', '80', '443']);

@@ -32,7 +32,7 @@ export interface WebGetOptions {
   readonly maxBytes?: number;
   /** Milliseconds that one call may take unless the model asks for another time; default 10 seconds. */
   readonly timeoutMs?: number;
-  /** If a page has fewer characters, a note warns the model that the page may be incomplete; default 100. */
+  /** If a page has fewer characters than this, a note warns the model that the page may be incomplete; default 100. */
   readonly minCharacters?: number;
   /** Resolves a host name to its addresses; called once for each request. Default: the system's resolver. */
   readonly resolve?: (host: string) => Promise<readonly string[]>;
@@ -61,8 +61,8 @@ const optionsSchema: z.ZodType<WebGetOptions> = z.strictObject({
 const input = z.object({ url: z.string().describe('The address of the page, with http:// or https://') });
 
 /**
- * A `web_get` tool with its own options. Throws `ConfigError` for bad options. The tool's failures are results (`{
- * error }`).
+ * A `web_get` tool with its own options. Throws `ConfigError` for bad options. The tool's failures are results
+ * (`{ error }`).
  *
  * A GET may be repeated after a crash, and may then return a changed page. The request does not begin before the log
  * has the call, so every request that leaves is recorded.

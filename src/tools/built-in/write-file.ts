@@ -45,8 +45,8 @@ const input = z.object({
 });
 
 /**
- * A `write_file` tool with its own options. Throws `ConfigError` for bad options. The tool's failures are results (`{
- * error }`).
+ * A `write_file` tool with its own options. Throws `ConfigError` for bad options. The tool's failures are results
+ * (`{ error }`).
  *
  * The file is replaced in one step: after a kill, or for a reader, it has the old content or the new. Missing
  * directories are made, links are followed, and the mode stays. The content is on disk when the result is available.

@@ -185,7 +185,7 @@ export class McpConnection {
         {
           signal,
           onprogress: ({ progress: done, total, message }) => progress({ progress: done, total, message }),
-          // The caller ends late calls: it aborts the signal.
+          // The caller ends late calls by aborting the signal, so this timeout is longer than any call.
           timeout: 2 * TOOL_TIMEOUT_MS_MAX,
           allowInputRequired: true,
           ...withoutOutput(session.tools.get(call.tool)),
@@ -237,8 +237,9 @@ export class McpConnection {
       const { wasReady, why } = await this.#liveOnce();
       if (signal.aborted) return;
       this.#lastFailure = why;
-      // A server may end its process when it is asked for the newer era before it was initialised. So the server is
-      // started again at once in the older era. While neither era works, the attempts alternate between the two.
+      // A server's process may exit because the client asks for the newer era first, before it initialises the server.
+      // So the server is started again at once in the older era. While neither era works, the attempts alternate
+      // between the two.
       if (!wasReady && 'command' in this.#parts.server) this.#isLegacy = wasAsked;
       if (!wasReady && this.#isLegacy && failures === 0) {
         failures = 1;
@@ -298,8 +299,8 @@ export class McpConnection {
         },
       },
     );
-    // The capability must be declared before the era is known. In the older era a question does not name its call, so
-    // no session can answer it.
+    // The client must declare that it takes questions before the era is known. In the older era a question does not
+    // name its call, so no session could answer the question, and it is cancelled here.
     client.setRequestHandler('elicitation/create', () => ({ action: 'cancel' }));
     let end: (why: string) => void = () => undefined;
     const ended = new Promise<string>((resolve) => {

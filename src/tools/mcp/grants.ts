@@ -18,7 +18,8 @@ export interface McpGrantData extends McpToolsOptions {
 
 /**
  * The tools that the grants give: in the order of the grants, and within a grant in the server's order. `own`: the
- * agent's other tools, which win over a granted tool of the same name. `timeoutMs`: the timeout of a call.
+ * agent's other tools. If two tools have the same name, a tool of `own` wins over a granted tool, and an earlier grant
+ * over a later grant. `timeoutMs`: the timeout of a call.
  */
 export function grantedTools(
   grants: readonly McpGrantData[],
@@ -40,7 +41,10 @@ export function grantedTools(
   });
 }
 
-/** True for a name that a tool of one of these grants may have, whether or not the server has that tool now. */
+/**
+ * True for a name with the prefix of a granted server. Whether the server has such a tool, and whether `only` names the
+ * tool, is not checked.
+ */
 export function mayBeGranted(name: string, grants: readonly McpGrantData[]): boolean {
   return grants.some(({ server }) => name.startsWith(`${server}${MCP_NAME_SEPARATOR}`));
 }

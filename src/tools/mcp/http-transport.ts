@@ -8,7 +8,8 @@ import type { McpAddress } from './protocol.ts';
 
 /** The code of the error for an answer stream that ended without the answer. Servers do not use this code. */
 export const STREAM_ENDED_CODE = -32_099;
-const LINE_END = 10;
+const LINE_FEED = 10;
+const CARRIAGE_RETURN = 13;
 
 type SendOptions = Parameters<StreamableHTTPClientTransport['send']>[1];
 
@@ -39,18 +40,19 @@ export class HttpTransport extends StreamableHTTPClientTransport {
   }
 }
 
-/** `fetch` whose body fails when a message exceeds the bound. A message is the body, or a line of an event stream. */
+/**
+ * `fetch` whose body fails when a message exceeds the bound. A message is the body, or an event of an event stream: the
+ * lines up to an empty line.
+ */
 async function boundedFetch(url: string | URL, init?: RequestInit): Promise<Response> {
   const response = await fetch(url, init);
   if (response.body === null) return response;
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
-  let bytes = 0;
+  const size = isStream ? eventSizes() : bodySize();
   const bounded = response.body.pipeThrough(
     new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
-        const lineEnd = isStream ? chunk.lastIndexOf(LINE_END) : -1;
-        bytes = lineEnd === -1 ? bytes + chunk.length : chunk.length - lineEnd - 1;
-        if (bytes > MCP_MESSAGE_BYTES_MAX) {
+        if (size(chunk) > MCP_MESSAGE_BYTES_MAX) {
           controller.error(new Error(`a message of more than ${MCP_MESSAGE_BYTES_MAX} bytes`));
         } else controller.enqueue(chunk);
       },
@@ -58,4 +60,35 @@ async function boundedFetch(url: string | URL, init?: RequestInit): Promise<Resp
   );
   const { status, statusText, headers } = response;
   return new Response(bounded, { status, statusText, headers });
+}
+
+/** Returns a function that takes the chunks of a body, and returns the bytes of the body so far. */
+function bodySize(): (chunk: Uint8Array) => number {
+  let bytes = 0;
+  return (chunk) => {
+    bytes += chunk.length;
+    return bytes;
+  };
+}
+
+/** Returns a function that takes the chunks of an event stream, and returns the bytes of the longest event in a chunk. */
+function eventSizes(): (chunk: Uint8Array) => number {
+  let bytes = 0;
+  let isLineEmpty = true;
+  return (chunk) => {
+    let longest = bytes;
+    let from = 0;
+    for (let at = chunk.indexOf(LINE_FEED); at !== -1; at = chunk.indexOf(LINE_FEED, from)) {
+      bytes += at + 1 - from;
+      longest = Math.max(longest, bytes);
+      // A line may also end with both a carriage return and a line feed.
+      const isEmpty = isLineEmpty && (at === from || (at === from + 1 && chunk[from] === CARRIAGE_RETURN));
+      if (isEmpty) bytes = 0;
+      isLineEmpty = true;
+      from = at + 1;
+    }
+    bytes += chunk.length - from;
+    if (from < chunk.length) isLineEmpty &&= from === chunk.length - 1 && chunk[from] === CARRIAGE_RETURN;
+    return Math.max(longest, bytes);
+  };
 }

@@ -1,6 +1,6 @@
 /**
- * The present and earlier tool lists of all MCP servers. An epoch shows a model the tools with which the epoch was
- * opened, so earlier lists are kept for the epochs in use.
+ * The present and earlier tool lists of all MCP servers. During an epoch a model sees the tools that existed when the
+ * epoch was opened. So earlier lists are kept for the epochs in use.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { MCP_LISTS_KEPT_MAX } from '../../base/bounds.ts';

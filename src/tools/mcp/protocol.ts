@@ -64,7 +64,7 @@ export interface McpCall {
   readonly effect: McpEffect;
   /** The call's idempotency key. The server receives it as `_meta['troupe/key']`. */
   readonly key: string;
-  /** The answer to the server's question, with which the call continues. Missing: the call begins. */
+  /** The answer to the server's question; the call continues with it. Missing: the call begins. */
   readonly elicited?: AnsweredElicitation;
 }
 

@@ -30,11 +30,13 @@ import { endGroups } from '../built-in/process-groups.ts';
 import { cleanText } from '../result-text.ts';
 import type { McpProcess } from './protocol.ts';
 
-/** The variable that names the server to which a process belongs, for processes that leave its POSIX session. */
+/**
+ * The variable that names the server of a process. It identifies processes that have left the server's POSIX session.
+ */
 const SERVER_ID = 'TROUPE_MCP_ID';
 /**
  * Starts the watcher (T2), reports the watcher's process id, and then becomes the server. The watcher holds none of the
- * server's pipes. The watcher survives TERM, so that a server that ignores TERM does not survive this process either.
+ * server's pipes. The watcher survives TERM, so that it can also kill a server that ignores TERM.
  */
 const WATCH = "( trap '' TERM; read -r line <&3; kill -KILL 0 ) </dev/null >/dev/null 2>&1";
 const START = `${WATCH} & echo $! >&3; exec 3<&-; exec "$@"`;
@@ -45,8 +47,8 @@ export class StdioTransport implements Transport {
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
   /**
-   * The SDK recognises a process by the members `stderr` and `pid`. If that process does not answer, the SDK uses the
-   * older era of the protocol.
+   * By the members `stderr` and `pid` the SDK recognises that the server is a process. If such a server does not answer
+   * whether it speaks the newer era of the protocol, the SDK uses the older era.
    */
   readonly stderr = null;
   readonly #server: McpProcess;
@@ -90,8 +92,8 @@ export class StdioTransport implements Transport {
     child.once('exit', (code, signal) => {
       this.#how = signal === null ? `its process ended with exit code ${code}` : `its process was ended by ${signal}`;
     });
-    // The last messages may be read after the exit. A process that the server left behind may hold the pipe open, so
-    // the group is ended at the exit.
+    // At the exit the last messages may still be in the pipe, and a process that the server left behind may hold the
+    // pipe open. So the exit ends the whole group, and `#end` then reads to the end of the pipe.
     child.once('exit', () => void this.close());
     // Errors of these pipes mean that the server has ended. The `exit` event of the process reports that end.
     for (const pipe of child.stdio) pipe?.on('error', () => undefined);
@@ -133,7 +135,8 @@ export class StdioTransport implements Transport {
     if (isRunning()) await settledInTime(once(child, 'exit'), MCP_INPUT_END_MS);
     await endGroups(pid, `${SERVER_ID}=${this.#id}`, MCP_KILL_MS, this.#watcher);
     if (isRunning()) await once(child, 'exit');
-    // The last messages may still be in the pipe. A process that was not found may hold it open.
+    // The last messages may still be in the pipe. The wait for the pipe's end is bounded, because a process that was
+    // not found may hold the pipe open.
     if (stdout !== null && !stdout.closed) await settledInTime(once(stdout, 'close'), SHELL_DRAIN_MS);
     for (const pipe of child.stdio) pipe?.destroy();
     this.#messages.clear();

@@ -5,8 +5,8 @@
  * (`connection.ts`).
  *
  * J1 A thread that dies is replaced after `MCP_RETRY_MS`. The wait grows each time a thread dies soon after its start.
- *    The servers of a dead thread end with it (T2 of `stdio-transport.ts`), and its calls are treated as calls of a
- *    lost connection (K1).
+ *    The servers of a dead thread end with it (T2 of `stdio-transport.ts`). The calls in flight on a dead thread are
+ *    treated as calls of a lost connection (K1 of `connection.ts`).
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { MCP_CLOSE_MS, MCP_RETRY_MS, MCP_RETRY_MS_MAX, MCP_STABLE_MS } from '../../base/bounds.ts';
@@ -112,7 +112,8 @@ export class ThreadConnections implements McpConnections {
     this.#handle(endpoint, 'mcp.progress', ({ id, data }) => this.#progress.get(id)?.(data));
     const started = endpoint.call('configure', this.#servers);
     const running: Running = { thread, started, isGone: false };
-    // `configure` reports a failure of the first start; a later thread has the same servers and the same package.
+    // `configure` reports a failure of the first start. Later starts have the same servers and the same package, so
+    // their failures are not reported.
     started.catch(() => undefined);
     thread.onExit(({ error }) => {
       running.isGone = true;
@@ -125,7 +126,7 @@ export class ThreadConnections implements McpConnections {
       next.catch(() => undefined);
       this.#running = next;
     });
-    // A process may end with open connections: the servers end with it.
+    // Open connections do not keep this process alive: the servers end with it.
     thread.unref();
     return running;
   }

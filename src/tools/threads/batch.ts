@@ -13,7 +13,9 @@ import { BatchCursor } from '../batch-cursor.ts';
 import type { OpenRun } from '../open-run.ts';
 import type { ThreadBatchTask, ThreadCall } from './protocol.ts';
 
-/** The work that is due at a deadline: checking the runs of a batch, or sharing the calls that were handed over. */
+/**
+ * The work that is due at a deadline: checking the runs of a batch, or moving runs that have not begun to free threads.
+ */
 export type Due = ThreadBatch | 'share';
 
 /** One run of a batch. */
@@ -33,7 +35,7 @@ export class ThreadBatch {
   readonly hasJoined: boolean;
   /** The number of runs that were not taken back. */
   end: number;
-  /** The number of runs that have ended on this thread, or will begin again on another. */
+  /** The number of runs that the thread no longer has: they were answered, or will begin again on another thread. */
   left = 0;
   /** The number of outcomes that the thread has reported, or that are known to be lost (R5). */
   reported = 0;
@@ -67,7 +69,7 @@ export class ThreadBatch {
     return this.end - Math.min(this.end, Math.max(this.cursor.claimed, this.hasJoined ? 0 : 1));
   }
 
-  /** Takes back the runs from an index on that the thread has not begun. Returns them, in order. */
+  /** Takes back the runs that the thread has not begun, from the index `from` on. Returns them, in order. */
   takeBack(from: number): readonly OpenRun[] {
     const first = this.cursor.takeBack(from);
     const taken = this.runs.slice(first, this.end);
@@ -115,9 +117,9 @@ export class ThreadShift {
   readonly abandoned: Map<number, BatchPlace> = new Map();
   /** The cursor of the first batch. This cursor shows when the thread takes no further batch. */
   cursor: BatchCursor | undefined;
-  /** True if its runs begin one after another, because they need the thread alone. */
+  /** True if the runs of the shift begin one after another, because each needs the thread alone. */
   isAlone: boolean;
-  /** True if the thread receives no more runs, so that a run that needs a thread alone gets one. */
+  /** True if the thread receives no more runs, so that it becomes free for a run that needs a thread alone. */
   isDraining = false;
   /** True if its thread is to be replaced once its runs are over. */
   isRetired = false;
@@ -141,7 +143,7 @@ export class ThreadShift {
     this.isRetired = isSingle;
   }
 
-  /** True if the thread can take more calls now: it has begun all its calls, and no call holds its loop. */
+  /** True if the thread can take more calls now: it has begun all its calls, and no call holds its event loop. */
   get isReady(): boolean {
     if (!this.mayGrow || this.line === undefined || this.isDeaf || this.cursor?.isOver === true) return false;
     for (const { cursor } of this.batches) if (!cursor.isLoopFree) return false;
@@ -227,7 +229,7 @@ export function runAt({ batch, at }: BatchPlace): OpenRun {
 }
 
 /**
- * Milliseconds for which a run's tool has worked; 0 before it began. `place`: the run's batch and index, if a thread
+ * Milliseconds that a run's tool has worked; 0 before the tool began. `place`: the run's batch and index, if a thread
  * has the run.
  */
 export function elapsedOf(open: OpenRun, place: BatchPlace | undefined, now: number): number {
@@ -236,7 +238,10 @@ export function elapsedOf(open: OpenRun, place: BatchPlace | undefined, now: num
   return open.startedAt === 0 ? 0 : Math.max(0, Math.round(now - open.startedAt));
 }
 
-/** True if the decided outcome of a run counts: the run was cancelled or threw, or its tool had noticed the abort. */
+/**
+ * True if the outcome that the pool decided for a run counts. It counts if the run was cancelled or threw, or if its
+ * tool had noticed the abort.
+ */
 export function isDecided(open: OpenRun, { batch, at }: BatchPlace): boolean {
   return open.decided !== undefined && (open.isFinal || batch.cursor.isAborted(at));
 }

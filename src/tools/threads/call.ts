@@ -1,14 +1,15 @@
 /**
- * Runs the calls of one shift (see `batch.ts`) on a tool thread, from the first claim to the last outcome. Real and
+ * Runs the calls of one shift (see `batch.ts`) on a tool thread, from the first call to the last outcome. Real and
  * simulated threads share this code. There are no deadlines here: the pool aborts late calls, and ends a thread whose
- * loop does not answer.
+ * event loop does not answer.
  *
- * Owns: the calls that have begun and not ended, the marks of their batches. Does not own: the modules, the thread.
+ * Owns: the calls that have begun and not ended, and the marks of all calls in the memory that the pool reads
+ * (`batch-cursor.ts`). Does not own: the modules, the thread.
  *
  * B1 A call that ends at once reports its outcome before the next call begins, because the next call may hold the loop.
  * B2 A call that the pool has taken back is not begun.
  * B3 A call of a sequential batch begins when the call before it has ended. Other calls run side by side.
- * B4 While a call occupies the loop to begin its tool, the cursor of its batch names the call.
+ * B4 While a call occupies the loop to begin its tool, the cursor of its batch has the index of the call.
  */
 import { strict as assert } from 'node:assert';
 import type { Clock, Soon } from '../../base/clock.ts';
@@ -22,8 +23,8 @@ import { startTool } from '../tool-execution.ts';
 import type { ThreadBatchTask, ThreadCall, ThreadFinished, ThreadNote } from './protocol.ts';
 
 /**
- * Milliseconds of calls after which the thread yields for one tick, so that aborts and the timers of tools are not
- * delayed.
+ * The thread begins calls for this many milliseconds, and then yields for one tick. So aborts and the timers of tools
+ * are not delayed for long.
  */
 const TURN_MS = 2;
 
@@ -50,19 +51,22 @@ export interface CallInThread {
 interface CallAtWork extends CallInThread {
   readonly batch: BatchInThread;
   progress: ProgressPublisher | undefined;
-  /** Called at the end of the call, if its batch waits for that. */
+  /** Called at the end of the call, if its batch is sequential and waits for the end. */
   onEnd: (() => void) | undefined;
 }
 
 /** The environment of a shift. */
 export interface ShiftSurroundings {
-  /** The tool of a call, `undefined` when there is none of this name; a promise if its module must be loaded first. */
+  /** The tool of a call. `undefined`: no tool has this name. A promise: the tool's module must be loaded first. */
   readonly find: (call: ThreadCall) => AnyTool | undefined | Promise<AnyTool | undefined>;
-  /** Runs `begin`, which begins a call, in the call's context. So later effects can be attributed to the call. */
+  /**
+   * Runs `begin`, which begins a call, in the call's async context. So an error that the call causes later can be
+   * attributed to the call.
+   */
   readonly within: (call: CallInThread, begin: () => Promise<void> | undefined) => Promise<void> | undefined;
   readonly clock: Clock;
   readonly soon: Soon;
-  /** Makes the cursor of a batch, if its marks must also be sent elsewhere. */
+  /** Makes the cursor of a batch, for a process that must send the cursor's marks to its pool. */
   readonly cursorOf?: (memory: SharedArrayBuffer) => BatchCursor;
   /** Sends a note to the pool. */
   readonly post: (note: ThreadNote) => void;
@@ -92,8 +96,9 @@ export class ShiftInThread {
   }
 
   /**
-   * Runs the calls of the first batch and of batches that join, except calls that are taken back. When all have ended,
-   * resolves with the last outcome, if it is not reported yet. Rejects only for an error of this code.
+   * Runs the calls of the first batch and of batches that join, except calls that are taken back. Resolves when all
+   * these calls have ended: with the last outcome, or with `undefined` if that outcome was already reported. Rejects
+   * only for an error of this code.
    */
   run(task: ThreadBatchTask): Promise<ThreadFinished | undefined> {
     return new Promise((resolve, reject) => {

@@ -83,7 +83,10 @@ export class RunDeadlines {
     this.#decide(open, place, content, failed);
   }
 
-  /** Aborts the signals of the runs of a batch whose answers were decided before their thread could be reached. */
+  /**
+   * Aborts the signals of those runs of a batch whose answers are already decided. Called when the pool can reach their
+   * thread for the first time.
+   */
   abortDecided({ shift, runs }: ThreadBatch): void {
     for (const open of runs) if (open.phase === 'ending') this.#abort(open, shift);
   }
@@ -119,7 +122,7 @@ export class RunDeadlines {
     if (this.#holderBeside(open, batch.shift) !== undefined) return now + TOOL_KILL_MS;
     if (mark.state === 'running') this.#decide(open, place, timeoutText(toolName, timeoutMs), 'timeout');
     else {
-      // Every later call of the module would wait for the same load.
+      // The thread receives no more runs, because every later call of the module would wait for the same load.
       batch.shift.isRetired = true;
       const url = source.kind === 'thread' ? source.url : '';
       const content = `tool worker died: ${url} was not loaded in ${TOOL_LOAD_MS / 1_000} seconds`;
@@ -206,14 +209,14 @@ export class RunDeadlines {
     line?.post(abort);
   }
 
-  /** Sets the deadline of a batch, unless it has an earlier one. */
+  /** Sets the deadline of a batch, unless the batch has an earlier deadline. */
   #dueIn(batch: ThreadBatch, delayMs: number): void {
     if (this.#isClosed) return;
     const now = this.#clock.monotonic();
     const before = batch.deadline;
     if (before !== undefined && before.at <= now + delayMs) return;
     batch.deadline = this.#due.add(batch, now, delayMs);
-    // The new deadline is added first: while any deadline waits, the queue keeps its timer.
+    // The new deadline is added before the old one is removed: as long as the queue has a deadline, it keeps its timer.
     if (before !== undefined) this.#due.remove(before);
   }
 }

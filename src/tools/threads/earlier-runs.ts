@@ -1,6 +1,7 @@
 /**
- * Holds back a run of a `probe` tool while an earlier run of the same call is still at work (R9 of `runs.ts`). The
- * earlier run may take effect even after the probe has answered that nothing happened.
+ * Holds back a run of a `probe` tool while an earlier run of the same call is still at work (R9 of `runs.ts`). A
+ * `probe` tool can say whether an earlier run took effect. But the earlier run may still take effect after the tool has
+ * said that it did not.
  *
  * Owns: which runs of `probe` tools are at work, by the key of their call, and the runs that wait for one of them. Does
  * not own: when a run ends.
@@ -19,8 +20,8 @@ export class EarlierRuns {
   }
 
   /**
-   * Holds a run back if it must wait. Returns the batch and index of the earlier run, or `undefined` if the run may
-   * begin.
+   * Holds a run back if it must wait for an earlier run. Returns the batch and index of the earlier run, or `undefined`
+   * if the run may begin.
    */
   hold(open: OpenRun): BatchPlace | undefined {
     const { effect, key } = open.run;
@@ -35,7 +36,7 @@ export class EarlierRuns {
     return this.#waiting.has(run.key);
   }
 
-  /** Gives up a waiting run; false if it does not wait here. */
+  /** Removes a waiting run. Returns false if the run does not wait here. */
   remove(open: OpenRun): boolean {
     const waiting = this.#waiting.get(open.run.key) ?? [];
     if (!waiting.includes(open)) return false;

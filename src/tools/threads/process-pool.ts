@@ -1,17 +1,18 @@
 /**
- * A pool of tool processes with the interface of a pool of threads, so that `runs.ts` has one set of rules for both.
+ * A pool of tool processes with the interface of a pool of threads, so that `runs.ts` has one set of rules for them.
  * Each task has a new process, which ends with the task.
  *
- * Owns: the processes, their groups, the tasks that wait for one. Does not own: the meaning of a task, its deadline.
+ * Owns: the processes, their groups, the tasks that wait for a process. Does not own: the meaning of a task, its
+ * deadline.
  *
  * K1 `run` settles exactly once: with the result, the task's own error, `CancelledError` on abort, or a process's
  *    death.
  * K2 A process leads its own POSIX session. When its task has ended in any way, every process in that session is
  *    killed. If the system has `/proc`, every process with the tool process's id in its environment is killed as well.
- * K3 A watcher in the group kills these processes when this thread or this process ends, also when this process is
- *    killed.
- * K4 A task that was taken back before its process was ready is never sent. The pool writes the marks of the batch, as
- *    the process reports them, because the pool and the process share no memory.
+ * K3 Each tool process has a watcher in its group. The watcher kills the processes of K2 when the pool's thread or the
+ *    pool's process ends, also when it is killed.
+ * K4 A task that was taken back before its process was ready is never sent. The process reports the marks of its call
+ *    (`batch-cursor.ts`), and the pool writes them, because the two processes share no memory.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -56,7 +57,7 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** Creates a pool; starts no process yet. `threads` of the options is the most processes at a time. */
+/** Creates a pool; starts no process yet. `options.threads`: the most processes at a time. */
 export function createProcessPool(options: TaskPoolOptions): TaskPool {
   return new ProcessPool(options);
 }
@@ -157,7 +158,7 @@ class ToolProcess {
     abort?.listen((reason) => void this.end(aborted(reason)));
   }
 
-  /** Ends the process with its group, and rejects its task unless it is settled (K1, K2). Never rejects. */
+  /** Ends the process with its group, and rejects its task unless the task is settled (K1, K2). Never rejects. */
   end(error: Error): Promise<void> {
     if (!this.#isSettled) this.#entry.reject(error);
     this.#isSettled = true;

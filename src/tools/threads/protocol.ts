@@ -1,4 +1,7 @@
-/** The messages between a tool pool and its threads: plain data only. */
+/**
+ * The messages between a tool pool and its threads: plain data only. `batch.ts` explains the words batch, shift and
+ * line.
+ */
 import type { ToolRun } from '../pool.ts';
 import type { ToolFailure, ToolOutcome } from '../tool.ts';
 
@@ -11,8 +14,8 @@ export interface ThreadCall {
 }
 
 /**
- * A batch: calls for one thread, which begins them in order. The first batch of a shift is the thread's task; later
- * batches are sent over the thread's line.
+ * A batch: calls for one thread, which begins them in order. The first batch of a shift is sent as the thread's task.
+ * Later batches are sent as messages while the shift runs.
  */
 export interface ThreadBatchTask {
   readonly kind: 'run';
@@ -21,16 +24,17 @@ export interface ThreadBatchTask {
   readonly calls: readonly ThreadCall[];
   /** True if a call of the batch begins only when the one before it has ended. */
   readonly isSequential: boolean;
-  /** Monotonic ms from which the marks of the cursor count. */
+  /** Monotonic ms at which the batch was handed over. The times in `cursor` are milliseconds since this moment. */
   readonly handedAt: number;
-  /** The memory of the calls' `BatchCursor`. */
+  /** The memory of a `BatchCursor`, in which the thread marks the state of each call of the batch. */
   readonly cursor: SharedArrayBuffer;
   readonly resultBytesMax: number;
 }
 
 /**
- * A task for a thread. A batch begins a shift, which lasts until every call of the shift has ended. The answer of a
- * shift is its last outcome, unless that outcome was already sent as a note.
+ * A task for a thread: the first batch of a shift, or a module whose tools are described. The thread answers a first
+ * batch when every call of the shift has ended. The answer is the outcome of the last call, or `undefined` if the
+ * thread has already sent that outcome as a note.
  */
 export type ThreadTask = ThreadBatchTask | { readonly kind: 'describe'; readonly url: string };
 
@@ -41,13 +45,16 @@ export interface ThreadFinished {
   readonly outcome: ToolOutcome;
 }
 
-/** The messages of a thread besides its answers. */
+/** The messages of a thread to the pool, besides the answers to its tasks. */
 export type ThreadNote =
-  /** The thread begins a shift. The note carries the thread's line. */
+  /** The thread begins a shift. From now on the pool can send messages to the thread. */
   | { readonly kind: 'opened'; readonly shift: number }
-  /** Every call of a batch has begun, and the pool wished to know that (C3 of `batch-cursor.ts`). */
+  /** Every call of a batch has begun, and the pool asked for this note (C3 of `batch-cursor.ts`). */
   | { readonly kind: 'ready'; readonly shift: number }
-  /** A call has ended. The note is sent before the next call begins, because that call may never yield the thread. */
+  /**
+   * A call has ended. If a call ends at once, the note is sent before the next call begins, because the next call may
+   * hold the thread's event loop.
+   */
   | ThreadFinished
   | { readonly kind: 'progress'; readonly id: number; readonly data: unknown }
   /** A running call threw an uncaught error. This note becomes the call's outcome, even if the call continues. */

@@ -1,29 +1,28 @@
 /**
  * The runs of a pool on tool threads. A thread receives several runs in one message, a batch (see `batch.ts`), and
- * begins them in order. A message for each run, with its promises and timers, would cost many times the work of a small
- * tool.
+ * begins them in order. A message for each run would cost many times the work of a small tool.
  *
  * Owns: which runs wait, which thread has which run. Does not own: the threads (`threads/task-pool.ts`), the order of
  * waiting runs (`run-queue.ts`), their deadlines (`deadlines.ts`), delivering outcomes to the listener.
  *
  * R1 A run completes exactly once: by its thread's report, at its deadline, or by the end of its thread.
- * R2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when its tool begins. Its signal is aborted at the
- *    timeout, and the run is answered `TOOL_KILL_MS` later. A tool that still works then is left running; its run is
- *    called abandoned. Time in which another run is known to hold the loop does not count.
- * R3 No run waits behind a slow one while a thread is free: runs that have not begun `BATCH_MS` after they were handed
- *    over are shared again. A thread whose loop is held receives no more runs.
- * R4 A thread is ended only when it does not start in `TOOL_LOAD_MS`, when its loop does not answer in `TOOL_KILL_MS`,
- *    or, once its runs are over, to end abandoned runs. After that decision the thread begins no other run.
+ * R2 A run ends no later than `TOOL_GRACE_MS` after its timeout, which counts from its tool's beginning. Its signal is
+ *    aborted at the timeout, and the run is answered `TOOL_KILL_MS` later. A tool that still works then is left
+ *    running; its run is called abandoned. Time in which another run is known to hold the event loop does not count.
+ * R3 No run waits behind a slow one while a thread is free: `BATCH_MS` after the handover, free threads get a share of
+ *    the runs that have not begun. A thread whose loop is held receives no more runs.
+ * R4 A thread is ended only for one of three reasons: it does not start in `TOOL_LOAD_MS`, its loop does not answer in
+ *    `TOOL_KILL_MS`, or only abandoned runs are left on it. After that decision the thread begins no other run.
  * R5 A run that has ended on its thread completes even if its outcome was lost on the way. It then completes when the
- *    thread reports a later end, or when a check after its deadline finds that the run ended `TOOL_KILL_MS` ago.
- * R6 When a thread dies, the run that held its loop fails. The others begin again elsewhere, if their effect allows: a
- *    `probe` asks its tool first, and a `once` run is answered as unknown. If it is not known which run held the loop,
- *    each begins again on a thread that it has to itself.
+ *    thread reports the end of a later run, or when a check after its deadline finds that it ended `TOOL_KILL_MS` ago.
+ * R6 When a thread dies, the run that held its loop fails. The other runs begin again elsewhere, if their effect
+ *    allows: a `probe` asks its tool first, and a `once` run is answered as unknown. If it is not known which run held
+ *    the loop, each begins again on a thread that it has to itself.
  * R7 A run begins again at most `TOOL_REPEATS_MAX` times beside other runs, and then once more alone on a thread.
  * R8 A `once` run shares its thread only with abandoned runs, unless its tool has a concurrency above 1.
  * R9 A run of a `probe` tool does not begin while an earlier run of its call is at work. If the earlier run was
  *    abandoned, its thread receives no more runs, and is ended once its other runs are over.
- * R10 With a gate, runs are handed over only while it holds none back, and `once` runs one at a time.
+ * R10 If there is a `BeginGate`, runs are handed over only while the gate is open, and `once` runs one at a time.
  */
 import { TOOL_REPEATS_MAX } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -52,7 +51,7 @@ import { RunDeadlines } from './deadlines.ts';
 import { EarlierRuns } from './earlier-runs.ts';
 import type { ThreadFinished, ThreadNote } from './protocol.ts';
 
-/** Milliseconds after which calls that a thread was handed and has not begun may move to a free thread. */
+/** Calls that a thread has not begun this many milliseconds after the handover may move to a free thread. */
 const BATCH_MS = 5;
 /** The answer of a run that has ended on its thread, but whose outcome never arrived (R5). */
 const LOST = 'The result of this call was lost on its way from the tool thread. It may have taken effect.';
@@ -61,7 +60,7 @@ const LOST = 'The result of this call was lost on its way from the tool thread. 
 export interface ThreadRunsOptions {
   readonly threads: number;
   readonly tasks: TaskPool;
-  /** True if each run has its own thread (in fact a process), which is ended with the run. */
+  /** True if each run has its own process in place of a thread. The process ends with the run. */
   readonly isSingle?: true;
   readonly clock: Clock;
   readonly gate: BeginGate | undefined;
@@ -194,7 +193,7 @@ export class ThreadRuns {
 
   #handOver(): void {
     const { threads, gate } = this.#options;
-    // A thread takes only its share: others that are busy become free before one thread could run all calls.
+    // A thread receives only its share, because busy threads become free before one thread could run all waiting runs.
     const share = (isAlone: boolean): number =>
       Math.min(BATCH_CALLS_MAX, Math.ceil(this.#queue.ready(isAlone) / threads));
     const alone = gate === undefined ? share(true) : Math.min(1, share(true));
@@ -271,8 +270,8 @@ export class ThreadRuns {
   }
 
   /**
-   * Gives a free thread half of the runs that another thread was handed and has not begun (R3). Returns false when
-   * there are none yet.
+   * Gives a free thread half of the runs that another thread was handed and has not begun (R3). Returns false if no
+   * runs may be moved yet.
    */
   #shareAgain(): boolean {
     const longest = longestOf(this.#shifts.values());
@@ -374,7 +373,7 @@ export class ThreadRuns {
     this.#pumpSoon();
   }
 
-  /** Begins an innocent run again on another thread (R6, R7). `isKnown`: it is known that another run held the loop. */
+  /** Begins a run again after another run ended its thread (R6, R7). `isKnown`: it is known which run that was. */
   #repeat(open: OpenRun, place: BatchPlace, isKnown: boolean): void {
     open.decided = undefined;
     open.failed = undefined;
@@ -458,7 +457,7 @@ export class ThreadRuns {
     for (const later of this.#earlier.ended(open)) this.#queue.add(later);
   }
 
-  /** Ends a thread that has only abandoned runs, if it is to be replaced. Otherwise it takes other runs. */
+  /** Ends a thread that has only abandoned runs, if it is to be replaced. Otherwise the thread takes more runs. */
   #settle(shift: ThreadShift): void {
     if (shift.calls > 0 || shift.abandoned.size === 0) return;
     if (shift.isRetired || shift.isDraining) shift.kill.abort();

@@ -1,16 +1,17 @@
 /**
- * Runs tool calls on tool threads, in tool processes and on the host. A call leaves, and exactly one outcome comes back
- * before its deadline.
+ * Runs tool calls on tool threads, in tool processes and on the host. The pool receives each call as a **run**, and
+ * answers it with exactly one outcome.
  *
  * Owns: every open run, and delivering its outcome to the listener. Does not own: the order and duration of runs
  * (`threads/runs.ts`, `host-runs.ts`), the threads (`threads/task-pool.ts`), a tool's execution (`tool-execution.ts`).
  *
  * P1 Each run has exactly one outcome. The first cause wins: an outcome decided here (timeout, cancel, fault) is not
  *    replaced by a later report of the thread.
- * P2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when the tool begins. Its signal is aborted at the
- *    timeout. The run is answered `TOOL_KILL_MS` later, whatever its tool does. R2 of `runs.ts` has the exception.
- * P3 A thread's death is the outcome of the run that held its loop. The other runs on the thread begin again, except
- *    `once` runs: their outcome is reported as unknown.
+ * P2 A run ends no later than `TOOL_GRACE_MS` after its timeout, which counts from its tool's beginning. Its signal is
+ *    aborted at the timeout. The run is answered `TOOL_KILL_MS` later, whatever its tool does. R2 of `runs.ts` has the
+ *    exception.
+ * P3 A thread's death is the outcome of the run that held its event loop. The other runs on the thread begin again,
+ *    except `once` runs: their outcome is reported as unknown.
  * P4 The listener is never called from within `run`, `cancel` or `close`.
  */
 import { strict as assert } from 'node:assert';
@@ -45,18 +46,18 @@ import { ThreadRuns } from './runs.ts';
 
 /** An error that can no longer be attributed to an open call. */
 export interface ToolNoise {
-  /** The tool of the call that caused it; empty when no call did. */
+  /** The tool of the call that caused the error; empty if no call caused it. */
   readonly toolName: string;
   readonly message: string;
 }
 
 /** The options of a tool pool. */
 export interface ToolPoolOptions {
-  /** The most tool threads, from 1; none is started before the first use. */
+  /** The most tool threads, from 1. No thread is started before the first use. */
   readonly threads: number;
   readonly listener: ToolPoolListener;
   readonly clock: Clock;
-  /** False while no call may begin; missing: each may. Calls wait meanwhile. */
+  /** False while no call may begin: calls then wait. If missing, a call may always begin. */
   readonly mayBegin?: (() => boolean) | undefined;
   /** Runs the calls of tools on the host; if missing, these calls fail. */
   readonly hostRunner?: HostRunner;
@@ -69,10 +70,11 @@ export interface ToolPoolOptions {
   /** Variables that the threads receive although their names look like secrets; default: none. */
   readonly secretEnv?: readonly string[];
   /**
-   * Takes the number of runs that wait for a thread or for the bound of their tool, when it changes. Must not throw.
+   * Called with the number of waiting runs when it changes. A run waits for a thread, or because its tool has as many
+   * runs at work as it may have. Must not throw.
    */
   readonly onWaiting?: (count: number) => void;
-  /** Takes late errors, each once per thread. Must not throw. */
+  /** Called with each error that belongs to no open call, once per thread. Must not throw. */
   readonly onNoise?: (noise: ToolNoise) => void;
   /** Makes the threads; default: worker threads. A simulator supplies simulated ones. */
   readonly makeTaskPool?: (options: TaskPoolOptions) => TaskPool;

@@ -3,7 +3,7 @@
  * attributed to its call and does not end the thread (F54).
  *
  * Owns: the shift that runs (see `batch.ts`), the loaded modules. Does not own: deadlines of calls. The pool aborts
- * late calls, and ends a thread whose loop does not answer.
+ * late calls, and ends a thread whose event loop does not answer.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { TOOL_NOISE_MAX } from '../../base/bounds.ts';
@@ -31,13 +31,13 @@ export function serveTools(
   let resultBytesMax = 0;
   const noise = new Set<string>();
   const modules = new Map<string, ModuleExports>();
-  /** Tools that the exports of modules made from options. There are at most as many as agents were given. */
+  /** Tools that a module's function made from options. There is at most one for each tool that agents were given. */
   const made = new Map<string, AnyTool>();
   const post = (note: ThreadNote): void => line.post(note);
 
   const onStray = (thrown: unknown): void => {
-    // An error outside every call's context comes from a native callback. If only one call runs, it is the likely
-    // cause.
+    // An error without a call's context comes from a native callback, or from code that a module started while it was
+    // loaded. If only one call runs, that call is taken as the cause.
     const call = calls.getStore() ?? shift?.only;
     if (call?.running === true) {
       const { content } = thrownText(thrown, resultBytesMax);

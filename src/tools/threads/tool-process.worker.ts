@@ -1,6 +1,6 @@
 /**
- * Entry of a tool process: runs one call as a tool thread would, and reports to the pool in its parent process over
- * their channel. `process-pool.ts` ends the process. If the parent dies, the watcher kills the process.
+ * Entry of a tool process: runs one call as a tool thread would, and reports to the pool in the parent process.
+ * `process-pool.ts` ends the process. If the parent dies, the watcher (K3 of `process-pool.ts`) kills the process.
  */
 import { TroupeError } from '../../base/errors.ts';
 import { encodeError } from '../../threads/error-codec.ts';
@@ -8,7 +8,7 @@ import { BatchCursor } from '../batch-cursor.ts';
 import type { FromProcess, ToProcess } from './process-pool.ts';
 import { serveTools } from './tool-host.ts';
 
-/** A cursor whose marks are sent to the pool, because the pool shares no memory with this process. */
+/** The cursor of the call. It also sends its marks to the pool, because the pool shares no memory with this process. */
 class ReportedCursor extends BatchCursor {
   override markLoading(at: number, ms: number): void {
     super.markLoading(at, ms);

@@ -5,10 +5,10 @@
  * Owns: the backups, which outlive processes, and the moments at which they are made. Does not own: the order in which
  * the parts of the store are copied, and which commits a copy has: both are production code.
  *
- *  I40 a backup has every message, spawn and event that was acknowledged or published before it began. It has a
- *      beginning of each session's log. It has nothing of a session whose deletion was acknowledged before. It has each
- *      whole result that its logs name, if the durability of the store keeps results. A cursor of a webhook in it is
- *      not newer than the copy of any shard.
+ *  I40 a backup has every message, spawn and event that was acknowledged or published before it began. It has the first
+ *      part of each session's log. It has nothing of a session whose deletion was acknowledged before it began. It has
+ *      each whole result that its logs refer to, if the durability of the store keeps results. Its cursors of webhooks
+ *      are not newer than its copy of any shard.
  */
 
 import { StoreFullError } from '../../../base/errors.ts';

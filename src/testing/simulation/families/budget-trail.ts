@@ -1,13 +1,14 @@
 /**
- * Checks in a session's log that no half-step begins after its budget is used up (I29 of `invariants.ts`).
+ * Checks in a session's log that the model answers no half-step that was claimed after the budget was used up (I29 of
+ * `invariants.ts`). The runtime may claim such a half-step in order to refuse the turn.
  *
- * Owns: the number of a half-step that began too late. Does not own: the log.
+ * Owns: the number of a half-step that was claimed too late. Does not own: the log.
  */
 import { tokensOf } from '../../../base/messages.ts';
 import type { SessionRecord } from '../../../session/state/records.ts';
 import type { SessionState } from '../../../session/state/state.ts';
 
-/** A model call that began after the budget was used up. */
+/** An answered model call of a half-step that was claimed after the budget was used up. */
 export interface BudgetFault {
   readonly kind: 'failed';
   readonly what: string;

@@ -16,7 +16,10 @@ const SHARE = 0.25;
 const DELETES = [0.4, 0.05] as const;
 /** Short times, so that many compactions meet faults. */
 const WITHIN_MS = [200, 1_000, 10_000] as const;
-/** Maximum number of looks at the stores, and the virtual ms between two looks: longer than any wait after failures. */
+/**
+ * Maximum number of looks at the stores, and the virtual ms between two looks. All looks together take longer than any
+ * wait of the runtime after failures.
+ */
 const LOOKS_MAX = 1_500;
 const LOOK_MS = 1_000;
 

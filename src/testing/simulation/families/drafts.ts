@@ -44,7 +44,7 @@ export function draftFault(
   return { kind: 'repeated', what: `${id} keeps a draft after the answer of half-step ${record.halfStep} (I34)` };
 }
 
-/** Checks that each lost answer is the beginning of the text of a call of its session, and of a different call. */
+/** Checks that each lost answer is the beginning of the text of a call of its session, no two of the same call. */
 export function checkLost(ledger: Ledger, { id, lost }: DraftedStory): void {
   if (lost.length === 0) return;
   const left = [...(ledger.streams.get(id) ?? [])];

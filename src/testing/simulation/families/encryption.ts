@@ -1,6 +1,6 @@
 /**
  * Encrypted stores (I36 of `invariants.ts`). In two seeds of ten the store is encrypted. When a process has ended, its
- * stores have no plain value, and no data key of a session that was deleted.
+ * stores have no plain value, and no data key of a deleted session, unless a fork shared the session's results.
  *
  * Owns: nothing. Does not own: the stores and the disk of results, which outlive processes.
  */
@@ -45,7 +45,7 @@ export function checkSealed({ stores, results, ledger }: ErasureParts): void {
 function* plainValues({ rows, heads, drafts, blobs, media, audit }: MemoryStore): Iterable<string> {
   for (const [number, bytes] of rows) {
     const data = bytes.subarray(dataStart(bytes));
-    // About one encrypted entry in a billion has one of these texts by chance. So only two of them count as plain text.
+    // About one encrypted entry in a billion has one of these texts by chance. So a plain row must have two of them.
     if (data.length > 0 && PLAIN.filter((text) => data.includes(text)).length > 1) yield `row ${number}`;
   }
   for (const [key, { data }] of heads) if (PLAIN.some((text) => data.includes(text))) yield `the head of ${key}`;

@@ -41,8 +41,8 @@ export function checkErasures({ stores, ledger }: ErasureParts): void {
 }
 
 /**
- * Waits until old history has left the logs, if the run removes it, and until the rows are erased. A process without
- * faults needs a bounded time for both.
+ * Waits until old history has left the logs, if the run removes it, and then until the rows are erased. A process
+ * without faults needs a bounded time for each of these two steps.
  */
 export async function untilErased(parts: ErasureParts, retention: SimulatedRetention | undefined): Promise<void> {
   const { stores, world, harness } = parts;

@@ -1,6 +1,7 @@
 /**
- * Hand-overs: another process takes the store over from a working runtime (I42 of `invariants.ts`). Between the request
- * to stand still and the close, the embedder continues to send.
+ * Hand-overs: another process takes the store over from a working runtime (I42 of `invariants.ts`). First the host asks
+ * each shard to stand still: to begin no half-step, but to accept messages. Until the close, the embedder continues to
+ * send.
  *
  * Owns: the moments of the last hand-over and of the last release, read from the requests of the host to its shards.
  * Does not own: the stores, and `Ledger.standsStill`, which says whether a refusal is a violation.
@@ -60,7 +61,7 @@ export class HandOverWatch {
     this.#released ??= stores.map(({ state }) => state.commit);
   }
 
-  /** Returns the thread of a shard, and notes each request to it to stand still or to close. */
+  /** Wraps the thread of a shard, to note each request to stand still or to close. */
   line(process: SimulatedProcess, thread: ShardThread, stores: readonly MemoryStore[]): ShardThread {
     const { endpoint } = thread;
     const call: Endpoint['call'] = (method, payload) => {

@@ -1,5 +1,5 @@
 /**
- * Actions of an embedder at random moments of one life, beside its conversations.
+ * Actions of an embedder at random moments of one life (see `invariants.ts`), beside its conversations.
  *
  * Owns: the moments, drawn from a stream that no other draw uses; the requests without an answer. Does not own: what an
  * action does.

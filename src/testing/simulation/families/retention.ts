@@ -2,8 +2,9 @@
  * The removal of old history (I33 of `invariants.ts`), in one seed of four. Time passes between two lives. So
  * messages that left the window in one life are old in the next.
  *
- * The reader of the stores keeps the removed transitions. The fold of the whole log, with the removed part, must give
- * the state that the runtime reads from the base and the rest. At the end, no old history is left in a log.
+ * The reader of the stores keeps the removed transitions. The fold of the whole log, with the removed part, gives a
+ * state. The runtime must read the same state from the rest of the log and the blob that replaces the removed part. At
+ * the end, no old history is left in a log.
  */
 import { defined } from '../../../base/defined.ts';
 import { shardOf } from '../../../base/ids.ts';
@@ -27,7 +28,7 @@ const STREAM = 0x51c3_9a27;
 const SHARE = 0.25;
 /** Longer than any life, so that the reader has read all history before it becomes old. */
 const KEPT_MS = 48 * 3_600_000;
-/** The share of lives after which `KEPT_MS` passes. */
+/** The share of lives that are followed by a pause of `KEPT_MS`. */
 const PAUSE_SHARE = 0.6;
 /**
  * Virtual ms in which a runtime without faults removes old history. Its first search comes an hour after its start.
@@ -59,7 +60,7 @@ export class SimulatedRetention {
     return random.chance(SHARE) ? new SimulatedRetention(random) : undefined;
   }
 
-  /** Lets `KEPT_MS` pass after some lives, and always if `isLast`: then only the life without faults follows. */
+  /** Lets `KEPT_MS` pass after some lives, and always after the last life with faults (`isLast`). */
   async pass({ world, harness }: RetentionCheckParts, isLast: boolean): Promise<void> {
     if (isLast || this.#random.chance(PAUSE_SHARE)) await world.sleep(harness, KEPT_MS + 1_000);
   }

@@ -28,7 +28,10 @@ export class SideActions {
   readonly #followUps: SeededRandom | undefined;
   readonly #tenants: SeededRandom | undefined;
 
-  /** `removesHistory`: true if old history leaves the store. Backups then lack the old history, so none are made. */
+  /**
+   * `removesHistory`: true if old history leaves the store. Then no backups are made: a backup without the old history
+   * cannot be compared with the whole logs.
+   */
   constructor(seed: number, removesHistory: boolean) {
     this.backups = removesHistory ? undefined : SimulatedBackups.draw(seed);
     this.#budgets = budgetRandom(seed);

@@ -1,6 +1,6 @@
 /**
  * Follows, in the log of a session, which of its children work and which wait. For a session that is a child, it checks
- * that the session works only while it has a place (I27 of `invariants.ts`).
+ * that the session works only while it has one of the `subagents.maxActive` places (I27 of `invariants.ts`).
  *
  * Owns: the working and the waiting children, counted apart from the session's own state. Does not own: the log.
  */
@@ -16,7 +16,7 @@ export interface LineFault {
 export class SpawnLine {
   /** Most children at work at once. */
   most = 0;
-  /** The fewest children at work at the end of a transition at which another child waited. */
+  /** The fewest children that were at work when a transition ended while another child waited. */
   fewest: number = Number.POSITIVE_INFINITY;
   readonly #atWork = new Set<string>();
   #waiting: string[] = [];

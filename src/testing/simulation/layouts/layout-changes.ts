@@ -1,6 +1,6 @@
 /**
- * Changes of the number of shards between two lives, and their check. Only some runs have them. Their draws come from
- * a separate stream, so that they change no other draw.
+ * Changes of the number of shards between two lives (see `invariants.ts`), and their check. Only some runs have them.
+ * Their draws come from a separate stream, so that they change no other draw.
  *
  * Owns: the draws. Does not own: the stores, which belong to the machine, and the move, which is the production code.
  *
@@ -24,7 +24,7 @@ import type { StoreReader } from '../store-reading.ts';
 
 /** Share of the runs in which the number of shards changes. */
 const SHARE = 0.3;
-/** The share of the opens of such a run that draw a number of shards. The draw may give the same number as before. */
+/** The share of the opens of such a run at which a number of shards is drawn. It may be the same number as before. */
 const CHANGE_SHARE = 0.7;
 /** Share of the changes that a crash interrupts. */
 const CRASH_SHARE = 0.2;
@@ -51,7 +51,10 @@ interface Kept {
   readonly sessions: ReadonlyMap<string, string>;
   /** The sessions that the next open reads. */
   readonly resumed: ReadonlySet<string>;
-  /** The removed sessions that are not erased yet, each with those of its heirs that come into the same new shard. */
+  /**
+   * The removed sessions that are not erased yet, each with its heirs (forks that share its results). Only those heirs
+   * are listed that come into the same new shard as the first heir.
+   */
   readonly removed: readonly string[];
   readonly lastKey: SessionKey;
   readonly end: number;
@@ -131,8 +134,8 @@ function textOf(journal: Journal, name: string, key: SessionKey): string {
   const entries = Array.from(journal.read(key, 0), ({ position, data }) => `${position} ${data}`);
   // A fork without a head gets one, made from its log, when it leaves its parent's shard.
   const head = entries.length > 0 ? MOVED_SESSIONS.headOf(journal, name, key) : journal.head(key);
-  // An address depends on the session's key, and a change of the layout replaces that key. So the texts at the
-  // addresses are compared, not the addresses.
+  // The address of a blob depends on the session's key, and a change of the layout replaces that key. So the texts of
+  // the blobs are compared, not their addresses.
   const data = head === undefined ? '' : movedHead(head.data, (address) => journal.blob(address) ?? 'missing');
   return [...entries, head?.position, withoutBase(data)].join('\n');
 }

@@ -1,7 +1,7 @@
 /**
- * Dead letters of a run (I31 of `invariants.ts`). Between two lives this file appends entries to the stores, as an
- * earlier version of the runtime might have left them. The runtime cannot promote these entries. The embedder lists the
- * letters, reads them, sends them again and drops them at random.
+ * Dead letters of a run (I31 of `invariants.ts`). A dead letter is a mailbox entry that the runtime cannot promote.
+ * Between two lives this file appends such entries to the stores, as an earlier version of the runtime might have left
+ * them. The embedder lists the letters, reads them, sends them again and drops them at random.
  *
  * Owns: the embedder's requests about each letter, and their answers. Does not own: the letters. The draws here are
  * from a stream that no other draw uses.

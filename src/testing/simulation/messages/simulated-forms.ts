@@ -1,6 +1,6 @@
 /**
  * The structured answers that the simulated embedder asks for, and the values that the simulated model gives. The
- * checks of the values are written by hand, so that a mistake in the product's validator cannot hide itself.
+ * checks of the values do not use the product's validator, because a mistake in it would hide itself.
  */
 import { isRecord, type Json } from '../../../base/json.ts';
 import { ANSWER_TOOL } from '../../../session/rules/structured-answer.ts';
@@ -55,7 +55,7 @@ const FORMS: Readonly<Record<FormName, SimulatedForm>> = {
 
 const FORM_NAMES: readonly FormName[] = ['place', 'list'];
 
-/** The form that a message or a spawn asks for. `share`: the probability that it asks for any. */
+/** The form that a message or a spawn asks for. `share`: the probability that it asks for a form. */
 export function pickForm(random: SeededRandom, share: number): FormName | undefined {
   return share > 0 && random.chance(share) ? random.pick(FORM_NAMES) : undefined;
 }
@@ -83,7 +83,7 @@ export function isAnswerTool(toolName: string): boolean {
 
 /**
  * A value that fits the form, or one that does not. A value that fits may have a word in upper case that the schema has
- * in lower case.
+ * in another letter case.
  */
 export function valueFor(
   name: FormName,

@@ -39,7 +39,7 @@ export function modelsRandom(seed: number): SeededRandom {
 }
 
 /**
- * Draws the models of a run, one of which is `first`. Undefined: the agents have one model. `mayBeginSouth`: true if
+ * Draws the models of a run, and `first` is one of them. Undefined: the agents have one model. `mayBeginSouth`: true if
  * the other vendor's model may be the first, because it refuses no option of the agents.
  */
 export function drawModels(random: SeededRandom, first: string, mayBeginSouth: boolean): AgentModels | undefined {

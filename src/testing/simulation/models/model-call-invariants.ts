@@ -1,8 +1,8 @@
 /**
  * The invariants of model calls (I3 and I4 of `../invariants.ts`).
  *
- * Owns: the incarnations after which half-steps were first found claimed or answered, and the number of checked
- * calls. Does not own: the calls, which are in the ledger.
+ * Owns: for each half-step, the incarnations of its shard (`SimulatedMachine.incarnationOf`) when a check first found
+ * its claim and its answer in the store; the number of checked calls. Does not own: the calls, which are in the ledger.
  */
 import type { CallStory, Ledger } from '../ledger.ts';
 import type { Stories } from '../store-reading.ts';
@@ -12,9 +12,9 @@ export class ModelCallInvariants {
   readonly #ledger: Ledger;
   readonly #incarnationOf: (session: string) => number;
   readonly #changesAgents: boolean;
-  /** The incarnation after which a half-step's answer was first found durable, by session. */
+  /** The incarnation of the shard when a check first found a half-step's answer, by session and half-step. */
   readonly #answeredIn = new Map<string, Map<number, number>>();
-  /** The incarnation after which a half-step was first found claimed, by session. */
+  /** The incarnation of the shard when a check first found a half-step's claim, by session and half-step. */
   readonly #claimedIn = new Map<string, Map<number, number>>();
   readonly #callsChecked = new Map<string, number>();
 
@@ -26,8 +26,8 @@ export class ModelCallInvariants {
   }
 
   /**
-   * Checks that every request follows from the log. No request may be sent again once its answer is durable, and a
-   * repeated request must have the same bytes.
+   * Checks that every request follows from the log. Once the answer to a request is durable, no later incarnation may
+   * send the request again. A repeated request must have the same bytes.
    */
   check(stories: Stories): void {
     for (const [session, calls] of this.#ledger.calls) {
@@ -36,12 +36,12 @@ export class ModelCallInvariants {
         const call = calls[index];
         if (call === undefined) break;
         const halfStep = story?.requests.get(call.digest);
-        // A restarted child sends its first request again, so finding that request in the log proves nothing about the
-        // restart.
+        // A restarted child sends its first request again. The log has that request since the first start, so it does
+        // not show that the restart is in the log.
         const first = session.includes(':') ? story?.requests.keys().next().value : undefined;
         const isInLog = (digest: string): boolean => digest !== first && story?.requests.has(digest) === true;
         // A model call may start before its claim is durable. A crash may lose the claim, together with all that
-        // followed the claim.
+        // followed the claim. If the log has a later call of the same incarnation, the claim was not lost.
         const mayBeLost = (from: number, { incarnation }: CallStory = call): boolean =>
           !calls.slice(from).some((later) => later.incarnation === incarnation && isInLog(later.digest));
         if (halfStep === undefined) {
@@ -64,7 +64,8 @@ export class ModelCallInvariants {
         if (before === undefined || before.whole === call.whole) continue;
         // A changed agent sends other requests.
         if (this.#changesAgents && before.incarnation !== call.incarnation) continue;
-        // A session moves to another version between two turns. The turn before may have ended without a new message.
+        // A session moves to another version between two turns. If the turn before ended without a new message, both
+        // requests have the same messages and different system prompts.
         if (before.version !== call.version) continue;
         // Work that was lost together with the claim, such as a summary, may have been repeated with another result.
         const claimedIn = this.#claimedIn.get(session)?.get(halfStep) ?? Number.POSITIVE_INFINITY;

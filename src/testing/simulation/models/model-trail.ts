@@ -79,5 +79,5 @@ export class ModelTrail {
   }
 }
 
-/** An error with which the server asks for no wait. */
+/** A server's error that asks for no wait. */
 const NO_ADVICE: ErrorShape = { name: 'ModelError', code: 'model_overloaded', message: '' };

@@ -1,7 +1,6 @@
 /**
- * The questions that simulated models ask, the replies that persons and parents give, and the invariant of both (I24 of
- * `invariants.ts`). The checks of replies are written by hand, so that a mistake in the product's validator cannot hide
- * itself.
+ * The questions that simulated models ask, the replies that persons and parents give, and their invariant (I24 of
+ * `invariants.ts`). The checks of replies do not use the product's validator: a mistake in it would hide itself.
  */
 import { isRecord } from '../../../base/json.ts';
 import { textOf } from '../../../base/messages.ts';

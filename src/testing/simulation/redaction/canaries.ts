@@ -1,8 +1,8 @@
 /**
  * Runs with the option `redact` (I38 of `invariants.ts`). In two seeds of ten a canary, a text that may not be kept, is
  * added to the texts that enter the runtime. The `redact` function of the run removes canaries, so that every other
- * invariant holds as it does without canaries. A canary in a value that leaves a session thread, in a request, in the
- * input of a tool, in a file or in a store is a violation.
+ * invariant holds as it does without canaries. A canary is a violation in these places: a value that leaves a session
+ * thread, a request, the input of a tool, a file, a store.
  *
  * Owns: the numbers of the canaries, and the choice of the texts that carry one. Does not own: the values.
  */

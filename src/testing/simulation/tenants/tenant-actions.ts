@@ -1,7 +1,7 @@
 /**
- * Sessions of several tenants, and readers that are each bound to one tenant (I37 of `invariants.ts`). At random
- * moments, a reader requests one of the lists that a view shows. At the end, the list of each view is compared with
- * the list of the runtime.
+ * Sessions of several tenants, and readers that each use the view of one tenant (`runtime.tenant`; I37 of
+ * `invariants.ts`). At random moments, a reader requests one of the lists of its view. At the end, the list of each
+ * view is compared with the list of the runtime.
  *
  * Owns: the schedule of these requests, drawn from a stream that no other draw uses. Does not own: the sessions,
  * which are ordinary sessions of the run.

@@ -1,6 +1,6 @@
 /**
- * Runs whose agents have versions (I32 of `invariants.ts`): a life may be a deploy of the next version. The definitions
- * of earlier versions are kept beside the new ones, or are missing until a later life.
+ * Runs whose agents have versions (I32 of `invariants.ts`): a life may deploy the next version. The definitions of
+ * earlier versions are kept beside the new ones, or are missing until a later life.
  *
  * Owns: the version of each life, and what its `upgrade` functions do, drawn from a stream that no other draw uses.
  * Does not own: when a session moves.
@@ -35,10 +35,10 @@ const SHARE = 0.2;
 const STREAM = 0x5eed_7e41;
 /** Most virtual milliseconds that an `upgrade` function takes. */
 const UPGRADE_MS_MAX = 5_000;
-/** The version that an agent's prompt names. */
+/** Finds the version in an agent's prompt. */
 const NAMED = /This is version (v\d+)\./u;
 
-/** The version of the agent that a system prompt names; undefined: none, as in a request of an enricher. */
+/** The version of the agent in a system prompt; undefined: none, as in a request of an enricher. */
 export function versionNamed(system: unknown): string | undefined {
   return NAMED.exec(JSON.stringify(system) ?? '')?.[1];
 }
@@ -81,7 +81,8 @@ export class SimulatedVersions {
   }
 
   /**
-   * Tries failed moves to a version again until the process ends. Otherwise the sessions would stay blocked so long.
+   * Tries failed moves to a version again until the process ends. Without a repetition, the sessions would stay blocked
+   * as long as the process lives.
    */
   async retry(process: SimulatedProcess, runtime: Runtime): Promise<void> {
     for (;;) {
@@ -92,8 +93,8 @@ export class SimulatedVersions {
   }
 
   /**
-   * Checks after the last life, in which every session was sent a message, that the last turn of each session has the
-   * current version. `life`: the number of that life.
+   * Checks that the last turn of each session has the current version. Called after the last life, in which every
+   * session was sent a message. `life`: the number of that life.
    */
   checkFinished(stories: Stories, life: number): void {
     const { ledger } = this.#surroundings;
@@ -130,7 +131,7 @@ export class SimulatedVersions {
     return agent({ ...options, name, tools: noted, version, system, ...(upgrades ? { upgrade } : {}) });
   }
 
-  /** A copy of the tool that notes the version of its definition at each run. */
+  /** A copy of the tool that notes the version of its definition at each run and each probe. */
   #noted(tool: AnyTool, version: string): AnyTool {
     const { ledger } = this.#surroundings;
     const { probe } = tool;

@@ -60,14 +60,14 @@ function add(map: Map<string, Set<string | undefined>>, key: string, version: st
   map.set(key, (map.get(key) ?? new Set()).add(version));
 }
 
-/** True if a call has one of the versions of the turns that sent its request. A summary belongs to no version. */
+/** True if a call has one of the versions of the turns that sent its request, or no version, or is for a summary. */
 function fits({ version, isSummary }: CallStory, known: ReadonlySet<string | undefined>): boolean {
   return version === undefined || isSummary === true || known.has(version);
 }
 
 /**
- * True if a call was made before its claim was durable, and the claim was lost in a crash (A2). A later incarnation
- * then began that turn again, with another version, and sent the same messages.
+ * True if a call was made before its claim was durable, and the claim was lost in a crash (A2). The shard then started
+ * again, began that turn with another version, and sent the same messages.
  */
 function wasLost(call: CallStory, calls: readonly CallStory[], known: ReadonlySet<string | undefined>): boolean {
   return calls.some((later) => {
