@@ -77,7 +77,7 @@ export class NotFoundError extends Error {
 /** A running server does not answer, or its answer is not the expected one. */
 export class ServerError extends Error {
   override readonly name: string = 'ServerError';
-  /** The code of the problem that the server answered with, or `server`. */
+  /** The code in the server's error answer; `server` if there is none. */
   readonly code: string;
 
   constructor(message: string, details: ErrorOptions & { readonly code?: string | undefined } = {}) {

@@ -2,8 +2,8 @@
 import type { CommandEntry } from './command.ts';
 
 /**
- * See the head of the file. A command's module is loaded when the command is called, because most need the whole
- * runtime.
+ * See the head of the file. A command's module is loaded when the command is called, because most modules load the
+ * whole runtime.
  */
 export const COMMANDS: readonly CommandEntry[] = [
   {
@@ -125,6 +125,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     name: 'doctor',
     summary: 'Check a data directory, measure it, or save its readable part',
     load: async () => (await import('./doctor/command.ts')).doctorCommand,
+  },
+  {
+    name: 'cluster',
+    summary: 'Make a cluster, or show the owners and the log of its shards',
+    load: async () => (await import('./cluster/command.ts')).clusterCommand,
   },
   {
     name: 'bench',

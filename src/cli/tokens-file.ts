@@ -14,8 +14,8 @@ const OTHERS = 0o077;
  * Reads the list of tokens in a JSON file. `serve` checks the entries. `directory`: the base of a relative path. No
  * error shows the contents of the file.
  *
- * Rejects with `UsageError` for a file that cannot be opened. Rejects with `ConfigError` for a file that is too
- * large, that is not a JSON list, or to which users other than its owner have any right.
+ * Rejects with `UsageError` for a file that cannot be opened. Rejects with `ConfigError` for a file that is too large,
+ * that is not a JSON list, or that gives any right to users other than its owner.
  */
 export async function readTokensFile(path: string, directory: string): Promise<readonly TokenOptions[]> {
   const found = parsed(await read(resolve(directory, path), path), path);

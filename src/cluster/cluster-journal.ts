@@ -1,6 +1,6 @@
 /**
- * The journal of a shard in a cluster: the log outside this machine, under the claim of this node, and a copy in LMDB
- * that is not synced. Runs on the shard's thread.
+ * The journal of a shard in a cluster: the log outside this machine, under the claim of this node, and a copy in LMDB.
+ * The copy is not synced, because the log has the same commits. Runs on the shard's thread.
  */
 import { rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';

@@ -1,9 +1,9 @@
-/** The cluster thread of a node: the requests that its host sends, and the stay that answers them. */
+/** The cluster thread of a node: answers the requests of the host thread, with the node's stay (`stay.ts`). */
 import type { Clock } from '../base/clock.ts';
 import { errorShape } from '../base/errors.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
 import { Lease } from './lease.ts';
-import type { EnterRequest, LostNote } from './membership.ts';
+import type { EnterRequest, GiveNote, LostNote, MapNote, ReleaseRequest } from './membership.ts';
 import type { ClusterPlan, ShardDirectory } from './plan.ts';
 import { type Entered, Stay } from './stay.ts';
 
@@ -13,7 +13,7 @@ interface ClusterSurroundings {
   readonly openDirectory: (plan: ClusterPlan) => Promise<ShardDirectory>;
 }
 
-/** Answers the requests of the host, which is at the other side of `endpoint`. */
+/** Answers the requests of the host thread, which is at the other side of `endpoint`. */
 export function serveCluster(
   endpoint: Pick<Endpoint, 'handle' | 'notify'>,
   { clock, openDirectory }: ClusterSurroundings,
@@ -21,7 +21,7 @@ export function serveCluster(
   let directory: ShardDirectory | undefined;
   let stay: Stay | undefined;
   endpoint.handle('cluster.enter', async (request): Promise<Entered> => {
-    const { plan, birth, wanted, memory } = request as EnterRequest;
+    const { plan, birth, wanted, memory, address } = request as EnterRequest;
     directory = await openDirectory(plan);
     stay = new Stay({
       directory,
@@ -29,11 +29,18 @@ export function serveCluster(
       clock,
       node: plan.node,
       leaseMs: plan.leaseMs,
+      address,
+      seen: (map) => endpoint.notify('cluster.map', { map } satisfies MapNote),
+      give: (shard) => endpoint.notify('cluster.give', { shard } satisfies GiveNote),
       lost: (owner) => endpoint.notify('cluster.lost', { owner } satisfies LostNote),
       failed: (message, error) => endpoint.notify('cluster.failed', { message, error: errorShape(error) }),
     });
-    return stay.enter(birth, wanted, plan.waitMs);
+    const { line, waitMs } = plan;
+    return stay.enter(birth, wanted, line === undefined ? { as: 'standby', waitMs } : { as: 'member' });
   });
+  endpoint.handle('cluster.release', (request) => stay?.release((request as ReleaseRequest).shard));
+  endpoint.handle('cluster.look', () => stay?.look());
+  endpoint.handle('cluster.retire', () => stay?.retire());
   endpoint.handle('cluster.leave', async (): Promise<void> => {
     try {
       await stay?.leave();

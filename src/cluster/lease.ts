@@ -1,12 +1,13 @@
 /**
  * The lease of this node, in memory that its threads share. The cluster thread writes it. Session threads read it
- * before they acknowledge a commit or begin a call.
+ * before they acknowledge a commit or begin a call. A node **believes** in its lease while it works without asking the
+ * database whether the lease still holds.
  *
  * Invariants:
- *  LE1 a lease that is believed here is held in the database. It is believed for a share of its time
- *     (`LEASE_BELIEVED_SHARE`), counted from a moment before the renewal was sent. It ends on the monotonic clock or on
- *     the wall clock, whichever comes first: the monotonic clock stands still while a machine is suspended, and the
- *     wall clock may be set back;
+ *  LE1 while the node believes in its lease, the lease holds in the database. The node believes in it for a share of
+ *     its time (`LEASE_BELIEVED_SHARE`), counted from a moment before the renewal was sent. Two clocks measure this
+ *     time, and the first one at which it has passed counts. The monotonic clock stands still while a machine is
+ *     suspended, and the wall clock may be set back;
  *  LE2 a lost lease never becomes valid again.
  */
 import { LEASE_BELIEVED_SHARE, LEASE_LOOK_MS } from '../base/bounds.ts';
@@ -62,7 +63,7 @@ export class Lease {
     return Atomics.load(this.#values, LOST) === 1n;
   }
 
-  /** Milliseconds for which the lease is believed from now on; 0 if it is not. */
+  /** Milliseconds for which the node believes in the lease from now on, without another renewal; 0 if it does not. */
   get leftMs(): number {
     if (this.isLost) return 0;
     const monotonicMs = Number(Atomics.load(this.#values, MONOTONIC)) - this.#clock.monotonic();

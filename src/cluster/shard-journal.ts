@@ -42,12 +42,13 @@ export async function openShardJournal(parts: ShardJournalParts): Promise<Journa
   }
 }
 
-/** The errors that a log rejects with. */
+/** The codes of the errors that a log rejects with. */
 const LOG_CODES: ReadonlySet<string | undefined> = new Set<ErrorCode>([
   'shard_moved',
   'store_full',
   'store_lost',
   'store_corrupt',
+  'store_version',
   'cancelled',
 ]);
 

@@ -32,7 +32,7 @@ interface Live {
   readonly socket: Socket;
 }
 
-/** The statements of one client, which its callers run one at a time. A simulator implements them over virtual time. */
+/** The methods of a connection that the other files of this folder use. A simulator implements them in virtual time. */
 export type StatementPort = Pick<Connection, 'run' | 'runAll' | 'rest' | 'close'>;
 
 /** See the head of this file. */
@@ -56,7 +56,7 @@ export class Connection {
 
   /** Runs statements without parameters in one transaction, sent as one message. Resolves to the result of each. */
   async runAll(texts: readonly string[], limitMs: number = STATEMENT_MS): Promise<readonly Result[]> {
-    // Several statements have a list of results, which the types of the package do not say.
+    // For several statements the package returns a list of results, although its types promise one result.
     return this.#ask(
       (client) => client.query(texts.join(';\n')) as Promise<unknown> as Promise<readonly Result[]>,
       limitMs,
@@ -114,7 +114,7 @@ export class Connection {
       connectionTimeoutMillis: STATEMENT_MS,
       keepAlive: true,
       application_name: 'troupe',
-      // A renewal may be asked for while a claim waits.
+      // With this option a renewal is sent while a claim still waits for its answer.
       pipeline: true,
       stream: () => socket,
       ...(tls === undefined ? {} : { ssl: tlsOf(tls) }),
@@ -125,7 +125,8 @@ export class Connection {
       await client.connect();
     } catch (error) {
       socket.destroy();
-      throw error;
+      // The error of a host with several addresses is a list without a message.
+      throw error instanceof AggregateError ? asError(error.errors[0]) : error;
     }
     if (this.#isClosed) socket.destroy();
     return { client, socket };
@@ -136,7 +137,7 @@ function tlsOf(tls: PostgresTls): boolean | { readonly rejectUnauthorized: true 
   return typeof tls === 'boolean' ? tls && { rejectUnauthorized: true } : { ...tls, rejectUnauthorized: true };
 }
 
-/** True for an error with which the database answered a statement, and after which the connection works. */
+/** True if the error is the database's answer to a statement, and the connection still works. */
 function isOfStatement(error: unknown): boolean {
   const code = stateOf(error);
   // Class 57: the server ends the connection; class 08: the connection is broken.
@@ -150,7 +151,7 @@ export function stateOf(error: unknown): string | undefined {
   return isState ? code : undefined;
 }
 
-/** SQLSTATE classes, and single states, of errors that pass by themselves. */
+/** SQLSTATE classes and single states of errors that end without a change of the statement or the options. */
 const PASSING = ['08', '40', '53', '55', '57', '25006'];
 
 /** True if the statement may succeed later, unchanged: no connection, a restart, a fail-over, a full disk. */
@@ -167,12 +168,9 @@ async function loadPg(): Promise<Pick<typeof import('pg'), 'Client'>> {
     return (await import('pg')).default;
   } catch (error) {
     if (systemCodeOf(error) !== 'ERR_MODULE_NOT_FOUND') throw asError(error);
-    throw new ConfigError(
-      `option "cluster": a cluster on PostgreSQL needs the package ${PACKAGE}: npm install ${PACKAGE}`,
-      {
-        cause: error,
-        data: { key: 'cluster', package: PACKAGE },
-      },
-    );
+    throw new ConfigError(`a cluster on PostgreSQL needs the package ${PACKAGE}: npm install ${PACKAGE}`, {
+      cause: error,
+      data: { key: 'cluster', package: PACKAGE },
+    });
   }
 }

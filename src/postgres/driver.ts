@@ -1,6 +1,6 @@
 /**
- * The module that the plan of `postgres()` names. Each thread of a node that works in the cluster loads it, and opens
- * its own connection.
+ * The module that the plan of `postgres()` names. Each thread of a node that needs the database loads this module, and
+ * opens its own connections. The command line reads a cluster by it.
  */
 import type { ClusterPlan, ShardDirectory, ShardLogParts } from '../cluster/plan.ts';
 import type { ShardLog } from '../journal/replica/shard-log.ts';
@@ -9,6 +9,9 @@ import { PostgresDirectory } from './directory.ts';
 import { dataSchema } from './options.ts';
 import { tablesOf } from './schema.ts';
 import { PostgresShardLog } from './shard-log.ts';
+
+export { changeTables, makeCluster } from './administration.ts';
+export { readOverview } from './overview.ts';
 
 /** See `ClusterModule`. Throws for data that `postgres()` did not make. */
 export function openDirectory(data: ClusterPlan['data']): ShardDirectory {

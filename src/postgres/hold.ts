@@ -1,4 +1,4 @@
-/** Runs the statements of a shard until the database answers, and says what refused them. */
+/** Repeats the statements of a shard until the database answers, for a bounded time. */
 import { LOG_RETRY_MS } from '../base/bounds.ts';
 import { CancelledError, ShardMovedError, StoreCorruptError, StoreFullError, StoreLostError } from '../base/errors.ts';
 import type { ShardLogParts } from '../cluster/plan.ts';
@@ -13,7 +13,10 @@ export class Hold {
     this.#parts = parts;
   }
 
-  /** Runs work until the database answers, for at most `holdMs`. `attempt`: 1 for the first. */
+  /**
+   * Runs `work` again and again until the database answers. `attempt`: 1 for the first run. Gives up after about
+   * `holdMs`, and rejects with `StoreFullError`. Rejects at once with an error that another run would not change.
+   */
   async run<T>(work: (attempt: number) => Promise<T>): Promise<T> {
     const { holdMs, isLost, claim, clock } = this.#parts;
     const deadlineMs = clock.monotonic() + holdMs;

@@ -1,6 +1,7 @@
 /**
  * Subpath `troupe/postgres`: a cluster on PostgreSQL. Two processes, on two machines, open one cluster: the first
- * works. When the first is gone, the second continues with everything that was acknowledged. Needs the package `pg`.
+ * works, and the second waits. When the first is gone, the second continues with everything that was acknowledged.
+ * Needs the package `pg`.
  */
 import type { ClusterPlan } from '../cluster/plan.ts';
 import { checkEntry, workerUrl } from '../threads/worker-url.ts';

@@ -6,6 +6,8 @@ import {
   LEASE_MS_DEFAULT,
   LEASE_MS_MAX,
   LEASE_MS_MIN,
+  LINE_SECRET_CHARACTERS_MAX,
+  LINE_SECRET_CHARACTERS_MIN,
   LOG_HOLD_MS_DEFAULT,
   LOG_HOLD_MS_MAX,
   NODE_NAME_CHARACTERS_MAX,
@@ -17,7 +19,8 @@ import {
 import { defined } from '../base/defined.ts';
 import { ConfigError } from '../base/errors.ts';
 import { parseOption } from '../base/parse-option.ts';
-import type { ClusterPlan } from '../cluster/plan.ts';
+import type { ClusterPlan, NodeAddress } from '../cluster/plan.ts';
+import { listenSchema } from './node-address.ts';
 
 /** TLS of a connection: `true` checks the server's certificate against the system's authorities. */
 export type PostgresTls =
@@ -43,8 +46,9 @@ export interface PostgresOptions {
   /** The name of this node in messages and logs. Default: the host's name and the process id. */
   readonly node?: string;
   /**
-   * The number of shards, each with a session thread. A new cluster gets this number, and keeps it; an existing cluster
-   * must have this number. Default: the number of the cluster; for a new cluster `threads.sessions`, or 1.
+   * The number of shards, each with a session thread at the node that has it. A new cluster gets this number, and keeps
+   * it; an existing cluster must have this number. With `listen` take at least as many as the most nodes. Default: the
+   * number of the cluster; for a new cluster `threads.sessions`, or 1.
    */
   readonly shards?: number;
   /**
@@ -59,9 +63,17 @@ export interface PostgresOptions {
   readonly holdMs?: number;
   /**
    * Milliseconds for which `open` waits while another node has the shards; then it rejects with `StoreLockedError`.
-   * `'forever'` for a standby. Default 30,000: longer than the lease that a crash leaves behind.
+   * `'forever'` for a standby. Default 30,000: longer than the default lease, which a node that crashed leaves behind.
    */
   readonly waitMs?: number | 'forever';
+  /**
+   * The address at which this node listens for the other nodes: a host of this machine that they reach, and a port.
+   * Port 0 is any free one. With it, `open` does not wait while other nodes have the shards: the node gets its share of
+   * them, and asks their owners for the rest. Needs `secret`, and excludes `waitMs`.
+   */
+  readonly listen?: { readonly host: string; readonly port: number };
+  /** The secret that the nodes share: at least 32 characters, the same on all nodes. Needs `listen`. */
+  readonly secret?: string;
 }
 
 /** The data of a connection, for each thread. */
@@ -84,10 +96,9 @@ const tlsSchema: z.ZodType<PostgresTls> = z
   .transform((tls): PostgresTls => (typeof tls === 'boolean' ? tls : defined(tls)));
 
 const optionsSchema = z.strictObject({
-  url: z
-    .string()
-    .max(DATABASE_URL_CHARACTERS_MAX)
-    .regex(/^postgres(?:ql)?:\/\/\S+$/u, 'must be an address that begins with postgres:// or postgresql://'),
+  // Both are checked by `hiddenOption`, because the error of `parseOption` shows the beginning of a value.
+  url: z.unknown().optional(),
+  secret: z.unknown().optional(),
   tls: tlsSchema.optional(),
   schema: z
     .string()
@@ -99,7 +110,15 @@ const optionsSchema = z.strictObject({
   leaseMs: z.number().int().min(LEASE_MS_MIN).max(LEASE_MS_MAX).optional(),
   holdMs: z.number().int().min(0).max(LOG_HOLD_MS_MAX).optional(),
   waitMs: z.union([z.number().int().min(0).max(OWNER_WAIT_MS_MAX), z.literal('forever')]).optional(),
+  listen: listenSchema.optional(),
 });
+
+const urlSchema = z
+  .string()
+  .max(DATABASE_URL_CHARACTERS_MAX)
+  .regex(/^postgres(?:ql)?:\/\/\S+$/u);
+
+const secretSchema = z.string().min(LINE_SECRET_CHARACTERS_MIN).max(LINE_SECRET_CHARACTERS_MAX);
 
 /** The data of a connection, as `postgres()` made it. */
 export const dataSchema: z.ZodType<PostgresData> = z
@@ -109,7 +128,13 @@ export const dataSchema: z.ZodType<PostgresData> = z
 /** The plan of a cluster on PostgreSQL. `module`: the URL of its driver. Throws `ConfigError` for a bad option. */
 export function postgresPlan(given: PostgresOptions, module: string): ClusterPlan {
   const options = parseOption(optionsSchema, 'postgres', given);
-  if (!URL.canParse(options.url)) {
+  const url = hiddenOption(
+    urlSchema,
+    'url',
+    options.url,
+    `an address that begins with postgres:// or postgresql://, of at most ${DATABASE_URL_CHARACTERS_MAX} characters`,
+  );
+  if (!URL.canParse(url)) {
     throw new ConfigError(
       'option "postgres.url" is no address that can be parsed; a password in it must be percent-encoded',
       {
@@ -117,7 +142,8 @@ export function postgresPlan(given: PostgresOptions, module: string): ClusterPla
       },
     );
   }
-  const { url, tls, schema = 'troupe', waitMs = OWNER_WAIT_MS_DEFAULT } = options;
+  const { tls, schema = 'troupe', waitMs = OWNER_WAIT_MS_DEFAULT } = options;
+  const line = lineOf(options);
   return {
     kind: 'cluster',
     module,
@@ -125,6 +151,42 @@ export function postgresPlan(given: PostgresOptions, module: string): ClusterPla
     node: options.node ?? `${hostname()}:${process.pid}`.slice(0, NODE_NAME_CHARACTERS_MAX),
     leaseMs: options.leaseMs ?? LEASE_MS_DEFAULT,
     holdMs: options.holdMs ?? LOG_HOLD_MS_DEFAULT,
-    ...defined({ shards: options.shards, waitMs: waitMs === 'forever' ? undefined : waitMs }),
+    ...defined({
+      shards: options.shards,
+      waitMs: waitMs === 'forever' || line !== undefined ? undefined : waitMs,
+      line,
+    }),
   };
+}
+
+/** The line of the options; undefined without one. Throws `ConfigError`, which never shows the secret. */
+function lineOf(options: {
+  readonly listen?: NodeAddress | undefined;
+  readonly secret?: unknown;
+  readonly waitMs?: unknown;
+}): ClusterPlan['line'] {
+  const { listen, secret, waitMs } = options;
+  const refuse = (name: string, problem: string): never => {
+    const key = `postgres.${name}`;
+    throw new ConfigError(`option "${key}" ${problem}`, { data: { key } });
+  };
+  if (listen === undefined && secret === undefined) return undefined;
+  if (listen === undefined) return refuse('listen', 'is missing: a "secret" needs it; give both, or none');
+  if (secret === undefined) return refuse('secret', 'is missing: "listen" needs it; give both, or none');
+  if (waitMs !== undefined) {
+    refuse('waitMs', 'is not allowed with "listen", with which `open` does not wait for the shards: leave it out');
+  }
+  const expected =
+    `a string of ${LINE_SECRET_CHARACTERS_MIN} to ${LINE_SECRET_CHARACTERS_MAX} characters, such as 64 random ` +
+    'hexadecimal digits';
+  return { listen, secret: hiddenOption(secretSchema, 'secret', secret, expected) };
+}
+
+/** Checks an option that is secret, or has a password. Throws `ConfigError`, which never shows the value. */
+function hiddenOption(schema: z.ZodType<string>, name: string, value: unknown, expected: string): string {
+  const { data, success } = schema.safeParse(value);
+  if (success) return data;
+  const key = `postgres.${name}`;
+  const found = typeof value === 'string' ? `a string of ${value.length} characters` : typeof value;
+  throw new ConfigError(`option "${key}" must be ${expected}; got ${found}`, { data: { key } });
 }

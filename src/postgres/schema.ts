@@ -1,12 +1,12 @@
 /**
- * The tables of a cluster, in its own schema, and the numbered changes that make them. Changes only add: a node of an
- * earlier version works with the tables of a later one, as long as the lowest version that may use them allows it.
+ * The tables of a cluster, in its own schema, and the numbered changes that make them. Changes only add. So a node of
+ * an earlier version can use the tables of a later version, unless its version is below `lowest` in `troupe_version`.
  *
  * | table | one row |
  * | --- | --- |
  * | `troupe_version` | the number of the newest change, and the lowest version of a node that may use the tables |
  * | `troupe_cluster` | the cluster's id, its number of shards, the key id of its encryption |
- * | `troupe_node` | the stay of a node, with the end of its lease |
+ * | `troupe_node` | the stay of a node, with the end of its lease and the address at which it answers other nodes |
  * | `troupe_shard` | a shard: the newest claim, its owner's stay, and the number of its last log entry |
  * | `troupe_log` | a log entry of a shard |
  * | `troupe_snapshot` | the newest snapshot of a shard |
@@ -43,7 +43,7 @@ export function tablesOf(schema: string): Tables {
   };
 }
 
-/** Partitions of the log: vacuum and indexes of busy shards stay apart. */
+/** Partitions of the log, so that busy shards have separate indexes and are vacuumed separately. */
 const LOG_PARTITIONS = 16;
 
 /** The changes, in order; the first has number 1. */
@@ -64,13 +64,16 @@ const CHANGES: readonly ((tables: Tables) => readonly string[])[] = [
         `CREATE TABLE ${log}_${index} PARTITION OF ${log} FOR VALUES WITH (MODULUS ${LOG_PARTITIONS}, REMAINDER ${index})`,
     ),
   ],
-  // A node of version 1 knows no log without its first entries: it would take its copy for one that the database lost.
+  // A node of version 1 does not expect a log without its first entries. It would conclude that the database has lost
+  // the commits of its copy.
   ({ version, snapshot, piece }) => [
     `CREATE TABLE ${snapshot} (shard integer PRIMARY KEY, id text NOT NULL, no bigint NOT NULL, digest bytea NOT NULL, pieces integer NOT NULL, hash bytea NOT NULL, format integer NOT NULL, taken timestamptz NOT NULL)`,
     `CREATE TABLE ${piece} (shard integer NOT NULL, id text NOT NULL, no integer NOT NULL, bytes bytea NOT NULL, PRIMARY KEY (shard, id, no))`,
     `ALTER TABLE ${piece} ALTER COLUMN bytes SET STORAGE EXTERNAL`,
     `UPDATE ${version} SET lowest = 2`,
   ],
+  // A node of version 2 enters without an address, as a node that answers no other nodes.
+  ({ node }) => [`ALTER TABLE ${node} ADD COLUMN address text`],
 ];
 
 /** The version of the tables that this version makes. */
@@ -78,26 +81,52 @@ const VERSION = CHANGES.length;
 const NO_TABLE = '42P01';
 const NO_SCHEMA = '3F000';
 
+/** The row of `troupe_version`. */
+interface TablesVersion {
+  readonly number: number;
+  readonly lowest: number;
+}
+
+/** The version that tables had, 0 for none, and the version that they have now. */
+export interface TablesChange {
+  readonly from: number;
+  readonly to: number;
+}
+
 /**
  * Makes the tables, or the changes that are missing, and checks that this version may use them. Rejects with
  * `StoreVersionError` if a later version has changed the tables so that this version may not use them.
  */
-export async function prepareTables(connection: StatementPort, tables: Tables): Promise<void> {
-  const found = await readVersion(connection, tables);
+export async function prepareTables(connection: StatementPort, tables: Tables): Promise<TablesChange> {
+  const found = await findVersion(connection, tables);
   if (found === undefined || found.number < VERSION) {
     await connection.runAll(changesFrom(found?.number ?? 0, tables), STATEMENT_MS * 4).catch((error: unknown) => {
       // Another node made the same changes meanwhile; the check below decides.
       if (!isRace(error)) throw error;
     });
   }
-  const after = await readVersion(connection, tables);
-  if (after === undefined || after.number < VERSION || after.lowest > VERSION) {
-    throw new StoreVersionError(
-      `the tables of the cluster have version ${after?.number ?? 0} and need at least version ${after?.lowest ?? 0} of a node; ` +
-        `this one has version ${VERSION}. Nothing was written`,
-      { data: { found: after?.number ?? 0, supported: VERSION } },
-    );
-  }
+  const now = (await findVersion(connection, tables)) ?? { number: 0, lowest: 0 };
+  checkVersion(now);
+  return { from: found?.number ?? 0, to: now.number };
+}
+
+/**
+ * True if the schema has tables that this version may read. Makes nothing. Rejects with `StoreVersionError` for tables
+ * of another version.
+ */
+export async function hasTables(connection: StatementPort, tables: Tables): Promise<boolean> {
+  const found = await findVersion(connection, tables);
+  if (found !== undefined) checkVersion(found);
+  return found !== undefined;
+}
+
+function checkVersion({ number, lowest }: TablesVersion): void {
+  if (number >= VERSION && lowest <= VERSION) return;
+  throw new StoreVersionError(
+    `the tables of the cluster have version ${number} and need at least version ${lowest} of a node; ` +
+      `this one has version ${VERSION}. Nothing was written`,
+    { data: { found: number, supported: VERSION } },
+  );
 }
 
 /** The changes as one transaction. Nodes that open a new cluster at the same time wait for each other. */
@@ -110,17 +139,15 @@ function changesFrom(number: number, tables: Tables): readonly string[] {
 }
 
 /**
- * True if another node made the same change at the same time: a table, schema or type exists already, or the two nodes
- * waited for each other (a deadlock).
+ * True if another node made the same change at the same time: a table, schema, type or column exists already, or the
+ * two nodes waited for each other (a deadlock).
  */
 function isRace(error: unknown): boolean {
-  return ['42P07', '42P06', '42710', '23505', '40P01'].includes(stateOf(error) ?? '');
+  return ['42P07', '42P06', '42710', '42701', '23505', '40P01'].includes(stateOf(error) ?? '');
 }
 
-async function readVersion(
-  connection: StatementPort,
-  { version }: Tables,
-): Promise<{ readonly number: number; readonly lowest: number } | undefined> {
+/** The version of the tables; undefined if the schema has none. Makes nothing. */
+export async function findVersion(connection: StatementPort, { version }: Tables): Promise<TablesVersion | undefined> {
   try {
     const { rows } = await connection.run('version', `SELECT number, lowest FROM ${version}`, []);
     const [row] = rows;

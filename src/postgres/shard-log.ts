@@ -103,7 +103,8 @@ export class PostgresShardLog implements ShardLog {
     const row = await this.#endRow();
     if (row === undefined || !isClaim(row, this.epoch, this.#parts.claim.owner)) throw this.#hold.moved();
     if (!bytesIn(row, 'token').equals(this.#token)) {
-      // Only this log gives its claim another token, so the database went back to before the newest one.
+      // Only this object gives the claim another token. So the database was set back to a state before the newest
+      // token.
       await this.#prove(randomBytes(TOKEN_BYTES));
       return this.#write(entry);
     }

@@ -5,12 +5,12 @@
  * log's.
  *
  * Invariants:
- *  PS1 `put`, and the removal of entries, lock the row of the shard for one short statement. A claim waits for it, and
- *     after the claim the statement finds another token (SL8);
- *  PS2 a piece only keeps the key of that row, so that appends do not wait while it is written. A piece of an earlier
- *     claim may therefore arrive after a later claim. `trim` waits for such pieces before it looks for pieces to remove,
- *     and no snapshot is made of them, as `put` is refused (PS1);
- *  PS3 a snapshot is the row of `troupe_snapshot`. Without it, pieces are nothing (SL6).
+ *  PS1 `put`, and the removal of entries, lock the row of the shard for one short statement. A claim waits for the end
+ *     of such a statement. If the statement runs after the claim, it finds another token and changes nothing (SL8);
+ *  PS2 writing a piece locks only the key of that row, so appends do not wait meanwhile. A piece of an earlier claim
+ *     may therefore arrive after a later claim. `trim` waits for such pieces before it looks for pieces to remove. No
+ *     snapshot is made of them, because `put` is refused (PS1);
+ *  PS3 the snapshot of a shard is its row of `troupe_snapshot`. Pieces that no such row names are no snapshot (SL6).
  */
 import {
   LOG_FETCH_BYTES_MAX,
@@ -37,7 +37,7 @@ export class PostgresSnapshots implements SnapshotStore {
   readonly #token: () => Buffer;
   readonly #statements: ReturnType<typeof statementsOf>;
 
-  /** `token`: that of the claim now. */
+  /** `token` returns the present token of the claim. */
   constructor(connection: StatementPort, tables: Tables, parts: ShardLogParts, token: () => Buffer) {
     this.#connection = connection;
     this.#parts = parts;
@@ -139,7 +139,8 @@ function statementsOf({ shard, log, snapshot, piece }: Tables): {
     `w AS (${work} RETURNING 1) SELECT (SELECT count(*) FROM f) AS held, (SELECT count(*) FROM w) AS written`;
   return {
     claim: `SELECT 1 FROM ${shard} WHERE shard = $1 AND epoch = $2 AND owner = $3`,
-    // The length of a stored value is read without the value. A log without a snapshot may be too long to count.
+    // The length of a stored value is read without the value. The sum covers a bounded number of entries, because a log
+    // without a snapshot may be very long.
     history:
       'SELECT n.id, n.no, n.digest, n.pieces, n.hash, n.format, ' +
       `coalesce((SELECT min(no) FROM ${log} WHERE shard = $1), s.last + 1) AS first, ` +
@@ -176,7 +177,7 @@ function statementsOf({ shard, log, snapshot, piece }: Tables): {
   };
 }
 
-/** Selects the digest of an entry. The snapshot has that of its last entry, which may be removed from the log. */
+/** Selects the digest of an entry. A snapshot has the digest of the entry that it ends with, if the log removed it. */
 export function digestOf(log: string, snapshot: string, number: string, and = ''): string {
   const from = (table: string): string => `SELECT digest FROM ${table} WHERE shard = $1 AND no = ${number} ${and}`;
   return `${from(log)} UNION ALL ${from(snapshot)}`;

@@ -57,7 +57,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   return EXIT.ok;
 }
 
-/** The two directories. The store may be named by an option or the environment instead. */
+/** The directories of the store and of the backup. An option or the environment may name the store instead. */
 function wanted(given: Arguments): { readonly store: string | undefined; readonly dir: string } {
   const [first = '', second] = [given.positional('store'), given.positional('dir')];
   if (second === undefined) return { store: undefined, dir: first };

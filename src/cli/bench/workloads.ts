@@ -143,7 +143,7 @@ async function oneFamily(runtime: Runtime, label: string, children: number): Pro
   return found;
 }
 
-/** Resolves to the milliseconds from `send` to the receipt, after the turn that the message started has ended. */
+/** Measures the milliseconds from `send` to the receipt. Resolves when the turn of the message has ended. */
 async function receipt(runtime: Runtime): Promise<number> {
   const startedAt = performance.now();
   const sent = await runtime.session('receipts').send('add 2 3');

@@ -148,7 +148,7 @@ async function salvage(store: SalvageStore, to: string, { directory, isJson, sur
   return saved.damage === 0 ? EXIT.ok : EXIT.failed;
 }
 
-/** All damage of a store, and the number of folded sessions. Reads the whole store. */
+/** All damage of a store, and the number of sessions that were read from their logs. Reads the whole store. */
 function checkStore(store: SalvageStore): { readonly findings: readonly Finding[]; readonly sessions: number } {
   const findings: Finding[] = [...store.findings, ...store.shards.flatMap((shard) => shard.findings)];
   let sessions = 0;

@@ -3,9 +3,9 @@
  *
  * `sessions.jsonl`: `{ type: 'session', id, agent, parent?, name?, state, createdAt, updatedAt, usage, messages,
  * pending, cut? }`, followed by its lines `{ type: 'message', session, message }` and `{ type: 'pending', session,
- * pending }`, oldest first. `cut` is the reason of the first damage in the session's log, or else in its head; damage
- * in the log ends the readable part. `audit.jsonl`: one entry of the audit log per line, as `runtime.audit()` gives it,
- * ascending within each shard. `damage.jsonl`: one finding per line.
+ * pending }`, oldest first. `cut` is the reason of the first damage in the session's log, or else in its head, the
+ * stored summary. Damage in the log ends the readable part. `audit.jsonl`: one entry of the audit log per line, as
+ * `runtime.audit()` gives it, ascending within each shard. `damage.jsonl`: one finding per line.
  */
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
@@ -25,7 +25,9 @@ export interface Salvaged {
   readonly pending: number;
   /** Entries of the audit log. */
   readonly audit: number;
-  /** Sessions with damage in the log, which are saved up to it, or with damage in the head. */
+  /**
+   * Sessions with damage. A session with damage in its log is saved up to the damage; damage in the head loses nothing.
+   */
   readonly cut: number;
   /** Findings in `damage.jsonl`. */
   readonly damage: number;
@@ -82,7 +84,7 @@ async function writeSession(file: FileHandle, { id, state, messages, damage }: F
   await file.write(line({ ...meta, ...counts }));
   for (const message of messages) await file.write(line({ type: 'message', session: id, message }));
   for (const entry of mailbox) {
-    // The session was folded from the whole log, so the contents are in memory.
+    // The session was built from its whole log, so the contents are in memory.
     const pending = publicEntry(withContent(entry, undefined));
     await file.write(line({ type: 'pending', session: id, pending }));
   }

@@ -1,4 +1,4 @@
-/** Folds the sessions of a store for `troupe doctor`, each up to its first damage. */
+/** Folds the sessions of a store for `troupe doctor`: builds each session from its log, up to the first damage. */
 import { TroupeError } from '../../base/errors.ts';
 import type { Message } from '../../base/messages.ts';
 import type { SalvageShard, SalvageStore } from '../../journal/check/salvage-store.ts';

@@ -13,7 +13,7 @@ import type { Place } from './place.ts';
 const THREADS = { sessions: 0, models: 0, tools: 1 } as const;
 const AGENT = 'command';
 
-/** No session calls this provider. If one did, closing the store would end the call without a result. */
+/** No session calls this provider. If a session called it, closing the store would end the call without a result. */
 export const NO_MODEL: ModelProvider = {
   name: 'none',
   generate: (_request, { signal }) =>

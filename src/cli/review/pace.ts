@@ -16,7 +16,7 @@ import {
 
 /** See the head of the file. */
 export interface ReviewPace {
-  /** Milliseconds before an answer, on average; one answer takes between half and one and a half times as long. */
+  /** Average milliseconds before an answer. A single answer takes 0.5 to 1.5 times this time. */
   readonly delayMs: number;
   /** Lines of a page that a reader asks for. */
   readonly pageLines: number;

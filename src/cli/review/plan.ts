@@ -22,7 +22,8 @@ export interface ReviewOrder {
   /** Maximum number of files. */
   readonly limit: number;
   /**
-   * True for a review that a person watches (`troupe run --stage`). The plain review of the directory is another one.
+   * True for a review that a person watches (`troupe run --stage`). It is another review than the plain one of the same
+   * directory.
    */
   readonly isStaged?: boolean;
 }

@@ -1,4 +1,4 @@
-/** The counts of a whole review, read from its log after the writer has closed. */
+/** The counts of a whole review, read from its log after the process that wrote the log has closed the store. */
 import type { SessionSummary } from '../../runtime/protocol/protocol.ts';
 import type { StoredSessions } from '../places/stored-sessions.ts';
 

@@ -28,7 +28,7 @@ const AGE_COLUMNS = 7;
 const AGENT_COLUMNS = 14;
 const SESSION_COLUMNS_MIN = 12;
 const COLUMNS_MAX = 120;
-/** Columns from which on the table shows the agent. */
+/** The table shows the agent if it is at least this many characters wide. */
 const AGENT_FROM = 72;
 /** Lines around the rows: head, counters, blank, titles, count of hidden rows. */
 const FRAME_LINES = 5;

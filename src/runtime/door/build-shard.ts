@@ -5,21 +5,22 @@
 import { AgentCatalog } from '../../../actors/agent-catalog.ts';
 import type { AgentDefinition } from '../../../actors/agent-plan.ts';
 import {
+  type LoggedResults,
   type ResultDisk,
-  type ResultShortener,
   ResultStore,
   type ResultStoreSettings,
 } from '../../../actors/result-store.ts';
 import { SHARD_BOUNDS, type ShardBounds } from '../../base/bounds.ts';
 import { type Clock, soon as nextTick, type Random, type Soon } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
-import { type StoreLostError, TroupeError } from '../../base/errors.ts';
+import { asError, type StoreLostError, TroupeError } from '../../base/errors.ts';
 import { agentKey } from '../../base/ids.ts';
 import type { ClusterJournalParts } from '../../cluster/cluster-journal.ts';
 import { Lease } from '../../cluster/lease.ts';
 import type { Journal, JournalOptions, ThreadGate } from '../../journal/journal.ts';
 import { openJournal } from '../../journal/open-journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
+import type { ResultTexts } from '../../journal/stored-results.ts';
 import type { ModelThread } from '../../models/pools/threaded-pool.ts';
 import type { ProviderData } from '../../models/provider.ts';
 import type { HostRunner } from '../../tools/host-tools.ts';
@@ -80,7 +81,7 @@ export interface BuiltShard {
 
 /**
  * Opens the journal, loads and checks the tools, builds the pools. Rejects with `ConfigError` for a tool, provider or
- * agent that cannot be used, and with the store's errors; nothing is left open then.
+ * agent that cannot be used, and with the store's errors. After a rejection nothing is left open.
  */
 export async function buildShard(plan: ShardPlan, surroundings: ShardSurroundings): Promise<BuiltShard> {
   const { runner, clock, ports = {} } = surroundings;
@@ -157,6 +158,8 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       listener = toolListener;
       return toolPool;
     };
+    const resultStore = resultStoreOf(plan, journal, ports.resultDisk);
+    if (plan.cluster !== undefined) await removeGone(resultStore, plan.index, journal, (line) => host.log(line));
     shard = new Shard({
       index: plan.index,
       journal,
@@ -171,7 +174,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       soon,
       providers,
       bounds: ports.bounds ?? SHARD_BOUNDS,
-      resultStore: resultStoreOf(plan, journal, ports.resultDisk),
+      resultStore,
       sessionAtWork: surroundings.sessionAtWork ?? new SessionAtWork(),
       isolated: new IsolatedSessions(surroundings.isolated),
       counters,
@@ -213,7 +216,10 @@ function opener(
   };
 }
 
-/** In a cluster no tool call begins without a lease, however long it has waited; undefined without a cluster. */
+/**
+ * Returns the check whether tool calls may begin: in a cluster only while the node has a valid lease. The check is made
+ * when a call begins, so it also stops a call that has waited. Undefined without a cluster.
+ */
 function leased({ cluster }: ShardPlan, clock: Clock): (() => boolean) | undefined {
   if (cluster === undefined) return undefined;
   const lease = new Lease(cluster.memory, clock);
@@ -237,10 +243,10 @@ function settledValue<T>(result: PromiseSettledResult<T>): T {
 
 /** The result store. If there is a data directory, its files must last as long as the log that names them. */
 function resultStoreOf(
-  { index, resultStore, directory, durability }: ShardPlan,
+  { index, resultStore, directory, durability, cluster }: ShardPlan,
   journal: Journal,
   disk: ResultDisk | undefined,
-): ResultShortener {
+): ResultStore {
   return new ResultStore(resultStore, {
     isSynced: directory !== undefined && durability !== 'os',
     ownerOf: (session) => {
@@ -249,7 +255,7 @@ function resultStoreOf(
     },
     durable: () => journal.flushed(),
     ...resultKeys(index, journal),
-    ...defined({ disk }),
+    ...defined({ disk, logged: cluster && loggedResults(index, journal.results) }),
   });
 }
 
@@ -263,10 +269,51 @@ function resultKeys(index: number, journal: Journal): Pick<ResultStoreSettings, 
       return key === undefined ? undefined : resultKey(key, isNew);
     },
     keyOfOwner: (owner) => {
-      const [shard, key] = owner.split('-').map(Number);
-      return shard === index && key !== undefined ? resultKey(key, false) : undefined;
+      const key = ownKey(index, owner);
+      return key === undefined ? undefined : resultKey(key, false);
     },
   };
+}
+
+/** The whole texts in the log of a shard in a cluster. The layout of a cluster never changes, so no session was moved. */
+function loggedResults(index: number, results: ResultTexts): LoggedResults {
+  return {
+    keep: (owner, hash, text) => {
+      const key = ownKey(index, owner);
+      return key === undefined || results.keep(key, hash, text);
+    },
+    find: (owner, hash) => {
+      const key = ownKey(index, owner);
+      return key === undefined ? undefined : results.find(key, hash);
+    },
+  };
+}
+
+/**
+ * Removes the results that this node has of sessions of the shard that were removed at another node. Call it before the
+ * shard is at work: while a damaged copy is built again, the journal does not know all sessions.
+ */
+async function removeGone(
+  results: ResultStore,
+  index: number,
+  journal: Journal,
+  publish: (line: LogLine) => void,
+): Promise<void> {
+  const isGone = (owner: string): boolean => {
+    const key = ownKey(index, owner);
+    return key !== undefined && journal.nameOf(key) === undefined && !journal.erasures().has(key);
+  };
+  try {
+    await results.removeGone(isGone);
+  } catch (thrown) {
+    publish({ level: 'warn', message: `results of removed sessions stay on the disk: ${asError(thrown).message}` });
+  }
+}
+
+/** The key of the session with this name in files; undefined for a session of another shard. */
+function ownKey(index: number, owner: string): SessionKey | undefined {
+  const [shard, key] = owner.split('-').map(Number);
+  return shard === index ? key : undefined;
 }
 
 function hostPlace({ name, version }: AgentSource['plan']): ToolPlace {

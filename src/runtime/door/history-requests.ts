@@ -93,7 +93,7 @@ function checkTransients(shard: Shard): void {
   });
 }
 
-/** True if the operation would write nothing into an empty history; throws the error with which it would be refused. */
+/** True if the operation would write nothing into an empty history; throws the error that would refuse it. */
 function changesNothing(shard: Shard, session: string, edit: ShardMethods['history.edit']['request']['edit']): boolean {
   const plan = planEdit(emptyState(session), edit, environmentOf(shard));
   return plan.record === undefined && plan.transients === undefined;

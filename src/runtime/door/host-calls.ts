@@ -12,7 +12,7 @@ export function hostOver(endpoint: Endpoint): HostCaller {
   return { ask: (method, request) => endpoint.call(method, request) as Promise<never> };
 }
 
-/** The embedder's functions, as the shard calls them. */
+/** The embedder's functions and the services of the host, as the shard calls them. */
 export function hostCalls({
   ask,
 }: HostCaller): Pick<

@@ -64,7 +64,7 @@ async function page(door: ShardDoor, request: Request): Promise<LetterPart> {
   const items: DeadLetterSummary[] = [];
   let bytes = 0;
   let from = after?.session;
-  // The session at which the previous page ended may have more letters.
+  // The last session of the previous page may have more letters.
   let slice = first(shard, request);
   for (let looked = 0; ; looked += SLICE) {
     const found = await door.readDurable(() => slice.flatMap(([id, key]) => lettersOf(shard, id, key)));
@@ -87,8 +87,8 @@ async function page(door: ShardDoor, request: Request): Promise<LetterPart> {
 type Named = readonly (readonly [string, SessionKey])[];
 
 /**
- * The session with which a page begins: the session at which the previous page ended if it is wanted, otherwise the
- * root of the wanted tree.
+ * The first session of a page: the last session of the previous page if it is wanted, otherwise the root of the wanted
+ * tree.
  */
 function first(shard: Shard, { after, session, tenant }: Request): Named {
   const isWanted = after !== undefined && (session === undefined || isInTree(after.session, session));
@@ -105,7 +105,7 @@ function namesBehind(shard: Shard, { session, tenant }: Request, after: string |
   if (session !== undefined && !isOfTenant(tenant, session)) return [];
   const ofTenant = tenant === undefined ? undefined : tenantPrefix(tenant);
   const prefix = session === undefined ? ofTenant : `${session}:`;
-  // The root of the tree comes before the prefix of its descendants.
+  // The id of the tree's root sorts before the prefix of its descendants, so it is no position among them.
   const behind = after === session ? undefined : after;
   return shard.parts.journal.names({ limit: SLICE, ...defined({ after: behind, prefix }) });
 }

@@ -44,7 +44,10 @@ export function receiptRequests(door: ShardDoor): HandlersOf<'receipt'> {
   };
 }
 
-/** The entry of the wanted receipt; undefined if this incarnation of the session has none. */
+/**
+ * The id of the wanted receipt's entry; undefined if the session has no such key, no running message, or another
+ * incarnation. A given `pendingId` is not checked: the session may have no such entry.
+ */
 function pendingIdOf({ key, state }: SessionActor, wanted: WantedReceipt): number | undefined {
   if ('key' in wanted) return state.keys.get(wanted.key)?.id;
   if ('atWork' in wanted) return entryAtWork(state);
@@ -52,8 +55,8 @@ function pendingIdOf({ key, state }: SessionActor, wanted: WantedReceipt): numbe
 }
 
 /**
- * The number of the event that announced an entry. The state has the event numbers of entries with a key; for other
- * entries the log is folded.
+ * The number of the event that announced an entry; 0 if the log no longer has this event. The state has the event
+ * numbers of entries with a key; for other entries the log is folded.
  */
 function acceptedSeq(shard: Shard, actor: SessionActor, pendingId: number): number {
   for (const { id, seq } of actor.state.keys.values()) if (id === pendingId) return seq;
@@ -68,7 +71,10 @@ function acceptedSeq(shard: Shard, actor: SessionActor, pendingId: number): numb
   return found;
 }
 
-/** The receipt from the state if the state still has it; otherwise from the log, except for a part that was removed. */
+/**
+ * The receipt of an entry: from the state if the state still has it, otherwise from the log. Undefined if there is no
+ * such entry, or if the part of the log that settled it was removed.
+ */
 export function receiptOf(shard: Shard, actor: SessionActor, pendingId: number): ReceiptState | undefined {
   const known = actor.state.receipts.get(pendingId);
   if (known !== undefined || pendingId >= actor.state.nextPendingId) return known;

@@ -19,7 +19,7 @@ import { type ShardDoor, settle } from './shard-door.ts';
 
 type Send = ShardMethods['session.send'];
 
-/** Every method of a session that is not a read. */
+/** The methods `session.…` that are not in `session-reads.ts`. */
 type SessionChanges = Omit<HandlersOf<'session'>, keyof SessionReads>;
 
 /** See the head of the file. */
@@ -128,15 +128,15 @@ function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']
 }
 
 /**
- * Sends a receipt's final state to the follower once the state is durable. If waiting cannot provide the state, the
- * follower polls.
+ * Sends a receipt's final state to the follower once the state is durable. If waiting here cannot provide the state,
+ * sends `undefined`. Then the follower requests the state itself (`receipt.wait`).
  */
 function followReceipt({ shard }: ShardDoor, session: string, pendingId: number, follow: number): void {
   const { host } = shard.parts;
   const letPoll = (): void => host.settled(follow, undefined);
   const actor = shard.residency.find(session);
   // If the session's budget is used up, the transition that accepted the message already ended the turn. No later
-  // change will come, so the follower polls.
+  // transition will settle the receipt, so the follower must request its state.
   if (actor?.state.budget !== undefined && receiptOf(shard, actor, pendingId)?.status === 'failed') return letPoll();
   const reply: Reply = { resolve: (state) => host.settled(follow, state as ReceiptState), reject: letPoll };
   shard.waiters.onReceipt(session, { pendingId, until: 'settled' }, reply, letPoll);

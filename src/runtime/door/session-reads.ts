@@ -158,8 +158,8 @@ export function sessionReads(door: ShardDoor): SessionReads {
     'session.events': (request) => {
       const key = journal.keyOf(request.session);
       if (key === undefined) return Promise.resolve({ events: [], isComplete: true });
-      // The log is read now, and the answer follows the flush. The journal also shows appended transitions that are not
-      // durable yet. So a read after the wait could return transitions that were appended during the wait.
+      // The log is read now, and the answer follows the flush. A read after the flush could return transitions that
+      // were appended in the meantime and are not durable yet: the journal shows them too.
       return door.readDurable(() => shard.replays.page(request.session, key, request.after, request));
     },
     'session.watch': ({ session, on }) => {

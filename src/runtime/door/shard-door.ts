@@ -87,8 +87,9 @@ export class ShardDoor {
   }
 
   /**
-   * An answer that shares no objects with the sessions, so that a caller who changes the answer changes no session. A
-   * port copies every answer. If the shard runs on the thread of its callers, this function copies the answer.
+   * An answer that shares no objects with the sessions, so that a caller who changes the answer changes no session.
+   * Between threads, a message port copies every answer. If the shard runs on the thread of its callers, this function
+   * copies the answer.
    */
   detached<T>(value: T): T {
     return this.#isInPlace ? structuredClone(value) : value;

@@ -32,7 +32,7 @@ export interface ModelSurroundings {
   readonly hostProvider: (key: string, name: string) => ModelProvider;
   /** Starts a model thread; default: a worker. */
   readonly startModelThread?: ((provider: ProviderData) => ModelThread) | undefined;
-  /** The length in tokens from which a prompt is cached. Default: as the model's traits say. */
+  /** Prompts of at least this many tokens are cached. Default: as the model's traits say. */
   readonly cachedPromptTokens?: number | undefined;
 }
 
@@ -87,7 +87,7 @@ export async function startModels(plan: ShardPlan, surroundings: ModelSurroundin
   return { makePool, close };
 }
 
-/** The pool of one provider behind its governor. With `warmCache`, the pool that warms the cache is before both. */
+/** The pool of one provider behind its governor. With `warmCache`, calls first pass the pool that warms the cache. */
 function governedPool(
   { providers, settings }: ShardPlan,
   index: number,

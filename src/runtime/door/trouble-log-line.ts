@@ -5,8 +5,8 @@ import type { Trouble } from '../../models/governor/governor.ts';
 import type { LogLine } from '../protocol/protocol.ts';
 
 /**
- * The log line of a trouble. A pause and a smaller window are normal for a provider; any other trouble needs a person.
- * `provider`: the name of the provider; empty if it has none.
+ * The log line of a trouble. A pause, and fewer calls in flight (`window`), are normal for a provider. Any other
+ * trouble needs a person. `provider`: the name of the provider; empty if it has none.
  */
 export function troubleLogLine({ kind, waitMs, error }: Trouble, provider: string): LogLine {
   const fields = {

@@ -34,7 +34,7 @@ function page(shard: Shard, request: Request): readonly NumberedWait[] {
   for (const candidate of candidates) {
     if (candidate.oldest > age) {
       age = candidate.oldest;
-      // No call of a later candidate began to wait before `age`.
+      // No call of a later candidate began to wait before `age`. So if enough older calls are found, the page is full.
       if (found.filter(({ call }) => call.at < age).length > limit) break;
     }
     for (const wait of waitsOf(shard, candidate)) if (after === undefined || isBehind(wait, after)) found.push(wait);
@@ -47,7 +47,10 @@ function page(shard: Shard, request: Request): readonly NumberedWait[] {
   return found.slice(0, end + 1);
 }
 
-/** The waiting calls of a session, from its state. A session that this loads leaves memory at once, or when idle. */
+/**
+ * The waiting calls of a session, from its state. A session that was loaded only for the list leaves memory at once. If
+ * it is idle, it leaves later, like every idle session.
+ */
 function waitsOf(shard: Shard, { session }: PersonWait): readonly NumberedWait[] {
   const { residency } = shard;
   const wasInMemory = residency.inMemory(session) !== undefined;

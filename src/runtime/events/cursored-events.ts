@@ -24,7 +24,7 @@ import { type BudgetedReader, READERS } from '../../events/reading/reader-budget
 export interface CursoredEventsOptions {
   /** The event number for each session; the reader receives the durable events after it. */
   readonly after: ReadonlyMap<string, number>;
-  /** Live events of all sessions, with none left out. The queue ends with this reader. */
+  /** Live events of all sessions, or of one tenant's, before `view`. The queue ends with this reader. */
   readonly live: EventQueue;
   /** Durable events of a session after a number, ascending without holes; none when there are no later ones. */
   readonly replay: (session: string, after: number, limit: number) => Promise<readonly SessionEvent[]>;

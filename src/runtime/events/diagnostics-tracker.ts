@@ -4,8 +4,8 @@
  * Owns: the open operations of the sessions whose events it takes. Does not own: the source of events, the subscribers.
  *  G1 An end is published after its start, once. For a turn that began before the first event seen, publishing begins
  *     with its next half-step.
- *  G2 A hole in a session's durable events, or a notice that some were lost, ends the session's open operations as
- *     `unseen`.
+ *  G2 A hole in a session's durable events, or a call of `cutOff` because some were lost, ends the session's open
+ *     operations as `unseen`.
  *  G3 A session without open operations is not held. Beyond the bound the session that was held longest is dropped, and
  *     its operations end as `unseen`.
  *

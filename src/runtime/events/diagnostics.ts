@@ -2,8 +2,8 @@
  * Reads the events of all sessions while a channel of `base/diagnostics.ts` has a subscriber, and publishes operations
  * on the channels.
  *
- * Owns: the reader of all events, the facts about the sessions of these events. Does not own: the open operations (the
- * tracker), the channels. Lives on the host thread.
+ * Owns: the reader of all events (a tap), the facts about the sessions of these events. Does not own: the open
+ * operations (the tracker), the channels. Lives on the host thread.
  *  H1 Without a subscriber nothing is watched: a check costs six property reads.
  *  H2 A shard introduces a session (its agent and parent) before the session's first event of a reading. An event of a
  *     session that was not introduced was published before the reading began, and is dropped. Events are taken in the
@@ -26,6 +26,10 @@ import { DiagnosticsTracker } from './diagnostics-tracker.ts';
 
 /** The parts that diagnostics need. */
 export interface DiagnosticsParts {
+  /** True while other nodes of the cluster have all sessions: they publish the operations of their sessions. */
+  readonly isElsewhere: () => boolean;
+  /** True if another node of the cluster has this session; missing: this node has all. */
+  readonly isAway?: (session: string) => boolean;
   /** Reads the events of all sessions. */
   readonly tap: (reader: TapReader) => EventTap;
   /** Turns on or off the introduction of sessions (`introduced`) before their first event. Never throws. */
@@ -72,7 +76,7 @@ export class Diagnostics {
 
   /** Starts to read if there is a subscriber and no reading. Never throws. */
   look(): void {
-    if (this.#isReading || this.#isClosed || !isDiagnosed()) return;
+    if (this.#isReading || this.#isClosed || !isDiagnosed() || this.#parts.isElsewhere()) return;
     this.#isReading = true;
     this.#read();
   }
@@ -126,6 +130,11 @@ export class Diagnostics {
       return;
     }
     for (const event of events) {
+      // The node that has the session publishes its operations, also those that were open when the session left.
+      if (this.#parts.isAway?.(event.session) === true) {
+        reading.tracker.cutOff(event.session, this.#parts.now());
+        continue;
+      }
       if (reading.tracker.takeFollowed(event)) continue;
       const facts = this.#facts.get(event.session);
       if (facts !== undefined) reading.tracker.take(event, facts);

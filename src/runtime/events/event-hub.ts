@@ -85,8 +85,8 @@ export class EventHub {
   }
 
   /**
-   * A reader of all sessions. It reads live events; for a session in which it has a cursor, it reads the log first.
-   * Throws `LimitError` for too many readers.
+   * A reader of the live events of all sessions. For a session with a cursor, the reader reads the log first. Throws
+   * `LimitError` for too many readers.
    */
   all({ after, tenant, ...given }: AllReading): AsyncIterableIterator<SessionEvent> {
     const isMeant = tenant === undefined ? undefined : (session: string): boolean => isOfTenant(tenant, session);

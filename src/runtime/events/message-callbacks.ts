@@ -5,7 +5,7 @@
  * shard publishes after its flush.
  *  M1 a message reaches every callback that was registered when its dispatch began, in order of registration. Only then
  *     is the session's next message dispatched, so all callbacks see the same order;
- *  M2 a callback that throws, or whose promise rejects, is logged and does not keep the message from the others;
+ *  M2 the error of a callback (thrown, or a rejection) is logged. The other callbacks still get the message;
  *  M3 a session is watched on its shard exactly while it has callbacks.
  */
 import { MESSAGE_CALLBACKS_MAX } from '../../base/bounds.ts';

@@ -1,6 +1,6 @@
 /**
  * Writes the address of a runtime's HTTP server into the lock of its data directory. A command on the same directory
- * reads there which server it can send its requests to.
+ * reads the address there, and sends its requests to that server.
  */
 import type { StoreServer } from '../../journal/store/lock.ts';
 import type { Runtime } from './runtime.ts';
@@ -8,7 +8,7 @@ import type { Runtime } from './runtime.ts';
 /** Writes the address of a server into the lock of the store; `undefined` removes it. */
 export type Announce = (server: StoreServer | undefined) => Promise<void>;
 
-/** The servers of a runtime that listen now, oldest first; the lock names the first. */
+/** The servers of a runtime that listen now, oldest first. The lock has the address of the first one. */
 interface Announced {
   readonly announce: Announce;
   readonly servers: Set<StoreServer>;
@@ -23,7 +23,7 @@ export function keepAnnounced(runtime: Runtime, announce: Announce): void {
 
 /**
  * Announces a server of the runtime in the lock of its directory. Resolves to the function that withdraws the server.
- * For a runtime in memory both do nothing. Both reject with `StoreFullError` if the lock cannot be written.
+ * Both calls do nothing for a runtime in memory, and reject with `StoreFullError` if the lock cannot be written.
  */
 export async function announceServer(runtime: Runtime, server: StoreServer): Promise<() => Promise<void>> {
   const announced = announcedOf.get(runtime);

@@ -1,9 +1,8 @@
 /**
- * Assembles a runtime from checked options and a `Place`: counters, links, event hub, handles. `open` calls
- * `assembleWithModels` once it holds a directory; this adds the vendor's list of models and the MCP servers. A
- * simulator calls `assembleRuntime` with its own ports, and has neither.
+ * Assembles a runtime from checked options and a `Place`: counters, links, event hub, handles. Once `open` holds a
+ * directory, it calls `assembleWithModels`, which adds the vendor's list of models and the MCP servers. A simulator
+ * calls `assembleRuntime` with its own ports, and has no list and no servers.
  */
-import { join } from 'node:path';
 import { defined } from '../../base/defined.ts';
 import { asError, ShardMovedError, type TroupeError } from '../../base/errors.ts';
 import { agentKey, shardOf } from '../../base/ids.ts';
@@ -11,7 +10,7 @@ import { Lane } from '../../base/lane.ts';
 import type { ClusterMembership } from '../../cluster/membership.ts';
 import type { ListedModel } from '../../context/model-traits.ts';
 import type { DefinitionSource } from '../../definitions/definition.ts';
-import { indexKeyOf, type StoreEncryption } from '../../journal/encryption/master-keys.ts';
+import type { StoreEncryption } from '../../journal/encryption/master-keys.ts';
 import { type WriteBackup, writeBackup } from '../../journal/store/backup.ts';
 import type { Takeover } from '../../journal/store/lock.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
@@ -30,11 +29,14 @@ import { EventHub } from '../events/event-hub.ts';
 import { MessageCallbacks } from '../events/message-callbacks.ts';
 import type { HostValues } from '../host/host-services.ts';
 import { firstModelList, KnownModels } from '../host/known-models.ts';
+import { type LinkParts, linkAt } from '../host/link-parts.ts';
 import type { McpServers } from '../host/mcp-servers.ts';
 import { createMessageMemory } from '../host/message-memory.ts';
 import { ProcessHold } from '../host/process-hold.ts';
 import { SessionLogs } from '../host/session-logs.ts';
-import { type LinkParts, ShardLink } from '../host/shard-link.ts';
+import type { ShardFinder } from '../host/shard-finder.ts';
+import type { ShardLines } from '../host/shard-lines.ts';
+import { ShardLink } from '../host/shard-link.ts';
 import { type ShardWorker, startWorker } from '../host/shard-threads.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
 import { agentSource, checkMcpServers, toolValues } from '../protocol/agent.ts';
@@ -45,9 +47,10 @@ import type { CheckedOptions, GuardedLogger } from '../protocol/options.ts';
 import type { ProviderPlan, ShardCaller, ShardPlan, ShardProvider } from '../protocol/protocol.ts';
 import type { UpgradeFunction } from '../protocol/upgrade.ts';
 import { VERSION } from '../protocol/version.ts';
-import { MessageSearch } from '../search/client.ts';
+import type { MessageSearch } from '../search/client.ts';
 import type { Webhooks, WebhooksParts } from '../webhooks/webhooks.ts';
 import type { Announce } from './announced-servers.ts';
+import { isSearched, makeSearch } from './message-search.ts';
 import { createRuntime, type Runtime } from './runtime.ts';
 
 /** The directory name that `open` takes for a store in memory. Such a store exists only as long as its runtime. */
@@ -57,7 +60,7 @@ export const MEMORY = ':memory:';
 export interface Place {
   /** Path of the data directory; missing: the store is in memory. */
   readonly directory?: string;
-  /** The directory of shortened results (the result store). */
+  /** The result store: the full texts of shortened results. In memory, search and webhooks also keep files here. */
   readonly resultStore: string;
   readonly shards: number;
   /** Missing: the store is not encrypted. */
@@ -66,6 +69,10 @@ export interface Place {
   readonly thread?: ShardWorker;
   /** The membership of this runtime in its cluster; missing: the runtime is in no cluster. */
   readonly cluster?: ClusterMembership;
+  /** Finds the shards of the cluster; present with `cluster`. */
+  readonly finder?: ShardFinder;
+  /** The lines to other nodes and from them; missing: this node has none. */
+  readonly lines?: Pick<ShardLines, 'serve'>;
   /** Writes a server's address into the lock of the directory, or removes it; missing: the store is in memory. */
   readonly announce?: Announce;
   /** Registers a function to call when another process takes over the directory. Missing in memory and in a cluster. */
@@ -85,7 +92,7 @@ export type LinkPorts = Partial<Pick<LinkParts, 'startShard' | 'startInPlace' | 
 /** Opens the webhooks of a runtime. */
 type OpenWebhooks = (parts: WebhooksParts) => Promise<Webhooks>;
 
-/** The parts of a runtime that read external facts. A simulator has none. */
+/** The parts of a runtime that `assembleWithModels` adds. A simulator has none of them. */
 interface RuntimeSources {
   /** The vendor's list of models. */
   readonly known: KnownModels;
@@ -106,8 +113,9 @@ function blockText({ tools, isKnown, ms }: ToolBlock): string {
 }
 
 /**
- * Calls `assembleRuntime` with the vendor's list of models and the MCP servers. Both are closed before `place` is
- * released. Rejects as `assembleRuntime` does, and with `ConfigError` for MCP servers that cannot be used.
+ * Calls `assembleRuntime` with the vendor's list of models and the MCP servers. Closing the runtime closes `known` and
+ * `mcp` before it releases `place`. Rejects as `assembleRuntime` does, and with `ConfigError` for MCP servers that
+ * cannot be used.
  */
 export async function assembleWithModels(
   checked: CheckedOptions,
@@ -151,7 +159,7 @@ function shellsInUse({ agents }: CheckedOptions): readonly ShellsOfTool[] {
   return [...new Set(agents.flatMap(({ tools = [] }) => tools.flatMap((tool) => shellsOf(tool) ?? [])))];
 }
 
-/** The MCP servers, imported only if there are any. */
+/** The MCP servers. Their code is imported only if the option `mcp` is set. */
 async function openMcp(
   { mcp: source, agents, clock, logger }: CheckedOptions,
   directory: string | undefined,
@@ -201,7 +209,7 @@ export async function assembleRuntime(
     listen: (session, on) => linkAt(links, shardOf(session, links.length)).listen(session, on),
     log: (line) => hostLogs.write(line),
   });
-  const search = searchOf(checked, place, links);
+  const search = makeSearch(checked, place, links);
   const webhooks = await openWebhooks({ ...checked, logger }, place, links, ports.webhooks);
   const found = isSearched(checked) ? search : undefined;
   const values: HostValues = {
@@ -241,6 +249,7 @@ export async function assembleRuntime(
         }),
         values,
         startInPlace,
+        ...defined({ finder: place.finder }),
         learned: () => ({ models: listedInUse(checked, listed()), mcp: sources?.mcp?.lists ?? [] }),
         clock: checked.clock,
         random: checked.random,
@@ -250,7 +259,8 @@ export async function assembleRuntime(
           degraded: (error) => {
             if (error === undefined) degraded.delete(index);
             else degraded.set(index, error);
-            if (error instanceof ShardMovedError) place.cluster?.lost(error);
+            // The store of another node is that node's matter.
+            if (error instanceof ShardMovedError && !linkAt(links, index).isElsewhere) place.cluster?.lost(error);
           },
           log: (line) => logs.write(line),
           said: (note) => callbacks.said(note),
@@ -259,6 +269,7 @@ export async function assembleRuntime(
           resumed: () => {
             hub.resumed((session) => shardOf(session, place.shards) === index);
             webhooks?.resumed(index);
+            diagnostics.look();
           },
           lost: (error) => hub.fail((session) => shardOf(session, place.shards) === index, error),
         },
@@ -266,6 +277,10 @@ export async function assembleRuntime(
     );
   }
   const diagnostics = new Diagnostics({
+    isElsewhere: () => links.every((link) => link.isElsewhere),
+    ...(place.lines === undefined
+      ? {}
+      : { isAway: (session: string) => linkAt(links, shardOf(session, links.length)).isElsewhere }),
     tap: (reader) => hub.tap(reader),
     introduce: (on) => {
       for (const link of links) link.introduce(on);
@@ -275,8 +290,12 @@ export async function assembleRuntime(
     now: () => checked.clock.now(),
     failed: (error) => hostLogs.write({ level: 'warn', message: `diagnostics: ${asError(error).message}` }),
   });
-  await startAll(links);
-  // The cursor of a new webhook is durable before the embedder can use the runtime.
+  place.lines?.serve(links, { search: (request) => search.answer(request) });
+  const started = startAll(links);
+  // The cluster may have asked for a shard already, and a link cannot hand over what it does not start.
+  place.cluster?.onGive((shard) => void linkAt(links, shard).handOver());
+  await started;
+  // A new webhook makes its cursor durable before the embedder can use the runtime. If that fails, it retries later.
   await webhooks?.begin();
   const learn = (): void => {
     for (const link of links) link.learn();
@@ -297,7 +316,11 @@ export async function assembleRuntime(
     onlyAgent: checked.onlyAgent,
     degraded: () => [...degraded.values()][0],
     toolBlocks: () => sources?.toolWatch.blocks ?? 0,
-    release: place.release,
+    release: async () => {
+      // A node that never had the shards has not used its first thread.
+      await thread?.exit();
+      await place.release();
+    },
     store: place.directory,
     cluster: place.cluster,
     writeBackup: ports.writeBackup ?? writeBackup,
@@ -335,7 +358,6 @@ function shardPlan(
       enrichers: checked.enrichers,
       retention: checked.retention,
       encryption: place.encryption,
-      cluster: place.cluster?.placeOf(shard.index),
       redactModule: checked.redact instanceof URL ? checked.redact.href : undefined,
     }),
     threads: { models: checked.threads.models, tools: checked.threads.tools },
@@ -351,12 +373,6 @@ async function startAll(links: readonly ShardLink[]): Promise<void> {
   if (failed === undefined) return;
   await Promise.allSettled(links.map((link) => link.close(0)));
   throw failed.reason;
-}
-
-function linkAt(links: readonly ShardLink[], index: number): ShardLink {
-  const link = links[index];
-  if (link === undefined) throw new Error(`no shard ${index}`);
-  return link;
 }
 
 /** The providers of one shard, with its share of their limits. `rates`: the memory of each provider. */
@@ -409,23 +425,7 @@ function providerValues({ providers }: CheckedOptions): ReadonlyMap<string, Mode
   );
 }
 
-/** True if an agent has a tool that searches messages, or the enricher Mneme is on. */
-function isSearched({ agents, enrichers }: CheckedOptions): boolean {
-  return enrichers?.mneme !== undefined || agents.some((each) => each.tools?.some(isMemoryTool) === true);
-}
-
-function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLink[]): MessageSearch {
-  return new MessageSearch({
-    links: () => links,
-    linkOf: (session) => linkAt(links, shardOf(session, links.length)),
-    directory: join(place.directory ?? place.resultStore, 'search'),
-    now: () => checked.clock.now(),
-    decay: checked.settings.recall.recencyDecay,
-    ...defined({ key: place.encryption && indexKeyOf(place.encryption) }),
-  });
-}
-
-/** The webhooks, imported only if there are any. The caller fills `links` after this call. */
+/** The webhooks. Their code is imported only if there are webhooks. The caller fills `links` after this call. */
 async function openWebhooks(
   { webhooks, clock, random, logger }: CheckedOptions,
   place: Place,

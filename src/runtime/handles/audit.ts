@@ -15,7 +15,7 @@ export interface AuditOptions {
   readonly after?: string;
   /** Maximum number of entries: 1 to 1,000, 100 by default. */
   readonly limit?: number;
-  /** Only entries of this session and its descendants, which may be deleted. */
+  /** Only entries of this session and its descendants. The sessions may have been deleted. */
   readonly session?: string;
   /** Only entries of this kind of action. */
   readonly action?: AuditAction;
@@ -55,8 +55,8 @@ export async function auditPage(
       return isAsked ? ask({ after: reached, limit, ...filter }) : { entries: [], reached, hasMore: false };
     }),
   );
-  // A shard that stopped early may have more entries right behind `reached`. So this page ends at the lowest such
-  // `reached`.
+  // A shard that stopped early may have more entries right behind `reached`. So this page ends at the lowest `reached`
+  // of these shards.
   const end = Math.min(...parts.map(({ reached, hasMore }) => (hasMore ? reached : Number.POSITIVE_INFINITY)));
   const found = parts.flatMap(({ entries }, shard) => entries.map((entry): Found => ({ shard, entry })));
   found.sort((a, b) => a.entry.number - b.entry.number || a.shard - b.shard);

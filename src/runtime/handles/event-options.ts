@@ -20,8 +20,8 @@ export interface EventOptions {
    */
   readonly after?: number;
   /**
-   * Ends the iteration. A receipt: after the end of the turn that consumed its message. A number: after the event with
-   * this seq. A predicate: after the first event for which it returns true.
+   * Ends the iteration. A receipt: after the end of the turn that consumed its message, or after the message was
+   * dropped. A number: after the event with this seq. A predicate: after the first event for which it returns true.
    */
   readonly until?: Receipt<unknown> | number | ((event: SessionEvent) => boolean);
   /** False: the reader gets no text deltas and no thinking deltas. Default true. */
@@ -38,9 +38,9 @@ export interface EventOptions {
 /** Options for reading the events of all sessions. */
 export interface AllEventOptions {
   /**
-   * A cursor for each session, by its id: the seq after which the session's durable events are replayed first. The
-   * cursor 0 replays all events of the session. The reader receives every event of these sessions exactly once, even if
-   * the reader is slow. From all other sessions it receives live events only.
+   * A cursor for each session, by its id. The cursor is a seq; the session's durable events after this seq are replayed
+   * first. The cursor 0 replays all events of the session. The reader receives every event of these sessions exactly
+   * once, even if the reader is slow. From all other sessions it receives live events only.
    */
   readonly after?: Readonly<Record<string, number>>;
   readonly filter?: (event: SessionEvent) => boolean;

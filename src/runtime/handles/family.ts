@@ -1,5 +1,6 @@
 /**
- * `Family`: the children of one `spawnAll`. Its methods are the ways in which the spawner can wait for their results.
+ * `Family`: the children of one `spawnAll`. Its methods wait for all results, for a number of completed children, or
+ * for the first completed child.
  */
 import { ConfigError, describeValue, TurnFailedError } from '../../base/errors.ts';
 import { type Child, childError, replyOf } from './child.ts';
@@ -57,8 +58,8 @@ export class Family<Answer = string> implements AsyncIterable<ChildResult<Answer
   }
 
   /**
-   * The first `count` children that complete, in order of completion. Rejects with an `AggregateError` when fewer
-   * complete.
+   * The first `count` children that complete, in order of completion. Rejects with an `AggregateError` when fewer than
+   * `count` children complete.
    */
   async first(count: number): Promise<readonly CompletedChild<Answer>[]> {
     if (!Number.isInteger(count) || count < 0 || count > this.children.length) {

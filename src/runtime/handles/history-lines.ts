@@ -21,8 +21,8 @@ export function* historyLines(
 }
 
 /**
- * The messages in lines made by `historyLines`; blank lines are skipped. Rejects with `InvalidArgumentError` naming the
- * line, `LimitError`.
+ * The messages in lines made by `historyLines`; blank lines are skipped. Rejects with `InvalidArgumentError` (its text
+ * has the number of the line), and with `LimitError`.
  */
 export async function readHistoryLines(
   lines: Iterable<string> | AsyncIterable<string>,

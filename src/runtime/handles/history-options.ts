@@ -58,12 +58,12 @@ const compressSchema = z.strictObject({ force: z.boolean().optional() });
 /** Options whose members may be undefined. */
 type Checked<Options> = { readonly [Key in keyof Options]?: Options[Key] | undefined };
 
-/** The options of an operation, checked. `operation` names it in the error. Throws `ConfigError`. */
+/** The options of an operation, checked. `operation`: the name for the error. Throws `ConfigError`. */
 export function checkEditOptions(operation: string, options: unknown): Checked<EditOptions> {
   return parseOption(editSchema, operation, options);
 }
 
-/** Options of `startTask`, `undo` or `switchTo`, checked. `operation` names it in the error. Throws `ConfigError`. */
+/** Options of `startTask`, `undo` or `switchTo`, checked. `operation`: the name for the error. Throws `ConfigError`. */
 export function checkTaskOptions(operation: string, options: unknown): TaskOptions {
   return defined(parseOption(taskSchema, operation, options));
 }
@@ -130,8 +130,8 @@ export function memberOf(target: unknown, name: string): unknown {
 }
 
 /**
- * A text that names a message or a call; undefined if none is given. The empty text counts as given. Throws
- * `InvalidArgumentError`.
+ * The id of a message or of a call, as a text; undefined if the value is missing. The empty text does not count as
+ * missing. Throws `InvalidArgumentError`.
  */
 export function givenText(value: unknown, name: string): string | undefined {
   if (value === undefined || value === null) return undefined;
@@ -156,8 +156,8 @@ export function fingerprintOf(edit: EditRequest): string {
 }
 
 /**
- * The incarnation of the session that a handle names; undefined for a bare id, which names a message of the present
- * session. `mine`: the session that is edited.
+ * The incarnation in a message handle. Undefined for a plain id, which refers to a message of the present session.
+ * `mine`: the session that is edited.
  */
 export function incarnationOf(handle: unknown, need: 'required' | 'optional', mine: string): number | undefined {
   const session = memberOf(handle, 'session');

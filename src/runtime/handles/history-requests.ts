@@ -7,7 +7,7 @@ import type { EditRequest } from '../../session/state/edit-request.ts';
 import { checkEditOptions, type EditOptions, fingerprintOf } from './history-options.ts';
 import type { HistoryAddress } from './history-tasks.ts';
 
-/** Requests an edit. `incarnation`: the incarnation in the message handle that the caller gave. */
+/** Requests an edit. `incarnation`: the incarnation in the message handle of the caller (see `Receipt.id`). */
 export async function editHistory(
   { link, address }: HistoryAddress,
   edit: EditRequest,

@@ -1,13 +1,13 @@
 /**
  * `History`: the embedder's handle for reading, changing and repairing the history of a session. The handle is only an
- * address, like `Session`. Every method except `onMessage` sends a request to the session's shard.
+ * address, like `Session`. Every method except `onMessage` sends a request to the session's thread.
  *
  * - An edit is one durable, atomic event: after a crash the log has the whole edit or nothing of it. Transient messages
  *   are the exception: they are never stored.
  * - While a model call is in flight, an edit waits for the answer and runs before the next request. While tools run, an
  *   edit runs at once, and cancels the calls whose messages it removes.
- * - A change of task during a turn takes effect when the turn has ended. `compress` does not wait for the end of a turn:
- *   in a busy session it does nothing and resolves with `busy`.
+ * - A change of task during a turn takes effect when the turn has ended. `compress` does not wait for the end of a
+ *   turn: in a busy session it does nothing and resolves with `busy`.
  * - Arguments are copied and cleaned (lone surrogates become U+FFFD). Messages that are returned are copies.
  * - Operations see the window of the active branch. They do not see messages that an eviction, a compression, an undo
  *   or a restart took out of this window.
@@ -106,11 +106,11 @@ export class History {
     return editHistory(this.#parts, { operation, message: draft, silent }, { key, by });
   }
 
-  // ---- the window ----------------------------------------------------------------------------------------------------
+  // ---- the window ---------------------------------------------------------------------------------------------------
 
   /**
-   * Replaces the messages of the window by the given messages, without the transient ones among them. Pairs of call and
-   * result are not checked, and no callback is called.
+   * Replaces the messages of the window by `messages`. Those that are transient are left out. Pairs of call and result
+   * are not checked, and no callback is called.
    */
   async set(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
     await editHistory(this.#parts, { operation: 'set', messages: checkMessages(messages) }, options);
@@ -124,9 +124,9 @@ export class History {
   }
 
   /**
-   * Does the same as `set`, but leaves out incomplete rounds. These are answers with a call that has no result,
-   * together with their results, and results without a call. The last answer stays if only results follow it, because
-   * its run can continue. With `settings.repair.onSeed: false` all messages stay.
+   * Does the same as `set`, but leaves out incomplete rounds: an answer with a call that has no result, the results of
+   * the answer's other calls, and results without a call. The last answer stays if only results follow it, because its
+   * run can continue. With `settings.repair.onSeed: false` all messages stay.
    */
   async seed(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
     await editHistory(this.#parts, { operation: 'seed', messages: checkMessages(messages) }, options);
@@ -215,8 +215,8 @@ export class History {
   }
 
   /**
-   * Passes a copy of the newest message that matches the predicate to `change`, which alters the copy or returns another
-   * message. Without a match nothing happens. The id stays. Both functions run again as in `deleteWhere`.
+   * Passes a copy of the newest message that matches the predicate to `change`, which alters the copy or returns
+   * another message. Without a match nothing happens. The id stays. Both functions run again as in `deleteWhere`.
    */
   async mutateLastMatching(
     predicate: (message: HistoryMessage) => unknown,
@@ -303,8 +303,8 @@ export class History {
   }
 
   /**
-   * Adds a result for each call of the last message, unless one of these calls runs. Each result says that its call was
-   * interrupted. The field `trail` of a result is the entry of `trails` for its call.
+   * Adds a result for each call of the last message; if one of these calls runs, no result is added. Each result says
+   * that its call was interrupted. The field `trail` of a result is the entry of `trails` for its call.
    */
   async settleInterrupted(trails: Readonly<Record<string, unknown>> = {}, options: EditOptions = {}): Promise<this> {
     const checked = checkMembers(plain(trails, 'trails'), 'trails');

@@ -97,7 +97,7 @@ function specialists(
 ): readonly Agent<unknown>[] {
   const taken = new Set(agents.map((each) => each.name));
   const tools = toolsByName(agents);
-  // The exports of a module are unknown until a tool thread has loaded it, so no tool counts as unknown here.
+  // Only a tool thread that has loaded a module knows its tools. So if an agent has a module, any tool name may exist.
   const hasModules = agents.some((each) => each.tools?.some((tool) => tool instanceof URL) === true);
   const found: Agent<unknown>[] = [];
   for (const { name, description, prompt, model, maxTurns, tools: wanted } of definitions) {

@@ -47,7 +47,7 @@ async function openAt(directory: string, checked: CheckedOptions, thread: ShardW
   const opened = await openPlace(directory, checked);
   const place = { ...opened, ...defined({ thread }) };
   try {
-    // This check runs before the shards create any file. So it checks the rights of a store that existed before.
+    // This check runs before the shards create any file. So it sees only files that existed before this `open`.
     if (place.directory !== undefined) await warnOfWideRights(place.directory, checked);
     const runtime = await assembled(checked, place);
     try {
@@ -105,8 +105,8 @@ async function warnOfWideRights(directory: string, { logger }: CheckedOptions): 
 }
 
 /**
- * Acquires the directory: takes the lock first, then reads the manifest. If the option asks for another number of
- * shards than the store has, the store is changed (A6).
+ * Acquires the directory: takes the lock first, then reads the manifest. If the option `threads.sessions` asks for
+ * another number of shards, moves the sessions of the store to that number of shards (A6).
  */
 async function openPlace(directory: string, checked: CheckedOptions): Promise<Place> {
   const { threads, takeoverMs, encryption, cluster } = checked;
@@ -222,9 +222,9 @@ function megabytes(bytes: number): string {
 
 /**
  * Begins to load the code of a shard with a store on this thread, while the manifest and the rights are read. The
- * caller must lock the directory first. The reason: Node never repeats a failed import, and a process without free file
- * descriptors then fails at the lock and not at this import. Errors are ignored here, because the shard is about to
- * load the same code and reports them.
+ * caller must lock the directory first. A process without free file descriptors must fail at the lock and not at this
+ * import, because Node never repeats a failed import. Errors are ignored here, because the shard is about to load the
+ * same code and reports them.
  */
 function loadShard(): void {
   import('../../journal/open-journal.ts').then(({ loadDatabase }) => loadDatabase()).catch(() => undefined);

@@ -1,5 +1,6 @@
 /**
- * `Receipt`: reports the outcome of an accepted message. A caller can wait for each stage of it, also after a restart.
+ * `Receipt`: reports the outcome of an accepted message. A caller can wait until the message is in the log, and until
+ * it is answered, also after a restart.
  */
 import { z } from 'zod';
 import { KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
@@ -109,7 +110,10 @@ export class Receipt<Answer = string> {
     return publicStatus(state);
   }
 
-  /** Resolves when the message is in the log; rejects with `CancelledError` when it was withdrawn or replaced. */
+  /**
+   * Resolves when the message is in the log. Rejects with `CancelledError` if the message was withdrawn or replaced,
+   * and with `TurnFailedError` if it was dropped for another reason.
+   */
   promoted(): Promise<void> {
     return forgivenAtClose(this.#link, this.#promoted());
   }
@@ -172,8 +176,8 @@ export class Receipt<Answer = string> {
 const RECEIPT_ID = /^([^/]+)\/(?:([1-9]\d{0,14})\.)?([1-9]\d{0,14})$/;
 
 /**
- * The parts of a receipt's id. An id without an incarnation, as earlier versions gave, names the current session of
- * that id. Throws `InvalidNameError` for anything else.
+ * The parts of a receipt's id. Earlier versions gave ids without an incarnation. Such an id refers to the current
+ * session of that name. Throws `InvalidNameError` for anything else.
  */
 function parseReceiptId(id: unknown): {
   readonly session: string;
@@ -193,8 +197,8 @@ function parseReceiptId(id: unknown): {
 const keySchema = z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX) });
 
 /**
- * The receipt that an id or a key names. For an id, the result has the session of the id. Throws `InvalidNameError` for
- * a text that is not an id, and `ConfigError` for anything else.
+ * The id, or the key, of the receipt that is wanted. For an id, the result has the session of the id. Throws
+ * `InvalidNameError` for a text that is not an id, and `ConfigError` for anything else.
  */
 export function wantedReceipt(
   named: unknown,
@@ -227,7 +231,7 @@ function reasonOf({ data }: ErrorShape): { readonly reason?: string } {
   return typeof reason === 'string' ? { reason } : {};
 }
 
-/** The code of a turn that has no structured answer. */
+/** The code of a turn that ended without a valid structured answer; none for another error. */
 export function codeOf({ code }: ErrorShape): { readonly code?: AnswerErrorCode } {
   return code === 'answer_invalid' || code === 'answer_refused' || code === 'answer_cut' ? { code } : {};
 }

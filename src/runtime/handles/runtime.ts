@@ -1,6 +1,6 @@
 /**
- * `Runtime`: the embedder's handle of one data directory. A runtime only routes requests; the sessions live in the
- * shards.
+ * `Runtime`: the embedder's handle of one data directory. A runtime only routes requests. The sessions live in the
+ * shards: each shard is a part of the store, owned by one thread.
  */
 import { z } from 'zod';
 import { CLOSE_DEADLINE_MS, READY_WAIT_MS, WEBHOOK_CLOSE_MS } from '../../base/bounds.ts';
@@ -29,7 +29,7 @@ export interface RuntimeInfo {
   readonly durability: Durability;
   readonly threads: { readonly sessions: number; readonly models: number; readonly tools: number };
   readonly shards: number;
-  /** `settings.session.defaultViewMode`: the view mode of a reader that names none. */
+  /** `settings.session.defaultViewMode`: the view mode of a reader that gives no `mode`. */
   readonly defaultViewMode: ViewMode;
 }
 
@@ -53,7 +53,7 @@ export interface RuntimeCluster {
 export interface RuntimeMetrics extends CounterValues {
   /** Compactions of the store's files that succeeded. */
   readonly compactions: number;
-  /** Compactions that run now: 0 or 1. */
+  /** Compactions, or in a cluster snapshots, that run now: 0 or 1. */
   readonly compactionsRunning: number;
   /**
    * Compactions that failed or were discarded, for example because space was missing or too much was committed
@@ -66,15 +66,15 @@ export interface RuntimeMetrics extends CounterValues {
    */
   readonly compactionBytesBefore: number;
   readonly compactionBytes: number;
-  /** Milliseconds of the longest piece of work that a compaction, or a snapshot, did on any session thread. Not a sum. */
+  /** Milliseconds of the longest piece of work that a compaction or a snapshot did on any session thread. Not a sum. */
   readonly compactionSliceMs: number;
-  /** In a cluster: snapshots that were written to the log, and entries removed for them. */
+  /** In a cluster: snapshots that were written to the log in place of older entries. */
   readonly snapshots: number;
   /** Snapshots that were not written; they are tried again. */
   readonly snapshotsFailed: number;
   /** Session threads that died and were replaced. */
   readonly restarts: number;
-  /** Times that tools given as values held the host thread for a quarter of a second or more. */
+  /** How often tools given as values held the host thread for a quarter of a second or more. */
   readonly toolBlocks: number;
   /** Deliveries of webhooks that their receivers accepted. */
   readonly webhooksDelivered: number;
@@ -94,7 +94,7 @@ export interface RuntimeMetrics extends CounterValues {
 /** The parts of a runtime. */
 export interface RuntimeParts extends ViewParts, Pick<BackupParts, 'store' | 'now' | 'writeBackup'> {
   /** The membership of this runtime in its cluster; undefined: the runtime is in no cluster. */
-  readonly cluster: Pick<ClusterMembership, 'status'> | undefined;
+  readonly cluster: Pick<ClusterMembership, 'status' | 'retire'> | undefined;
   readonly info: RuntimeInfo;
   readonly counters: readonly SharedArrayBuffer[];
   /** The keys of the providers, in the order of the options. */
@@ -129,8 +129,8 @@ export class Runtime extends SessionsView {
   readonly #parts: RuntimeParts;
   readonly #ended: (end: RuntimeEnd) => void;
   #closing: Promise<void> | undefined;
-  /** Whether interrupted sessions have been read, and the number of restarts at that time. */
-  #resumed: { readonly restarts: number; readonly done: Promise<boolean> } | undefined;
+  /** Whether interrupted sessions have been read, for these shards of this node after so many restarts of each. */
+  #resumed: { readonly here: string; readonly done: Promise<boolean> } | undefined;
 
   constructor(parts: RuntimeParts) {
     super(parts);
@@ -171,26 +171,31 @@ export class Runtime extends SessionsView {
 
   /**
    * True if the runtime accepts messages: it is not closing, the store takes writes, every session thread serves, and
-   * interrupted sessions have been read. Waits at most a second for the last condition.
+   * interrupted sessions have been read. Waits at most a second for the last condition. Shards that another node of the
+   * cluster has, or none, do not count: their requests wait at every node.
    */
   async isReady(): Promise<boolean> {
     const { links, degraded } = this.#parts;
     const isServing = (): boolean =>
-      this.#closing === undefined && degraded() === undefined && links.every((link) => link.isServing);
+      this.#closing === undefined &&
+      degraded() === undefined &&
+      links.every((link) => link.isServing || link.isElsewhere);
     if (!isServing()) return false;
-    const restarts = links.reduce((sum, link) => sum + link.restarts, 0);
-    if (this.#resumed?.restarts !== restarts) this.#resumed = { restarts, done: this.#whenResumed() };
+    const here = links.map((link) => (link.isElsewhere ? '' : link.restarts)).join();
+    if (this.#resumed?.here !== here) this.#resumed = { here, done: this.#whenResumed() };
     const isResumed = await orAborted(this.#resumed.done, AbortSignal.timeout(READY_WAIT_MS)).catch(() => false);
     return isResumed && isServing();
   }
 
   /**
-   * Resolves when all session threads have read their interrupted sessions: a thread answers `sessions.list` only after
-   * that. Resolves to false after a failure; the next call of `isReady` then sends the requests again.
+   * Resolves when the session threads of this node have read their interrupted sessions: a thread answers
+   * `sessions.list` only after that. Resolves to false after a failure; the next call of `isReady` then sends the
+   * requests again.
    */
   async #whenResumed(): Promise<boolean> {
+    const here = this.#parts.links.filter((link) => !link.isElsewhere);
     try {
-      await Promise.all(this.#parts.links.map((link) => link.call('sessions.list', { order: 'id', limit: 1 }, true)));
+      await Promise.all(here.map((link) => link.call('sessions.list', { order: 'id', limit: 1 }, true)));
       return true;
     } catch {
       this.#resumed = undefined;
@@ -210,8 +215,9 @@ export class Runtime extends SessionsView {
   }
 
   /**
-   * Lifts the block that a failed authentication or an unknown model put on sessions, from every session. Then each
-   * session thread tries one model call before the others follow.
+   * Resumes every session that is blocked by an error in its log, and tries failed moves to another version again.
+   * Paused sessions stay paused. Sessions whose log cannot be read are reported to the logger and left out.
+   * After refused credentials, each session thread first makes one model call. The other calls follow if it succeeds.
    */
   async resume(): Promise<void> {
     await Promise.all(this.#parts.links.map((link) => link.call('runtime.resume', {}, true)));
@@ -247,6 +253,7 @@ export class Runtime extends SessionsView {
   }
 
   async #close(deadlineMs: number, end: RuntimeEnd): Promise<void> {
+    this.#parts.cluster?.retire();
     try {
       await Promise.all(this.#parts.links.map((link) => link.close(deadlineMs)));
     } finally {

@@ -23,13 +23,13 @@ import { fingerprintOf } from '../protocol/sent-message.ts';
 export interface SendOptions {
   /** Idempotency: the same key with the same content returns the same receipt. */
   readonly key?: string;
-  /** How a busy session treats the message; see the table in docs/concepts.md. Default `ride`. */
+  /** How a busy session treats the message; see the table in docs/sessions.md. Default `ride`. */
   readonly deliver?: Deliver;
   /** If the turn fails, the message leaves the log again and returns in a `bounce_back` event. Default false. */
   readonly bounceBack?: boolean;
   /**
-   * Stops waiting for the acceptance when it aborts. The message may still be accepted. If it had a key, send it again
-   * with that key to find out.
+   * When this signal aborts, the caller no longer waits for the acceptance. The message may still be accepted. If it
+   * has a key, send it again with that key to find out.
    */
   readonly signal?: AbortSignal;
   /** The sender, for the record. */
@@ -50,8 +50,8 @@ export interface StructuredSendOptions<Output extends OutputSchema = OutputSchem
   /** The form of the answer. The message has a separate turn, whose answer has this form. */
   readonly output: Output;
   /**
-   * Default `turn`. The other deliveries are not possible: such a message may join another turn, and then cannot ask
-   * for a form.
+   * Default `turn`. The other deliveries are not possible: with them the message may join another turn, and then it
+   * cannot ask for a form.
    */
   readonly deliver?: 'turn' | 'interrupt' | 'reject';
 }
@@ -281,7 +281,7 @@ const listenerSchema = z
   .strictObject({ wait: z.boolean().optional(), signal: z.instanceof(AbortSignal).optional() })
   .optional();
 
-/** The schema of the answer of a receipt, if one is given. Throws `ConfigError`. */
+/** The schema of the answer of a receipt, if there is one in `options`. Throws `ConfigError`. */
 export function checkReceiptOptions(options: unknown): OutputSchema | undefined {
   return parseOption(receiptSchema, 'receipt', options).output;
 }

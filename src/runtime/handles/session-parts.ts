@@ -12,7 +12,7 @@ import type { DeleteOptions } from './session-options.ts';
 /** The parts of a handle. */
 export interface SessionParts {
   readonly id: string;
-  /** The members with which each request names the agent. */
+  /** The members of each request that identify the agent. */
   readonly named: Omit<OfSession, 'session'>;
   readonly link: ShardLink;
   readonly hub: EventHub;

@@ -17,6 +17,7 @@ import type { ModelRequest } from '../../models/provider.ts';
 import type { Explanation } from '../../session/explain.ts';
 import type { MessageCallback } from '../events/message-callbacks.ts';
 import type { Follower } from '../host/followed-receipts.ts';
+import { checkHere } from '../host/shard-finder.ts';
 import type { OfSession } from '../protocol/addresses.ts';
 import type { AnswerOf, OutputSchema } from '../protocol/output-option.ts';
 import type { PageKind, PageOf } from '../protocol/pages.ts';
@@ -366,6 +367,7 @@ export class Session<Answer = string> {
       throw new InvalidArgumentError('callback_required', `onMessage needs a function, got ${describeValue(listener)}`);
     }
     const { link } = this.#parts;
+    checkHere(link, this.id);
     link.listeners.addUntil(this.id, listener, signal, (id, on) => link.gate(id, on));
   }
 
@@ -481,10 +483,10 @@ export class Session<Answer = string> {
   }
 
   /**
-   * Lifts `pause`, and the block after a failed authentication or an unknown model. Then other sessions with the same
-   * provider key may call the model again. Sessions that the key blocked on the same session thread resume too;
-   * `runtime.resume()` resumes the sessions of all threads. Continues a suspended run: its pending calls first, then
-   * the model. Rejects (`limit`, retryable) if the run cannot start now.
+   * Lifts `pause` and any block. If a key or a model was refused, all sessions of this session thread may use it again.
+   * Sessions of this thread that were blocked by a refused key also resume. `runtime.resume()` does so for all threads.
+   * Continues a suspended run: its pending calls first, then the model. Rejects (`limit`, retryable) if the run cannot
+   * start now.
    */
   async resume(): Promise<void> {
     await this.#parts.link.call('session.resume', this.address, true);

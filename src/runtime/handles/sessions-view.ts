@@ -48,7 +48,7 @@ export interface ViewParts {
   readonly callbacks: MessageCallbacks;
   readonly diagnostics: Diagnostics;
   readonly agentNames: ReadonlySet<string>;
-  /** The agent of sessions for which a caller names no agent; empty: several agents are defined. */
+  /** The agent of a session whose caller gives no agent; empty: several agents are defined. */
   readonly onlyAgent: string;
   /** Skills and workflows, if directories of them were given. */
   readonly definitions?: DefinitionSource | undefined;
@@ -63,7 +63,8 @@ export interface MessageSearchOptions {
 }
 
 /**
- * The outcome of a search. `isComplete`: false if the index lacks a message that was written before the search began.
+ * The outcome of a search. `isComplete`: false if the index may lack messages that were written before the search
+ * began.
  */
 export interface MessageSearchResult {
   readonly found: readonly FoundMessage[];
@@ -82,8 +83,8 @@ const KIN: SessionParts['kin'] = {
 };
 
 /**
- * The full id of a session that a caller of this view names in a filter: an id without a tenant gets the view's tenant.
- * Throws `InvalidNameError`.
+ * The full id of a session in a filter of this view: an id without a tenant gets the view's tenant. Throws
+ * `InvalidNameError`.
  */
 export let sessionIdIn: (view: SessionsView, id: string) => string;
 
@@ -104,11 +105,11 @@ export abstract class SessionsView {
 
   /**
    * The handle of a session, by its id. If the session does not exist, the first request creates it. Synchronous,
-   * without a lock. Throws `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an undefined agent. Without an
-   * agent, an existing session keeps its own, and a new session gets the only agent. If several agents are defined, the
-   * request that would create the session rejects with `ConfigError`. If the session exists and has another agent than
-   * the named one, requests reject with `ConfigError` (`agent_mismatch`). If the agent itself is given, answers are
-   * typed by its `output`; if its name is given, they are text. In a view of a tenant, an id without a tenant gets that
+   * without a lock. Throws `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an undefined agent. Without
+   * `agent`, an existing session keeps its agent, and a new session gets the only agent. If several agents are defined,
+   * the request that would create the session rejects with `ConfigError`. If the session exists and has another agent,
+   * requests reject with `ConfigError` (`agent_mismatch`). With an `Agent` object, answers have the type of its
+   * `output`; with the name of an agent, answers are text. In a view of a tenant, an id without a tenant gets that
    * tenant, and an id of another tenant throws `TroupeError` (`unknown_session`).
    */
   session<Answer>(id: string, agent: Agent<Answer>): Session<Answer>;
@@ -131,10 +132,7 @@ export abstract class SessionsView {
     return new Session({ ...this.#partsOf(id, { agent: this.#parts.onlyAgent }), output });
   }
 
-  /**
-   * The full id of a session that a caller names; undefined: the session belongs to another tenant (V2). Throws
-   * `InvalidNameError`.
-   */
+  /** The full id of a session; undefined: the session belongs to another tenant (V2). Throws `InvalidNameError`. */
   #reached(id: string): string | undefined {
     return idWithin(this.#tenant, checkSessionId(id));
   }
@@ -186,8 +184,9 @@ export abstract class SessionsView {
 
   /**
    * The messages that fit a query best, best first; none for a query without terms. `limit`: 1 to 100, default 20.
-   * `session`: searches only the tree of this session. The first search reads the logs. Rejects with `ConfigError`,
-   * `InvalidNameError`, `CancelledError` (closed), and a retryable error if the search thread died.
+   * `session`: searches only the tree of this session. The first search of a store reads all its logs; a later search
+   * reads what is new. Rejects with `ConfigError`, `InvalidNameError`, `CancelledError` (closed), and a retryable error
+   * if the search thread died.
    */
   async search(query: string, options: MessageSearchOptions = {}): Promise<MessageSearchResult> {
     const text = parseOption(querySchema, 'search.query', query);

@@ -47,8 +47,8 @@ export interface SpawnOptions {
 export interface SpawnAllOptions {
   /**
    * True: an existing child with the key of an item continues its task if it was cancelled or failed. It gets the
-   * message "Please continue.". At most `maxActive` of these children work at once. This is durable when `spawnAll`
-   * resolves. Nothing happens to children that work or have completed. Every item needs a `key`.
+   * message "Please continue.". At most `maxActive` of these children work at once. The message is durable when
+   * `spawnAll` resolves. Nothing happens to children that work or have completed. Every item needs a `key`.
    */
   readonly continue?: boolean;
 }
@@ -82,7 +82,7 @@ export function keyedSpawn(options: SpawnOptions, extra: SpawnExtra): readonly [
 
 /**
  * Makes the checks of the items of `session.spawnAll` that need no session's state. Throws `ConfigError` or
- * `InvalidNameError`; the error names the item by its index, and no item is spawned.
+ * `InvalidNameError`. The error has the index of the item, and no item is spawned.
  */
 export function checkSpawnItems(list: unknown, options: SpawnAllOptions): readonly SpawnItem[] {
   const continues = parseOption(spawnAllSchema, 'spawnAll', options).continue === true;
@@ -127,7 +127,7 @@ function spawnItem(options: unknown, index: number): SpawnItem {
   return key === undefined ? item : { ...item, key, fingerprint: fingerprintOf(JSON.stringify(item)) };
 }
 
-/** The error of a refused item; it names the item's index if there are several. */
+/** The error of a refused item. It has the item's index if there are several items. */
 export function refusedSpawn(shape: ErrorShape, index: number, count: number): Error {
   if (count === 1) return errorFromShape(shape);
   const message = `spawn.${index} was refused: ${shape.message}`;

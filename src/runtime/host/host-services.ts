@@ -140,7 +140,7 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
   };
 }
 
-/** The turn of one shard to compact its store. */
+/** A shard's permission to compact its store. One shard of a runtime has the permission at a time. */
 class CompactionTurn {
   readonly #lane: Lane | undefined;
   #isGone = false;
@@ -150,7 +150,7 @@ class CompactionTurn {
     this.#lane = lane;
   }
 
-  /** Resolves when the turn begins. Called once before each `end`. */
+  /** Resolves when the shard may compact. Called once before each `end`. */
   async begin(): Promise<void> {
     const lane = this.#lane;
     if (lane === undefined) return;
@@ -170,7 +170,7 @@ class CompactionTurn {
     this.#end = undefined;
   }
 
-  /** Called when the shard is gone: its turn ends, or never begins. */
+  /** Called when the shard is gone: it gives the permission back, or never gets it. */
   abandon(): void {
     this.#isGone = true;
     this.end();

@@ -5,8 +5,8 @@
  * connection (MCP thread or host thread). Does not own: the connections (`src/tools/mcp/connection.ts`), which tools an
  * agent is granted.
  *
- *  C1 a server has one connection. The connection is on the MCP thread. If the server has an authentication provider,
- *     which is a value of the host thread, the connection is on the host thread;
+ *  C1 a server has one connection. The connection is on the host thread if the server has an authentication provider,
+ *     because this provider is a value of the host thread. Otherwise the connection is on the MCP thread;
  *  C2 `open` waits until each server has listed its tools or failed once, at most `MCP_OPEN_WAIT_MS`;
  *  C3 the tools of a lost server stay known, also over a restart. A call waits until the server is connected again;
  *  C4 after `close` no process, thread, timer or watch of the servers is left.
@@ -100,8 +100,8 @@ export class McpServers {
   }
 
   /**
-   * A tool whose run calls the server, or continues its call with the answer to the server's question. The server
-   * checks the input.
+   * A tool whose run calls the server. If the server asked a question in an earlier run, the call continues with the
+   * answer (`elicited`). The server checks the input.
    */
   tool(name: string, { server, tool, effect }: McpPlace, elicited: AnsweredElicitation | undefined): AnyTool {
     return {

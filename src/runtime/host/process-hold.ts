@@ -5,9 +5,9 @@
  *  P1 The threads keep the process alive while a request is unanswered or a session works, and for two checks after
  *     that. Then each thread is asked too, because a thread in a long transition has not counted that transition yet;
  *  P2 before a request to a released thread is sent, the threads keep the process alive again;
- *  P3 a process that ends because nothing is left to do closes its runtimes first, so that everything is flushed and
- *     the directories are released. A wait for a session that does not work, such as `ask` on a paused session, does
- *     not keep the process alive.
+ *  P3 if nothing is left to do, the process closes its runtimes before it ends, so that everything is flushed and the
+ *     directories are released. A wait for a session that does not work, such as `ask` on a paused session, does not
+ *     keep the process alive.
  */
 import { PROCESS_HOLD_LOOK_MS } from '../../base/bounds.ts';
 import { endpointWith } from '../../threads/endpoint.ts';

@@ -57,6 +57,17 @@ export class RequestLine {
     return this.#bytes === 0 || this.#bytes + bytes <= this.#bytesMax;
   }
 
+  /** Sends a request in its turn. Without a wait `send` is called synchronously, so that later requests follow it. */
+  async through<T>(session: string, bytes: number, send: () => Promise<T>): Promise<T> {
+    const turn = this.enter(session, bytes);
+    if (turn !== undefined) await turn;
+    try {
+      return await send();
+    } finally {
+      this.left(bytes);
+    }
+  }
+
   /**
    * Releases the requests that fit, in order of arrival. If a request of a session does not fit, the session's later
    * requests wait too.

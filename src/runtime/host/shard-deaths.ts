@@ -2,8 +2,8 @@
  * Deaths of one session thread: whether it may be replaced again, and which sessions the next thread does not read.
  *
  * Owns: the deaths that count, the isolated sessions. Does not own: the thread, its replacement (`shard-link.ts`).
- *  D1 a session on which the thread ran out of memory twice within the period is isolated, and those two deaths no
- *     longer count.
+ *  D1 a session is isolated if the thread ran out of memory on it twice within the period of `SHARD_RESTARTS`. Then
+ *     those two deaths no longer count.
  */
 import { SHARD_RESTARTS } from '../../base/bounds.ts';
 import { countRestart } from '../../base/restart-intensity.ts';

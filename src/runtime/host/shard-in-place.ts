@@ -2,6 +2,7 @@
  * A shard on the host thread. Such a shard needs all modules of a session thread. A runtime with session threads does
  * not need these modules on its host thread, so this file is imported only on use.
  */
+import { soon } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
 import { createLocalEndpoints } from '../../threads/batched-endpoint.ts';
 import { ExitLatch } from '../../threads/exit-latch.ts';
@@ -16,12 +17,12 @@ export interface InPlaceSurroundings extends Pick<ServiceSurroundings, 'clock' |
 }
 
 /**
- * Makes a shard on the host thread. The shard waits for `shard.start`, and ends with the process. `exit` only closes
- * its endpoint.
+ * Makes a shard on the host thread. The shard waits for `shard.start`. It has no thread that could end, so `exit` only
+ * closes its endpoint.
  */
 export function startInPlace(surroundings: InPlaceSurroundings): ShardThread {
   const { clock, random, providers, redact, ports } = surroundings;
-  const [endpoint, far] = createLocalEndpoints(ports?.soon);
+  const [endpoint, far] = createLocalEndpoints({ soon: ports?.soon ?? soon, clock });
   return {
     endpoint,
     onExit: () => undefined,

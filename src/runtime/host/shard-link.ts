@@ -1,100 +1,41 @@
 /**
- * The host's connection to one shard. The shard runs on its own thread or on the host thread. A thread that dies is
- * replaced.
+ * The host's connection to one shard. The shard runs on its own thread, on the host thread, or on another node of the
+ * cluster, at the other side of a line. A thread that dies is replaced; after the end of a line, the shard is looked for
+ * again. The thread, or the line, is an **incarnation** of the shard.
  *
- * Owns: the thread, the restarts, the state that a new thread must be sent again (watches). Does not own: subscribers,
- * sessions.
- *  L1 a request that only reads, or carries a key, is sent again to a new thread, and the caller does not notice;
- *  L2 any other request that was in flight when the thread died rejects with a retryable error, since its outcome is
- *     unknown;
+ * Owns: the thread or the line, the restarts. Does not own: subscribers, sessions, the place of the shard
+ * (`ShardFinder`).
+ *  L1 a request that is safe to repeat is sent again to the next incarnation, and the caller does not notice;
+ *  L2 any other request that was in flight when the incarnation ended rejects with a retryable error, since its outcome
+ *     is unknown;
  *  L3 after more deaths than `SHARD_RESTARTS` allows, the link gives up, and every request rejects. A session on which
  *     the thread ran out of memory twice is isolated: the next thread does not read the session, and those two deaths
  *     no longer count;
  *  L4 a close always ends. A thread that does not answer within its deadline and `SHARD_CLOSE_MS` is ended as by a
- *     crash, and its work resumes at the next open.
+ *     crash, and its work resumes at the next open;
+ *  L5 the end of a line does not count as a death. While no node has the shard, or its node cannot be reached, requests
+ *     wait for it, and reject with a retryable error once that takes longer than `absenceMs`;
+ *  L6 a shard that this node gives away takes messages until its half-steps have ended, and is closed then. Its claim is
+ *     given up after that, also if the close failed. Requests that it refused or left unanswered are those of L1 and L2,
+ *     and the shard is followed as after the end of a line.
  */
-import { SHARD_CLOSE_MS } from '../../base/bounds.ts';
-import type { Clock, Random } from '../../base/clock.ts';
 import { defined } from '../../base/defined.ts';
-import { CancelledError, type ErrorShape, errorFromShape, TroupeError } from '../../base/errors.ts';
-import type { PublishedEvent, SessionEvent } from '../../events/event.ts';
-import type { PackedEvents } from '../../events/packing/packed-form.ts';
-import { unpackEvents } from '../../events/packing/unpacking.ts';
+import { CancelledError, errorShape, ShardMovedError, StoreFullError, TroupeError } from '../../base/errors.ts';
 import type { SessionKey } from '../../journal/position.ts';
-import type { ReceiptState } from '../../session/state/state.ts';
-import type { Endpoint } from '../../threads/endpoint.ts';
+import { type Endpoint, endpointWith } from '../../threads/endpoint.ts';
 import type { HostWork } from '../../tools/host-tools.ts';
-import type { ShardPorts } from '../door/build-shard.ts';
-import type { NoticeNote } from '../protocol/notices.ts';
-import type {
-  EventsNote,
-  Learned,
-  LogLine,
-  SaidNote,
-  SessionIntroduction,
-  ShardCaller,
-  ShardMethods,
-  ShardPlan,
-  ShardStart,
-} from '../protocol/protocol.ts';
+import type { ShardCaller, ShardMethods, ShardPlan, ShardStart } from '../protocol/protocol.ts';
 import { WaitingListeners } from '../protocol/waiting-listeners.ts';
 import { FollowedReceipts } from './followed-receipts.ts';
-import { type HostValues, serveHost } from './host-services.ts';
+import { serveHost } from './host-services.ts';
+import { type Incarnation, isUnanswered, type LinkParts, moved, startedThread, unknownOutcome } from './link-parts.ts';
 import { growingBytes, RequestLine } from './request-line.ts';
+import { closeShard, drainShard, endShard } from './shard-close.ts';
 import { ShardDeaths } from './shard-deaths.ts';
-import type { startInPlace } from './shard-in-place.ts';
-import type { ShardThread } from './shard-threads.ts';
-
-/** Receives the notifications of a link. */
-export interface LinkListener {
-  events(events: readonly PublishedEvent[]): void;
-  /** Sessions that are about to publish for the first time. */
-  introduced?(sessions: readonly SessionIntroduction[]): void;
-  /** New messages of a session with callbacks. */
-  said?(note: SaidNote): void;
-  /** Notices of a durable transition, if the plan asks for them. */
-  noticed?(note: NoticeNote): void;
-  /**
-   * Called when the store of this shard refuses writes (with the error), and when it accepts them again (`undefined`).
-   */
-  degraded(error: TroupeError | undefined): void;
-  log(line: LogLine): void;
-  /**
-   * The newest event of a watched session, published again: the thread may have died before it published some events.
-   */
-  remind(event: SessionEvent): void;
-  /** Called when the shard serves again; events that became durable before may not have been published. */
-  resumed?(): void;
-  /** Called when the shard is given up; it will publish nothing more. */
-  lost(error: TroupeError): void;
-}
-
-/** The parts of a link. */
-export interface LinkParts {
-  readonly plan: ShardPlan;
-  readonly values: HostValues;
-  /** Returns the external facts. Called when a thread starts, and at each `learn`. */
-  readonly learned: () => Learned;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly listener: LinkListener;
-  /** Starts the shard's own thread. A simulator returns a `ShardThread` without a real thread. */
-  readonly startShard: (plan: ShardPlan) => ShardThread;
-  /** Starts the shard on this thread; undefined: the shard has its own thread. */
-  readonly startInPlace: typeof startInPlace | undefined;
-  /** The ports of a shard on this thread; default: those of the machine. */
-  readonly shardPorts?: ShardPorts;
-}
-
-interface Incarnation {
-  readonly endpoint: Endpoint;
-  readonly thread: ShardThread;
-  readonly end: () => void;
-  /** True once the thread has ended, so that it will never answer its open requests. */
-  isGone: boolean;
-  /** True once the thread receives requests, so that it must be replaced if it dies. */
-  isServing: boolean;
-}
+import { ShardAbsence, type ShardLine } from './shard-finder.ts';
+import { ShardGuests } from './shard-guests.ts';
+import { listenToShard } from './shard-notes.ts';
+import { ShardWatches } from './shard-watches.ts';
 
 /** See the head of the file. */
 export class ShardLink implements ShardCaller {
@@ -104,12 +45,7 @@ export class ShardLink implements ShardCaller {
   readonly listeners: WaitingListeners = new WaitingListeners();
   readonly #parts: LinkParts;
   readonly #line = new RequestLine();
-  /** The watched sessions; `undefined` stands for all sessions. */
-  readonly #watched = new Set<string | undefined>();
-  /** Sessions whose messages have callbacks. */
-  readonly #listened = new Set<string>();
-  /** True while sessions are introduced. */
-  #introduces = false;
+  readonly #watches = new ShardWatches();
   /** The running calls of tools on the host. They outlive the session thread that asked for them. */
   readonly #hostWork: HostWork = new Map();
   #current: Promise<Incarnation> | undefined;
@@ -120,8 +56,12 @@ export class ShardLink implements ShardCaller {
   #culprit: SessionKey = 0;
   #restarts = 0;
   #failure: TroupeError | undefined;
-  /** True once the runtime closes. */
-  isClosing = false;
+  /** True while this node is to give the shard away. */
+  #isGiven = false;
+  /** Present while the shard is looked for in the cluster. */
+  #absence: ShardAbsence | undefined;
+  /** Aborted once the runtime closes. */
+  readonly #closing = new AbortController();
 
   constructor(parts: LinkParts) {
     this.#parts = parts;
@@ -131,12 +71,13 @@ export class ShardLink implements ShardCaller {
   async start(): Promise<void> {
     const starting = this.#incarnate();
     this.#current = starting;
-    const incarnation = await starting;
+    const incarnation = await (this.#absence?.bound(starting, (error) => error) ?? starting);
     incarnation.isServing = true;
     this.#serving = incarnation;
-    // The thread died after its answer but before `isServing` was set. Without this check no thread would replace it,
+    this.#endAbsence();
+    // The incarnation ended after its answer but before `isServing` was set. Without this check none would follow it,
     // and requests would be repeated forever.
-    if (incarnation.isGone) this.#died();
+    if (incarnation.isGone) this.#ended(incarnation);
   }
 
   /** True if requests are answered now. */
@@ -144,38 +85,32 @@ export class ShardLink implements ShardCaller {
     return this.#serving?.isGone === false && this.#failure === undefined && !this.isClosing;
   }
 
+  /** True once the runtime closes. */
+  get isClosing(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
+  /** True while another node of the cluster has the shard, or none. */
+  get isElsewhere(): boolean {
+    return this.#parts.finder?.isHere(this.#parts.plan.index) === false;
+  }
+
   /** The number of times that the thread was replaced. */
   get restarts(): number {
     return this.#restarts;
   }
 
-  /** Sends a request to the shard. `repeatable`: it may be sent again to a new thread. */
+  /** Sends a request to the shard. `repeatable`: true if the request may be sent again to a new thread. */
   call<M extends keyof ShardMethods>(
     method: M,
     request: ShardMethods[M]['request'],
     repeatable: boolean,
   ): Promise<ShardMethods[M]['answer']> {
     const bytes = growingBytes(method, request);
-    const isAlone = bytes === 0 && this.#line.isEmpty;
-    return isAlone ? this.#callNow(method, request, repeatable) : this.#callInLine(method, request, repeatable, bytes);
-  }
-
-  /** Sends a large request, or one that must not overtake a large one (Q2 of `request-line.ts`). */
-  async #callInLine<M extends keyof ShardMethods>(
-    method: M,
-    request: ShardMethods[M]['request'],
-    repeatable: boolean,
-    bytes: number,
-  ): Promise<ShardMethods[M]['answer']> {
+    if (bytes === 0 && this.#line.isEmpty) return this.#callNow(method, request, repeatable);
+    // A large request, or one that must not overtake a large one (Q2 of `request-line.ts`).
     const session = 'session' in request ? request.session : undefined;
-    const turn = this.#line.enter(session ?? '', bytes);
-    // Without a wait the request is posted synchronously, so that later requests follow it.
-    if (turn !== undefined) await turn;
-    try {
-      return await this.#callNow(method, request, repeatable);
-    } finally {
-      this.#line.left(bytes);
-    }
+    return this.#line.through(session ?? '', bytes, () => this.#callNow(method, request, repeatable));
   }
 
   #callNow<M extends keyof ShardMethods>(
@@ -189,24 +124,27 @@ export class ShardLink implements ShardCaller {
       return this.#ask(method, request, repeatable);
     }
     return serving.endpoint.call(method, request).catch((error: unknown) => {
-      if (!serving.isGone) throw this.#failure ?? error;
-      return this.#askAgain(method, request, repeatable, error);
+      if (!isUnanswered(serving, error)) throw this.#failure ?? error;
+      return this.#askAgain(method, request, repeatable, { error, ended: serving });
     }) as Promise<ShardMethods[M]['answer']>;
   }
 
+  /** `before`: the incarnation that left the request unanswered; missing: it was not sent yet. */
   async #ask<M extends keyof ShardMethods>(
     method: M,
     request: ShardMethods[M]['request'],
     repeatable: boolean,
+    before?: Incarnation,
   ): Promise<ShardMethods[M]['answer']> {
-    for (;;) {
+    for (let ended = before; ; ) {
       if (this.#failure !== undefined) throw this.#failure;
-      const incarnation = await this.#running();
+      const incarnation = await this.#running(ended);
       try {
         return (await incarnation.endpoint.call(method, request)) as ShardMethods[M]['answer'];
       } catch (error) {
-        if (!incarnation.isGone) throw this.#failure ?? error;
-        this.#checkRepeatable(repeatable, error);
+        if (!isUnanswered(incarnation, error)) throw this.#failure ?? error;
+        this.#checkRepeatable(repeatable, error, incarnation);
+        ended = incarnation;
       }
     }
   }
@@ -215,55 +153,89 @@ export class ShardLink implements ShardCaller {
     method: M,
     request: ShardMethods[M]['request'],
     repeatable: boolean,
-    error: unknown,
+    { error, ended }: { readonly error: unknown; readonly ended: Incarnation },
   ): Promise<ShardMethods[M]['answer']> {
-    this.#checkRepeatable(repeatable, error);
-    return this.#ask(method, request, repeatable);
+    this.#checkRepeatable(repeatable, error, ended);
+    return this.#ask(method, request, repeatable, ended);
   }
 
-  /** Throws unless a request that a dead thread left unanswered may be repeated (L1, L2). */
-  #checkRepeatable(repeatable: boolean, cause: unknown): void {
+  /** Throws unless a request that an incarnation left unanswered may be repeated (L1, L2). */
+  #checkRepeatable(repeatable: boolean, cause: unknown, ended: Incarnation): void {
     if (this.isClosing) throw this.#failure ?? new CancelledError('the runtime was closed', { cause });
-    if (!repeatable) throw unknownOutcome(cause);
+    if (!repeatable) throw unknownOutcome(cause, ended);
   }
 
-  async #running(): Promise<Incarnation> {
+  /** `before`: the incarnation that left a request unanswered, so that its outcome is unknown. */
+  async #running(before?: Incarnation): Promise<Incarnation> {
     const current = this.#current;
     if (current === undefined) throw new CancelledError('the runtime is closed');
-    return current;
+    return this.#absence?.bound(current, (error) => (before ? unknownOutcome(error, before) : error)) ?? current;
+  }
+
+  /**
+   * Serves the host of another node over a line, until the line ends. Throws `ShardMovedError` unless the shard is
+   * here.
+   */
+  admit(line: Endpoint): void {
+    const serving = this.#serving;
+    if (serving === undefined || serving.line !== undefined || !this.isServing) {
+      throw new ShardMovedError(`this node does not have shard ${this.#parts.plan.index}`);
+    }
+    serving.guests.admit(line);
+  }
+
+  /**
+   * Sends a request to the host that has the shard, if that is another one. Undefined: the shard is here. Rejects as a
+   * repeatable request does.
+   */
+  async askOwner(method: string, request: unknown): Promise<{ readonly answer: unknown } | undefined> {
+    for (;;) {
+      const incarnation = await this.#running();
+      if (incarnation.line === undefined) return undefined;
+      try {
+        return { answer: await incarnation.line.call('host', { method, request }) };
+      } catch (error) {
+        if (!incarnation.isGone) throw this.#failure ?? error;
+        this.#checkRepeatable(true, error, incarnation);
+      }
+    }
   }
 
   /** Starts or stops the publication of a session's events, or of the events of all sessions (`undefined`). */
   async watch(session: string | undefined, on: boolean): Promise<void> {
-    if (on) this.#watched.add(session);
-    else this.#watched.delete(session);
+    this.#watches.watch(session, on);
+    if (!on && this.#serving?.guests.isWatched(session) === true) return;
     await this.#notify('session.watch', { on, ...defined({ session }) });
   }
 
   /** Starts or stops the introduction of sessions before their first event. */
   introduce(on: boolean): void {
-    this.#introduces = on;
-    // A dead thread, or a closed runtime, publishes nothing either. A new thread receives the setting at its start.
-    this.#notify('sessions.introduce', { on }).catch(() => undefined);
+    this.#watches.introduces = on;
+    this.#tell('sessions.introduce', { on });
   }
 
   /** Sends the external facts again (`Learned`). */
   learn(): void {
-    // A dead thread, or a closed runtime, needs no facts. A new thread receives them at its start.
-    this.#notify('runtime.learn', this.#parts.learned()).catch(() => undefined);
+    this.#tell('runtime.learn', this.#parts.learned());
   }
 
   /** Starts or stops the publication of a session's new messages. */
   async listen(session: string, on: boolean): Promise<void> {
-    if (on) this.#listened.add(session);
-    else this.#listened.delete(session);
+    this.#watches.listen(session, on);
+    if (!on && this.#serving?.guests.isListened(session) === true) return;
     await this.#notify('history.watch', { session, on });
   }
 
   /** Makes a session wait for its listeners, or no longer wait. The change takes effect before later requests. */
   gate(session: string, on: boolean): void {
-    // A dead thread, or a closed runtime, waits for no listener; a new thread receives the setting at its start.
-    this.#notify('history.gate', { session, on }).catch(() => undefined);
+    this.#tell('history.gate', { session, on });
+  }
+
+  /** Sends a setting to the shard if it is here. A shard on another node receives the settings of the other host. */
+  #tell<M extends keyof ShardMethods>(method: M, request: ShardMethods[M]['request']): void {
+    if (this.isElsewhere) return;
+    // A dead thread, or a closed runtime, needs no settings. A new thread receives them at its start.
+    this.#notify(method, request).catch(() => undefined);
   }
 
   /** Sends a setting to the current thread; a new thread receives all settings again. */
@@ -273,83 +245,108 @@ export class ShardLink implements ShardCaller {
     try {
       await incarnation.endpoint.call(method, request);
     } catch (error) {
-      if (!incarnation.isGone) throw error;
+      if (!isUnanswered(incarnation, error)) throw error;
     }
+  }
+
+  /** Gives the shard to another node. Returns when the shard is closed here. Never rejects. */
+  async handOver(): Promise<void> {
+    this.#isGiven = true;
+    while (this.#isGiven && !this.isElsewhere) {
+      const here = await this.#current?.catch(() => undefined);
+      if (here === undefined || this.isClosing || this.#failure !== undefined) return;
+      // A line to the former owner, or a thread that died: another incarnation follows.
+      if (here.line !== undefined) await here.exit();
+      if (this.#serving !== here) continue;
+      await drainShard(here.endpoint, this.#parts);
+      if (this.#serving === here && !this.isClosing) await this.#leave(here);
+    }
+  }
+
+  async #leave(here: Incarnation): Promise<void> {
+    here.isLeaving = true;
+    this.#serving = undefined;
+    const closed = this.#closeHere(here);
+    const next = closed.then(() => this.#follow());
+    this.#current = next;
+    next.catch(() => undefined);
+    await closed;
+  }
+
+  async #closeHere(here: Incarnation): Promise<void> {
+    await endShard(here, this.#parts);
+    this.receipts.abandon();
+    this.#isGiven = false;
+    this.#parts.finder?.release(this.#parts.plan.index);
   }
 
   /** Kills the thread as a crash would; it is replaced. For tests. */
   async kill(): Promise<void> {
     const incarnation = await this.#running();
-    if (this.#parts.startInPlace === undefined) await incarnation.thread.exit();
+    if (this.#parts.startInPlace === undefined || incarnation.line !== undefined) await incarnation.exit();
   }
 
   async close(deadlineMs: number): Promise<void> {
     if (this.isClosing) return;
-    this.isClosing = true;
+    this.#closing.abort();
     const incarnation = await this.#current?.catch(() => undefined);
+    this.#endAbsence();
     if (incarnation === undefined) return;
+    // So the guests wait for the next owner. Otherwise their requests would reject: this runtime is closed.
+    incarnation.guests.close();
     try {
-      await this.#closed(incarnation, deadlineMs);
+      // A shard on another node does not close with this host.
+      if (incarnation.line === undefined) await closeShard(incarnation.endpoint, deadlineMs, this.#parts);
     } catch (error) {
       if (!incarnation.isGone) throw error;
     } finally {
       this.#current = undefined;
       this.#serving = undefined;
-      await incarnation.thread.exit();
+      await incarnation.exit();
       incarnation.endpoint.close();
       incarnation.end();
       this.receipts.abandon();
+      if (incarnation.line === undefined) this.#parts.finder?.release(this.#parts.plan.index);
     }
   }
 
   /**
-   * Resolves when the shard has closed, or the deadline of its thread has passed (L4). A shard on this thread has no
-   * deadline.
+   * Starts the shard here, or connects to the node that has it. With `isBounded`, requests do not wait longer for a
+   * start here than for another node.
    */
-  async #closed({ endpoint }: Incarnation, deadlineMs: number): Promise<void> {
-    const { clock, listener, plan, startInPlace } = this.#parts;
-    const closed = endpoint.call('runtime.close', { deadlineMs }).then(() => true);
-    if (startInPlace !== undefined) {
-      await closed;
-      return;
-    }
-    const waitMs = deadlineMs + SHARD_CLOSE_MS;
-    let timer: unknown;
-    const late = new Promise<boolean>((resolve) => {
-      timer = clock.setTimer(() => resolve(false), waitMs);
-    });
-    try {
-      if (await Promise.race([closed, late])) return;
-      listener.log({
-        level: 'error',
-        message: `session thread ${plan.index} did not close within ${waitMs} ms; it is ended`,
-      });
-    } finally {
-      clock.clearTimer(timer);
-    }
+  async #incarnate(isBounded = false): Promise<Incarnation> {
+    const { clock, finder, plan } = this.#parts;
+    if (finder === undefined) return this.#startHere(plan);
+    this.#absence ??= new ShardAbsence(plan.index, finder.absenceMs, clock);
+    const found = await finder.find(plan.index, this.#closing.signal);
+    if ('line' in found) return this.#overLine(found.line);
+    if (!isBounded) this.#endAbsence();
+    return this.#startHere({ ...plan, cluster: found.place });
   }
 
-  async #incarnate(): Promise<Incarnation> {
-    const { clock } = this.#parts;
-    const thread = this.#startShard();
+  #endAbsence(): void {
+    this.#absence?.end();
+    this.#absence = undefined;
+  }
+
+  async #startHere(plan: ShardPlan): Promise<Incarnation> {
+    const { clock, learned, values } = this.#parts;
+    const thread = startedThread(this.#parts, plan);
     const { endpoint } = thread;
-    const services = serveHost(endpoint, this.#values(), { clock, work: this.#hostWork });
+    const decided = { ...values, decisions: { ...values.decisions, listeners: this.listeners } };
+    const services = serveHost(endpoint, decided, { clock, work: this.#hostWork });
     const stopServing = thread.serve(services);
-    this.#listen(endpoint);
     const end = (): void => {
       stopServing();
       services.abandon();
+      incarnation.guests.close();
     };
-    const incarnation: Incarnation = { endpoint, thread, end, isGone: false, isServing: false };
+    const incarnation = this.#incarnation(endpoint, { exit: () => thread.exit(), end, line: undefined });
     thread.onExit(({ outOfMemory }) => {
-      incarnation.isGone = true;
       this.#culprit = outOfMemory ?? 0;
-      end();
-      this.receipts.abandon();
-      if (incarnation.isServing) this.#died();
+      this.#exited(incarnation);
     });
     try {
-      const { plan, learned } = this.#parts;
       const known = { gated: this.listeners.sessions, isolated: this.#deaths.isolated, learned: learned() };
       await endpoint.call('shard.start', { plan, ...known } satisfies ShardStart);
     } catch (error) {
@@ -359,43 +356,31 @@ export class ShardLink implements ShardCaller {
     return incarnation;
   }
 
-  #startShard(): ShardThread {
-    const { plan, startInPlace, startShard, values, clock, random, shardPorts } = this.#parts;
-    if (startInPlace === undefined) return startShard(plan);
-    return startInPlace({ providers: values.providers, redact: values.redact, clock, random, ports: shardPorts });
+  #overLine({ endpoint: line, onExit, exit }: ShardLine): Incarnation {
+    const endpoint = endpointWith(line, { call: (method, request) => line.call('ask', { method, request }) });
+    const incarnation = this.#incarnation(endpoint, { exit, end: () => undefined, line });
+    onExit(() => this.#exited(incarnation));
+    return incarnation;
   }
 
-  #values(): HostValues {
-    const { values } = this.#parts;
-    return { ...values, decisions: { ...values.decisions, listeners: this.listeners } };
+  #incarnation(endpoint: Endpoint, parts: Pick<Incarnation, 'exit' | 'end' | 'line'>): Incarnation {
+    const guests = new ShardGuests({ shard: endpoint, own: this.#watches, receipts: this.receipts });
+    listenToShard(endpoint, {
+      guests,
+      listener: this.#parts.listener,
+      receipts: this.receipts,
+      degraded: (error) => this.#degraded(error),
+    });
+    return { ...parts, endpoint, guests, isGone: false, isLeaving: false, isServing: false };
   }
 
-  #listen(endpoint: Endpoint): void {
-    const { listener } = this.#parts;
-    // A shard on the host thread passes events as they are; a worker thread passes them packed.
-    endpoint.handle('events', (note) => this.#onEvents(note as EventsNote<readonly PublishedEvent[]>));
-    endpoint.handle('events.packed', (note) => {
-      const { introduced, events } = note as EventsNote<PackedEvents>;
-      this.#onEvents({ introduced, events: unpackEvents(events) });
-    });
-    endpoint.handle('receipt.settled', (note) => {
-      const { follow, state } = note as { readonly follow: number; readonly state: ReceiptState | undefined };
-      this.receipts.notify(follow, state);
-    });
-    endpoint.handle('history.said', (note) => listener.said?.(note as SaidNote));
-    endpoint.handle('noticed', (note) => listener.noticed?.(note as NoticeNote));
-    endpoint.handle('log', (line) => listener.log(line as LogLine));
-    endpoint.handle('degraded', (note) => {
-      const { error } = note as { readonly error?: ErrorShape };
-      this.#degraded(error === undefined ? undefined : errorFromShape(error));
-    });
-  }
-
-  #onEvents({ introduced, events }: EventsNote<readonly PublishedEvent[]>): void {
-    const { listener } = this.#parts;
-    // Introductions come first, so that the sessions are known before their events.
-    if (introduced !== undefined) listener.introduced?.(introduced);
-    if (events.length > 0) listener.events(events);
+  #exited(incarnation: Incarnation): void {
+    incarnation.isGone = true;
+    // `#closeHere` ends an incarnation that leaves.
+    if (incarnation.isLeaving) return;
+    incarnation.end();
+    this.receipts.abandon();
+    if (incarnation.isServing) this.#ended(incarnation);
   }
 
   /**
@@ -411,14 +396,55 @@ export class ShardLink implements ShardCaller {
       );
   }
 
-  /** Called when a thread died: another replaces it, and its sessions resume from the log. */
-  #died(): void {
+  /**
+   * Called when an incarnation has ended. A thread that died is replaced, and its sessions resume from the log. After
+   * the end of a line the shard is looked for.
+   */
+  #ended({ line }: Incarnation): void {
     if (this.isClosing || this.#failure !== undefined) return;
-    const next = this.#replace();
-    this.#current = next;
     this.#serving = undefined;
-    // Callers that await the replacement get the same error.
+    const next = line === undefined ? this.#replace() : this.#follow();
+    this.#current = next;
+    // Callers that await the next incarnation get its error, so a rejection is not unhandled.
     next.catch(() => undefined);
+  }
+
+  /** Continues where the shard is now (L5). While the store refuses a start here, the finder sets the pace. */
+  async #follow(): Promise<Incarnation> {
+    for (;;) {
+      const incarnation = await this.#incarnate(true).catch((error: unknown) => this.#startFailed(error));
+      try {
+        if (incarnation === undefined) continue;
+        await this.#serve(incarnation);
+        return incarnation;
+      } catch (error) {
+        if (incarnation?.line === undefined) return this.#replace(error);
+        await incarnation.exit();
+      }
+    }
+  }
+
+  /** Returns if another attempt may succeed. */
+  #startFailed(error: unknown): undefined {
+    const { listener, plan } = this.#parts;
+    if (this.isClosing) throw new CancelledError('the runtime was closed', { cause: error });
+    if (this.#failure !== undefined || !(error instanceof StoreFullError))
+      throw this.#failure ?? this.fail(moved(error));
+    listener.log({ level: 'warn', message: `shard ${plan.index} cannot be opened now`, error: errorShape(error) });
+    if (!this.#isGiven) return;
+    this.#isGiven = false;
+    this.#parts.finder?.release(plan.index);
+  }
+
+  /** Begins to use an incarnation that follows another one. Rejects if it ends meanwhile. */
+  async #serve(incarnation: Incarnation): Promise<void> {
+    await this.#watches.repeat(incarnation.endpoint, incarnation.line === undefined);
+    if (incarnation.isGone) throw new TroupeError('internal', 'the session thread ended again', { retryable: true });
+    incarnation.isServing = true;
+    this.#serving = incarnation;
+    this.#endAbsence();
+    this.#parts.listener.degraded(undefined);
+    void this.#remindReaders(incarnation);
   }
 
   /** Starts a thread in place of a dead one. If the new thread dies before it serves, starts another (L3). */
@@ -429,13 +455,8 @@ export class ShardLink implements ShardCaller {
     listener.log({ level: 'error', message: `session thread ${plan.index} died and is replaced` });
     try {
       const incarnation = await this.#incarnate();
-      await this.#repeatWatches(incarnation.endpoint);
-      if (incarnation.isGone) throw new TroupeError('internal', 'the session thread died again', { retryable: true });
-      incarnation.isServing = true;
-      this.#serving = incarnation;
+      await this.#serve(incarnation);
       this.#restarts += 1;
-      listener.degraded(undefined);
-      void this.#remindReaders(incarnation);
       return incarnation;
     } catch (error) {
       if (this.isClosing) throw new CancelledError('the runtime was closed', { cause: error });
@@ -460,41 +481,10 @@ export class ShardLink implements ShardCaller {
     return failure;
   }
 
-  async #repeatWatches(endpoint: Endpoint): Promise<void> {
-    const introduces = this.#introduces ? [endpoint.call('sessions.introduce', { on: true })] : [];
-    const watches = [...this.#watched].map((session) =>
-      endpoint.call('session.watch', { on: true, ...defined({ session }) }),
-    );
-    const listens = [...this.#listened].map((session) => endpoint.call('history.watch', { session, on: true }));
-    await Promise.all([...introduces, ...watches, ...listens]);
-  }
-
-  /**
-   * Publishes the newest event of each watched session again. A reader that missed durable events then notices the gap,
-   * and reads the missing events from the log.
-   */
+  /** Reminds the readers of this host, because they may have missed events. */
   async #remindReaders({ endpoint }: Incarnation): Promise<void> {
-    this.#parts.listener.resumed?.();
-    for (const session of this.#watched) {
-      if (session === undefined) continue;
-      try {
-        const { seq } = (await endpoint.call('session.state', { session })) as ShardMethods['session.state']['answer'];
-        const request = { session, after: seq - 1, limit: 1 };
-        const page = (await endpoint.call('session.events', request)) as ShardMethods['session.events']['answer'];
-        for (const event of page.events) this.#parts.listener.remind(event);
-      } catch {
-        // The thread died again; the next thread will publish the newest events.
-        return;
-      }
-    }
+    const { listener } = this.#parts;
+    listener.resumed?.();
+    await this.#watches.remind(endpoint, (event) => listener.remind(event));
   }
-}
-
-/** The error of a request that may or may not have taken effect (L2). */
-function unknownOutcome(cause: unknown): TroupeError {
-  return new TroupeError(
-    'internal',
-    'the session thread died during this request; whether the request took effect is unknown. Repeat it with a key.',
-    { cause, retryable: true },
-  );
 }

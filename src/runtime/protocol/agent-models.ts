@@ -1,6 +1,7 @@
 /**
  * Checks the models that a runtime's agents and enrichers use. The checks need both the agents and the settings, so
- * they run at `open`, and again when the vendor's list of models has been read. Host thread.
+ * they run at `open`. Warnings are logged at `open`, and again when the vendor's list of models has been read. Host
+ * thread.
  */
 
 import { ConfigError, describeValue } from '../../base/errors.ts';

@@ -64,8 +64,8 @@ export interface AgentOptions extends ModelOptions {
    */
   readonly fallbackAfterMs?: number;
   /**
-   * With several models: the time in milliseconds after which a new turn asks the first model again. If that
-   * call fails, the next model is asked at once. Default five minutes, the usual life of a provider's cache.
+   * With several models: milliseconds after a change of model. A turn that begins later asks the first model again. If
+   * that call fails, the next model is asked at once. Default five minutes, the usual life of a provider's cache.
    */
   readonly returnAfterMs?: number;
   /** The system prompt, or a function that returns it. The function runs once per epoch, on the host thread. */

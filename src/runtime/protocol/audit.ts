@@ -35,7 +35,7 @@ export interface AuditMethods {
   'audit.page': { request: AuditRequest; answer: AuditPart };
 }
 
-/** A position as text: the `next` of a page. */
+/** The form of a position as text (the `next` of a page). */
 const POSITION = /^[0-9a-z]{1,11}(?:\.[0-9a-z]{1,11}){0,63}$/;
 const DIGITS = 36;
 

@@ -21,7 +21,7 @@ export interface HostMethods {
   'host.upgrade': { request: UpgradeQuestion; answer: readonly EditRequest[] };
   /** The answer to a question of an enricher. */
   'host.lookUp': { request: EnricherQuestion; answer: EnricherReply };
-  /** Answers when no file of the search index has messages of these deleted sessions. */
+  /** Removes the messages of deleted sessions from the search index. Answers once no file of the index has them. */
   'host.eraseIndex': { request: { readonly sessions: readonly string[] }; answer: null };
   /**
    * Answers when no other shard runs a compaction. From then on the other shards wait, until `host.endCompaction` or

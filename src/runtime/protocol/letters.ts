@@ -44,7 +44,7 @@ export interface LetterMethods {
   'letters.drop': { request: OfSession & { readonly letter: number; readonly by?: string }; answer: boolean };
 }
 
-/** A position as text: the `next` of a page. */
+/** The form of a position as text (the `next` of a page). */
 const PLACE = new RegExp(`^(\\d{1,16})-(${SESSION_ID_FORM})`);
 
 /**

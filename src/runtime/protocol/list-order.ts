@@ -45,7 +45,7 @@ export interface ListedFacts {
   readonly agent: string;
 }
 
-/** A position as text: the `next` of a page. */
+/** The form of a position as text (the `next` of a page). */
 const PLACE = new RegExp(`^(\\d{1,16})-(${SESSION_ID_FORM})`);
 
 /**

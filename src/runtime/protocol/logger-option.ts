@@ -3,7 +3,10 @@
 /** The methods of a logger that a runtime calls; a pino logger has them. */
 export interface Logger
   extends Readonly<Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>> {
-  /** Returns a logger that adds these fields to every line. It is called once for each session that logs. */
+  /**
+   * Returns a logger that adds these fields to every line. The runtime calls this method for each session that logs,
+   * and keeps the loggers of the sessions that logged last.
+   */
   readonly child?: (fields: object) => Logger;
 }
 

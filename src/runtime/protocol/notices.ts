@@ -1,4 +1,7 @@
-/** The form of notices between a shard and its host, and the requests that read notices from the log. */
+/**
+ * The form in which a shard sends notices to its host, and the requests that read notices from the log. A notice is the
+ * content of a webhook: a call waits for a person, or a turn ended.
+ */
 import type { Position, SessionKey } from '../../journal/position.ts';
 import type { Notice, NoticeWish } from '../../session/rules/notices.ts';
 
@@ -19,7 +22,8 @@ export interface NoticeNote {
 }
 
 /**
- * Asks for the wanted notices in the part of the log after a position. Without `after`, asks for the positions alone.
+ * Asks which sessions have wanted notices in the part of the log after a position. Without `after`, asks for the
+ * positions alone.
  */
 export interface NoticeScanRequest {
   readonly after?: Position;

@@ -59,7 +59,8 @@ export interface ThreadOptions {
  * The limits of a provider's API key, for all sessions of this runtime together; default: no limit. With several
  * providers, either each provider has the same limits, or the limits stand under the providers' names: `{ claude: {
  * requestsPerMinute: 50 } }`. Each session thread gets an equal share of the limits. Calls beyond a limit wait, and
- * session trees take turns. The pause of all calls after a 429 or 529 and the circuit breaker work even without limits.
+ * the session trees are served in rotation. The pause of all calls after a 429 or 529 and the circuit breaker work even
+ * without limits.
  */
 export type GovernorOptions = GovernorLimits | Readonly<Record<string, GovernorLimits>>;
 
@@ -92,9 +93,10 @@ export interface OpenOptions {
   /**
    * Takes over the directory from the process that has it open, instead of rejecting with `StoreLockedError`. The other
    * process begins no further half-step, waits up to `deadlineMs` (default 10,000) for those that run, and releases the
-   * directory. Its `runtime.closed` resolves. Half-steps that take longer continue in this process. `open` rejects with
-   * `StoreLockedError` if the directory is not released in time, or if another process is already taking it over. If no
-   * process has the directory open, this option changes nothing. Both processes must run on the same machine.
+   * directory. Its `runtime.closed` resolves. Half-steps that take longer are cut, and begin again in the process that
+   * takes over. `open` rejects with `StoreLockedError` if the directory is not released in time, or if another process
+   * is already taking it over. If no process has the directory open, this option changes nothing. Both processes must
+   * run on the same machine.
    */
   readonly takeover?: boolean | { readonly deadlineMs?: number };
   readonly settings?: SettingsInput;
@@ -127,7 +129,10 @@ export interface OpenOptions {
    * whose default export is a `RedactFunction`. With `threads.sessions: 0` it may also be the function itself.
    */
   readonly redact?: RedactOption;
-  /** How long data that sessions no longer need is kept. Default: everything is kept as long as its session exists. */
+  /**
+   * How long data that sessions no longer need is kept. Default: as long as its session exists; entries of the audit
+   * log are kept forever.
+   */
   readonly retention?: Retention;
   /** How the files of the store are kept while it is open. */
   readonly store?: StoreOptions;
@@ -138,8 +143,8 @@ export interface OpenOptions {
   readonly webhooks?: readonly WebhookOptions[];
   /**
    * The cluster that this runtime joins, for example made by `postgres()` of `troupe/postgres`. The database of the
-   * cluster has the log, and the directory has a copy. `open` waits until no other node has the sessions. Not allowed
-   * with `takeover` and `webhooks`.
+   * cluster has the log, and the directory has a copy. Without lines `open` waits until no other node has the sessions. Not allowed
+   * with `takeover`, `webhooks` and `encryption.previousKeys`.
    */
   readonly cluster?: ClusterPlan;
   /**
@@ -193,7 +198,7 @@ export interface CheckedOptions {
   /** The number of shards that the store must have; undefined: an existing store keeps its number. */
   readonly shards: number | undefined;
   readonly durability: Durability;
-  /** Milliseconds that the process that has the directory open gets to finish its half-steps; missing: no takeover. */
+  /** Milliseconds that the present holder of the directory gets to finish its half-steps; missing: no takeover. */
   readonly takeoverMs?: number;
   readonly settings: Settings;
   readonly limits: Limits;

@@ -87,7 +87,7 @@ export interface ShardProvider {
   readonly rates: SharedArrayBuffer;
 }
 
-/** The data of a shard. If its thread dies, the next thread gets the same data. */
+/** The data from which a shard is built. If its thread dies, the next thread gets the same data. */
 export interface ShardPlan {
   readonly index: number;
   readonly count: number;
@@ -111,7 +111,7 @@ export interface ShardPlan {
   readonly retention?: Retention;
   /** See `StoreOptions`. */
   readonly eraseWithinMs: number;
-  /** The URL of the module that redacts; missing: nothing is redacted, or the function is a value on the host thread. */
+  /** The URL of the module that redacts; missing: nothing is redacted, or the function was given as a value. */
   readonly redactModule?: string;
   readonly threads: { readonly models: number; readonly tools: number };
   /** True if the shard sends the notices of its sessions to the host, because there are webhooks. */
@@ -197,7 +197,7 @@ export interface SessionSummary {
   readonly mailbox: number;
   /** Number of dead letters; missing if there are none. */
   readonly deadLetters?: number;
-  /** Messages of users and the agent, without tool calls; missing if an earlier version wrote the session. */
+  /** Number of users' and agent's messages, without tool calls; missing if an older troupe wrote the session. */
   readonly messageCount?: number;
   /** Epoch ms; missing like `messageCount`. */
   readonly createdAt?: number;
@@ -433,7 +433,7 @@ export interface ShardMethods extends AuditMethods, WaitingMethods, LetterMethod
   'runtime.copy': { request: { readonly directory: string; readonly known?: string }; answer: JournalCopy };
   'runtime.learn': { request: Learned; answer: undefined };
   /** `pid`: the process that takes the store over. */
-  'runtime.standStill': { request: { readonly deadlineMs: number; readonly pid: number }; answer: undefined };
+  'runtime.standStill': { request: { readonly deadlineMs: number; readonly pid?: number }; answer: undefined };
   'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };
 }
 

@@ -44,11 +44,11 @@ export interface RedactionSource {
  * is called for each text of a value, on the thread of the session. It must be synchronous and quick. The same text
  * must give the same result, because a message that is sent again with its key is compared with the first one.
  *
- * The function gets one string at a time, so it gets a secret that is split over two blocks in two halves. It does not
- * get numbers, ids, keys, authors, base64, the names of members, tools and agents, or the state of an MCP server's
- * question. It also does not get what the embedder defines: tools, the output of an agent, and a system prompt that is
- * given as a string. With this option, an answer of one block is not streamed in pieces: its text is one delta,
- * published when the answer is complete.
+ * The function gets one string at a time. So if a secret is split over two blocks, the function gets each half alone.
+ * The function does not get numbers, ids, keys, authors, base64, the names of members, tools and agents, or the state
+ * of an MCP server's question. It also does not get what the embedder defines: tools, the output of an agent, and a
+ * system prompt that is given as a string. With this option, an answer of one block is not streamed in pieces: its text
+ * is one delta, published when the answer is complete.
  */
 export type RedactFunction = (text: string, source: RedactionSource) => string;
 

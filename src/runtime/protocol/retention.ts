@@ -4,7 +4,10 @@ import { z } from 'zod';
 import { RETENTION_MS_MIN } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 
-/** How long each kind of data is kept, in milliseconds. A kind without a time is kept as long as its session exists. */
+/**
+ * How long each kind of data is kept, in milliseconds. Without a time, data is kept as long as its session exists, and
+ * entries of the audit log are kept forever.
+ */
 export interface Retention {
   /**
    * For messages that a compression or a full window took out of the model's window. They are kept for this time after

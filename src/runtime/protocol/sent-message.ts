@@ -158,8 +158,8 @@ export function messageFingerprint(content: string | readonly ContentBlock[], ou
 }
 
 /**
- * The UTF-8 bytes with which a message counts against the bounds of its mailbox: those of its content and of the form
- * of its answer.
+ * The bytes that a message takes in the bounds of its mailbox: the bytes of its content and of the form of its answer.
+ * A text counts in UTF-8; the bytes of blocks are estimated.
  */
 export function messageBytes(content: string | readonly ContentBlock[], output: AnswerForm | undefined): number {
   const bytes = typeof content === 'string' ? Buffer.byteLength(content) : estimateContent(content) * 4;

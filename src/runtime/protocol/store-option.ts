@@ -6,9 +6,9 @@ import { ERASE_WITHIN_MS_MAX, ERASE_WITHIN_MS_MIN } from '../../base/bounds.ts';
 export interface StoreOptions {
   /**
    * Milliseconds within which the bytes of a deleted session leave the files of the store, from 100 to 2,592,000,000
-   * (thirty days). Default 60,000. To remove the bytes, each session thread copies its file. It copies at most once in
-   * half of this time, and spends at most a tenth of the time on copies. So a file that takes long to copy (about 300
-   * MB and more with the default) needs more time than this option says. A store in memory copies nothing.
+   * (thirty days). Default 60,000. To remove the bytes, each session thread copies its file. A thread copies at most
+   * once in half of this time, and spends at most a tenth of the time on copies. So a file that takes long to copy
+   * (about 300 MB and more with the default) needs more time than this option says. A store in memory copies nothing.
    */
   readonly eraseWithinMs?: number;
 }

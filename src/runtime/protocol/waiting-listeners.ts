@@ -17,7 +17,7 @@ import type { HistoryMessage } from '../../base/history-message.ts';
 
 /** The actions of a listener that a run waits for. */
 export interface BoundaryControl {
-  /** Stops the run at this message: no further call executes. `reason` is returned verbatim. */
+  /** Stops the run at this message: no further call executes. The turn's outcome has `reason` verbatim. */
   interrupt(reason?: string | null): void;
 }
 

@@ -31,7 +31,7 @@ export interface WaitingMethods {
   };
 }
 
-/** A position as text: the `next` of a page. */
+/** The form of a position as text (the `next` of a page). */
 const PLACE = new RegExp(`^(\\d{1,16})-(\\d{1,15})-(${SESSION_ID_FORM})`);
 
 /** The oldest call first; calls of the same age by session, and within a session in the order of its calls. */

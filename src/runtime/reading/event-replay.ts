@@ -2,7 +2,8 @@
  * Replays durable events of sessions from their logs, page by page. Each page begins where the previous one ended. Runs
  * on the session's thread.
  *
- * Owns: the folds behind the pages that were served last. Does not own: the journal, the position of a reader.
+ * Owns: the folds of the pages that were served last. A fold is a state to which the records of a log were applied up
+ * to some position. Does not own: the journal, the position of a reader.
  * Invariants:
  *  Y1 a page holds the events that a fold of the whole log publishes after the requested number: the same events with
  *     the same numbers, in order;

@@ -1,6 +1,6 @@
 /**
- * Reads the beginning of a fork from one of two places. These are the fork's stored copy, and the log of the forked
- * session up to the fork's marker.
+ * Reads the beginning of a fork from one of two places: a copy that is stored for the fork, or the log of the forked
+ * session up to the fork's marker (the record `forkMade`).
  *
  * Invariant: K5 a log that forks share, or its older part, is removed only after the forks' beginnings are stored
  * (`fork-roots.ts`). So one of the two places always has a fork's beginning.
@@ -115,7 +115,7 @@ function snapshotBefore(
   return state.nextFork <= fork ? { state, position: found.snapshot.position } : undefined;
 }
 
-/** The text of a seed, as it is stored. */
+/** The text of a seed (the beginning of a fork), as it is stored. */
 export function encodeSeed(seed: ForkSeed): string {
   return JSON.stringify({ v: SEED_FORMAT, seed });
 }

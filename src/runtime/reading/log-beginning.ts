@@ -23,8 +23,8 @@ export interface Beginning {
 }
 
 /**
- * The characters with which the text of a base begins, so that it differs from every snapshot. Otherwise both could
- * have one address, and a checkpoint could remove the base as an outdated snapshot.
+ * The first characters of the text of a base. They make the text differ from every snapshot. Otherwise a base and a
+ * snapshot of the same state could have one address, and a checkpoint could remove the base as an outdated snapshot.
  */
 const BASE_BEGINS = '{"base":1,"state":';
 

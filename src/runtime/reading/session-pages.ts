@@ -55,8 +55,8 @@ export function messagePage(journal: Journal, actor: SessionActor, bounds: PageB
 }
 
 /**
- * A page of the mailbox in drain order. `next` names an entry by its rank and id, which stay the same when other
- * entries leave or arrive.
+ * A page of the mailbox in drain order. `next` names an entry by its group in this order and by its id. Both stay the
+ * same when other entries leave or arrive.
  */
 export function pendingPage(state: SessionState, bounds: PageBounds, read: ReadContent): Page<Pending> {
   const [rankAfter = -1, idAfter = 0] = (bounds.after ?? '').split('-').filter(Boolean).map(Number);

@@ -8,8 +8,9 @@
  *     whole redacted text;
  *  M2 the last text of a lost answer may end within a secret, so it is left out. The draft says that text is missing;
  *  M3 an answer that cannot be redacted is lost: its call fails with `redaction_failed`, and its tokens count;
- *  M4 a paused answer that was changed ends its turn, because the API continues only unchanged answers. If a call of
- *     the provider then has no result, later requests leave the call out, as after any answer that was cut off (A8);
+ *  M4 a paused answer that was changed ends its turn, because the API continues only unchanged answers. If a call of a
+ *     provider's own tool then has no result, later requests leave the call out, as after any answer that was cut off
+ *     (A8);
  *  M5 the text of a call is held until its completion, and not longer. A pool reports each call once, also a cancelled
  *     call, with its tokens and its whole texts. So `cancel` drops nothing.
  */
@@ -74,7 +75,7 @@ class RedactedModels implements ModelPool {
 
   call(call: ModelCall, whole?: Parameters<ModelPool['call']>[1]): void {
     const { id, session, wantsDeltas } = call;
-    // The calls of an enricher have another name, which begins with the name of its session.
+    // A call of an enricher has a name of the form `<session>: …` in place of the session's id.
     const redact = this.#redactor.of(session.split(': ', 1)[0]);
     const units = { text: 0, thinking: 0 };
     const begun = { hasBegun: false, whole: [], units, open: undefined, isCut: false };

@@ -64,7 +64,7 @@ export function redactContent<T extends UserContent>(content: T, redact: RedactT
   return changedList(content, (block) => redactBlock(block, redact)) as T;
 }
 
-/** Redacts the texts of one block. In the input of a call, the members of every name are redacted. */
+/** Redacts the texts of one block. In the input of a call, all members are redacted, whatever their names. */
 function redactBlock(block: ContentBlock, redact: RedactText, redactInput: RedactText = redact): ContentBlock {
   if (block.type !== 'tool_use' && !isServerUse(block)) return redactJson(block, redact, isOpaqueMember);
   return changedMembers(block as unknown as Holder, (name, member) =>

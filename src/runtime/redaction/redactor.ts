@@ -57,7 +57,7 @@ export class Redactor {
     if (redacted.length > charactersMax) {
       throw failed(kind, `made ${redacted.length} characters of ${text.length}; at most ${charactersMax} are taken`);
     }
-    // A later check refuses a blank text, so it is replaced by a text that says that something was redacted.
+    // A later check refuses blank texts. So a blank result is replaced by a text that says that something was redacted.
     return redacted.trim() === '' ? REDACTED : wellFormed(redacted);
   }
 }

@@ -5,14 +5,19 @@
  * Invariants:
  *  R1 the first search or erasure starts the thread, and nothing is read or held before. The index on disk is brought
  *     up to date from the logs, and anything missing is read from them. So a crash or a restart needs no other repair;
- *  R2 a search finds only messages that existed when it began; see V1 of `service.ts`;
- *  R3 the host only forwards pages: neither a search nor building the index blocks it.
+ *  R2 a search finds the messages that were durable when it began, and none that were removed before; see V1 of
+ *     `service.ts`;
+ *  R3 the host only forwards pages: neither a search nor building the index blocks it;
+ *  R4 each shard is searched by the node that has it, once. If a node does not answer, or does not have a shard any more,
+ *     the answer says that it is not complete.
  */
 import { existsSync } from 'node:fs';
-import { SEARCH_CLOSE_MS, SEARCH_WAIT_MS } from '../../base/bounds.ts';
+import { z } from 'zod';
+import { SEARCH_CLOSE_MS, SEARCH_OTHERS_MS, SEARCH_WAIT_MS } from '../../base/bounds.ts';
 import { defined } from '../../base/defined.ts';
 import { CancelledError, TroupeError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
+import { orAborted } from '../../base/lazy-abort.ts';
 import { derivedKey } from '../../journal/encryption/master-keys.ts';
 import { parseQuery } from '../../search/query.ts';
 import { keepAliveFor, settledInTime, startThread, type Thread } from '../../threads/thread.ts';
@@ -25,6 +30,8 @@ import type { SearchAnswer, SearchRequest, SearchStatistics } from './service.ts
 export interface SearchParts {
   readonly links: () => readonly ShardCaller[];
   readonly linkOf: (session: string) => ShardCaller;
+  /** The nodes that have the sessions now; missing: this node has all. */
+  readonly spread?: () => SearchSpread;
   /** Directory of the index; the first search makes it. */
   readonly directory: string;
   /** The master key of the store. The key of the index is derived from it. Missing: the index is not encrypted. */
@@ -36,6 +43,42 @@ export interface SearchParts {
   /** How long a search waits for the index to be up to date; default `SEARCH_WAIT_MS`. */
   readonly waitMs?: number;
 }
+
+/** The options of a search. */
+export interface SearchOptions {
+  readonly limit: number;
+  readonly excluding?: string;
+  readonly trees?: ReadonlySet<string> | undefined;
+  readonly tenant?: string;
+}
+
+/** The shards of this node, and the other nodes with theirs. */
+export interface SearchSpread {
+  readonly own: readonly number[];
+  readonly others: readonly {
+    readonly shards: readonly number[];
+    /** Asks the host of the node. Undefined: the shards are here meanwhile. */
+    readonly ask: (request: OwnerSearch) => Promise<{ readonly answer: unknown } | undefined>;
+  }[];
+}
+
+/** A search by the host of another node, in those shards that it believes to be at this one. */
+export interface OwnerSearch {
+  readonly text: string;
+  readonly options: SearchOptions;
+  readonly shards: readonly number[];
+}
+
+const ownerSearchSchema = z.strictObject({
+  text: z.string(),
+  options: z.strictObject({
+    limit: z.number(),
+    excluding: z.string().optional(),
+    trees: z.set(z.string()).optional(),
+    tenant: z.string().optional(),
+  }),
+  shards: z.array(z.number().int().nonnegative()),
+});
 
 /** The data with which the search thread starts. */
 export interface SearchThreadData {
@@ -84,16 +127,40 @@ export class MessageSearch {
    * query without terms finds nothing. Rejects with the error of a shard, with a retryable error when the thread died,
    * and with `CancelledError` once the runtime is closed.
    */
-  async search(
-    text: string,
-    options: {
-      readonly limit: number;
-      readonly excluding?: string;
-      readonly trees?: ReadonlySet<string> | undefined;
-      readonly tenant?: string;
-    },
-  ): Promise<SearchAnswer> {
-    if (parseQuery(text) === undefined) return { found: [], isComplete: true, messages: 0 };
+  async search(text: string, options: SearchOptions): Promise<SearchAnswer> {
+    if (parseQuery(text) === undefined) return NOTHING;
+    const spread = this.#parts.spread?.();
+    if (spread === undefined) return this.#searchHere(text, options);
+    const own = spread.own.length === 0 ? [] : [this.#searchHere(text, options, spread.own)];
+    const others = spread.others.map(({ shards, ask }) => this.#searchThere({ text, options, shards }, ask));
+    return merged(await Promise.all([...own, ...others]), options.limit);
+  }
+
+  /** Answers a search of another node. Rejects like `search`, and with `ZodError` for anything but an `OwnerSearch`. */
+  async answer(request: unknown): Promise<SearchAnswer> {
+    const { text, options, shards } = ownerSearchSchema.parse(request);
+    const { limit, ...rest } = options;
+    const own = this.#parts.spread?.().own ?? [];
+    const wanted = shards.filter((shard) => own.includes(shard));
+    const answer = await this.#searchHere(text, { limit, ...defined(rest) }, wanted);
+    return { ...answer, isComplete: answer.isComplete && wanted.length === shards.length };
+  }
+
+  /** Asks another node. If it does not answer in time, nothing of its sessions is found. */
+  async #searchThere(request: OwnerSearch, ask: SearchSpread['others'][number]['ask']): Promise<SearchAnswer> {
+    const { waitMs = SEARCH_WAIT_MS } = this.#parts;
+    try {
+      const there = await orAborted(ask(request), AbortSignal.timeout(waitMs + SEARCH_OTHERS_MS));
+      if (there === undefined) return await this.#searchHere(request.text, request.options, request.shards);
+      // The other host has the same version, so its answer has the same form.
+      return there.answer as SearchAnswer;
+    } catch (error) {
+      if (this.#isClosed) throw error;
+      return { ...NOTHING, isComplete: false };
+    }
+  }
+
+  async #searchHere(text: string, options: SearchOptions, shards?: readonly number[]): Promise<SearchAnswer> {
     const { excluding, trees, tenant } = options;
     const { now, decay, waitMs = SEARCH_WAIT_MS } = this.#parts;
     const floor = excluding === undefined ? undefined : await this.#floorOf(excluding);
@@ -103,7 +170,7 @@ export class MessageSearch {
       now: now(),
       decay,
       waitMs,
-      ...defined({ trees, tenant }),
+      ...defined({ trees, tenant, shards: shards && new Set(shards) }),
       ...(excluding === undefined ? {} : { excluding: { session: excluding, ...defined({ floor }) } }),
     };
     return (await this.#asked(this.#running(), 'search', request)) as SearchAnswer;
@@ -164,6 +231,7 @@ export class MessageSearch {
       workerData: data,
     });
     thread.endpoint.handle('ask', (question) => this.#ask(question));
+    thread.endpoint.handle('here', () => new Set(this.#parts.spread?.().own ?? links().keys()));
     // The next search starts another thread, which continues from the saved index.
     thread.onExit(() => {
       if (this.#thread === thread) this.#thread = undefined;
@@ -180,4 +248,18 @@ export class MessageSearch {
       throw new TroupeError('internal', 'the search thread asked for an unknown shard or method');
     return link.call(method as SearchMethod, request as never, true);
   }
+}
+
+const NOTHING: SearchAnswer = { found: [], scores: [], isComplete: true, messages: 0 };
+
+/** The best messages of all answers. The scores of two indexes are close: each weighs terms by its own messages. */
+function merged(answers: readonly SearchAnswer[], limit: number): SearchAnswer {
+  const all = answers.flatMap(({ found, scores }) => found.map((message, at) => ({ message, score: scores[at] ?? 0 })));
+  const best = all.sort((a, b) => b.score - a.score).slice(0, limit);
+  return {
+    found: best.map(({ message }) => message),
+    scores: best.map(({ score }) => score),
+    isComplete: answers.every(({ isComplete }) => isComplete),
+    messages: answers.reduce((sum, { messages }) => sum + messages, 0),
+  };
 }

@@ -6,9 +6,9 @@
  * Invariants:
  *  W1 a page of a log is applied as a whole: the known sessions, the index and the log position change together,
  *     between two awaits;
- *  W2 some sessions are read as a whole up to a row of their log, and followed from that row. They are sessions of
- *     which a message was taken back or changed, and forks, whose log lacks the beginning. Until a session has
- *     been read as a whole, the session is behind, and none of its messages can be found;
+ *  W2 some sessions are read as a whole up to a row of their log, and followed from that row. These are sessions with a
+ *     message that was taken back or changed, and forks, whose log lacks the beginning. Until such a session has been
+ *     read as a whole, the session is behind, and none of its messages can be found;
  *  W3 one pass runs at a time; a pass sees everything that was durable before it began. It reads each log up to the
  *     end that the first page of that log names. Otherwise a growing log could keep the pass from ending. An erasure
  *     waits for the pass.
@@ -49,7 +49,7 @@ interface FollowedShard {
   row: number;
   /** The checksum of the last row that was read. It identifies the log until rows are rewritten. */
   checksum: number;
-  /** The number of writes that had rewritten rows of the log. */
+  /** The number of writes that had rewritten rows of the log when the log was last read. */
   rewrites: number;
   readonly sessions: Map<number, FollowedSession>;
 }
@@ -71,7 +71,7 @@ export const savedFollowerSchema: z.ZodType<SavedFollower> = z.object({
       z.object({
         row: z.number(),
         checksum: z.number(),
-        // Missing in an index of an earlier version, when no row was rewritten.
+        // An index of an earlier version lacks this member: rows were not rewritten then.
         rewrites: z.number().default(0),
         sessions: z
           .array(
@@ -98,10 +98,10 @@ export class SearchFollower {
   readonly #known = new Map<string, FollowedSession>();
   /** Sessions that must be read as a whole. */
   readonly #behind = new Set<FollowedSession>();
-  /** Ids of sessions deleted since the last pass. The shard must say which session has the id now. */
+  /** Ids of deleted sessions for which the shard must still say which session has the id now. */
   readonly #doubtful = new Set<string>();
-  /** True once the saved position was compared with the logs. */
-  #isCompared: boolean;
+  /** The shards whose saved position was compared with their log. */
+  readonly #compared = new Set<number>();
   #isReading = false;
   /** Called after each page that was applied. */
   readonly #stepped: () => void;
@@ -125,7 +125,7 @@ export class SearchFollower {
         if (each.fold === undefined) this.#behind.add(each);
       }
     }
-    this.#isCompared = saved === undefined;
+    if (saved === undefined) for (const shard of this.#shards.keys()) this.#compared.add(shard);
   }
 
   /** Number of known sessions. */
@@ -149,41 +149,47 @@ export class SearchFollower {
   }
 
   /**
-   * Reads everything written up to now. False: the saved position does not belong to these logs, and indexing must
-   * start over. Rejects with the error of a shard; the next pass continues from where this one stopped. Not called
-   * while a pass runs (W3).
+   * Reads everything written up to now in the shards of this node (`here`; missing: all). The others keep the texts and
+   * positions of the last time that they were here, and are compared with their logs when they are here again. False:
+   * the saved position does not belong to these logs, and indexing must start over. Rejects with the error of a shard;
+   * the next pass continues from where this one stopped. Not called while a pass runs (W3).
    */
-  async pass(): Promise<boolean> {
+  async pass(here?: ReadonlySet<number>): Promise<boolean> {
     this.#isReading = true;
     try {
-      return await this.#read();
+      return await this.#read((shard) => here?.has(shard) !== false);
     } finally {
       this.#isReading = false;
     }
   }
 
-  async #read(): Promise<boolean> {
-    if (!this.#isCompared) {
-      for (const [shard, followed] of this.#shards.entries()) {
+  async #read(isHere: (shard: number) => boolean): Promise<boolean> {
+    for (const [shard, followed] of this.#shards.entries()) {
+      if (!isHere(shard)) this.#compared.delete(shard);
+      else if (!this.#compared.has(shard)) {
         if (!(await this.#isSameLog(shard, followed))) return false;
         await this.#forgetDeleted(shard, followed);
-      }
-      this.#isCompared = true;
-    }
-    for (const [shard, followed] of this.#shards.entries()) {
-      for (let end: number | undefined; ; ) {
-        const from = followed.row + 1;
-        const read = await shippedRows((offset) => this.#ask(shard, 'search.log', { from, offset }));
-        await this.#take(shard, followed, read.rows);
-        followed.rewrites = read.rewrites;
-        await this.#settleDoubts();
-        this.#stepped();
-        end ??= read.end;
-        if (read.isLast || followed.row >= end) break;
+        this.#compared.add(shard);
       }
     }
-    for (const each of this.#behind) await this.#readWhole(each);
+    for (const [shard, followed] of this.#shards.entries()) if (isHere(shard)) await this.#readLog(shard, followed);
+    for (const each of this.#behind) {
+      if (isHere(shardOf(each.session, this.#shards.length))) await this.#readWhole(each);
+    }
     return true;
+  }
+
+  async #readLog(shard: number, followed: FollowedShard): Promise<void> {
+    for (let end: number | undefined; ; ) {
+      const from = followed.row + 1;
+      const read = await shippedRows((offset) => this.#ask(shard, 'search.log', { from, offset }));
+      await this.#take(shard, followed, read.rows);
+      followed.rewrites = read.rewrites;
+      await this.#settleDoubts();
+      this.#stepped();
+      end ??= read.end;
+      if (read.isLast || followed.row >= end) return;
+    }
   }
 
   /** Forgets deleted sessions. */
@@ -202,8 +208,8 @@ export class SearchFollower {
   }
 
   /**
-   * True if this is the log that was followed. Such a log has the last saved row at its position, unless rows were
-   * rewritten meanwhile. A log restored from an older copy has fewer rewrites, or as many rewrites and another row.
+   * True if this is the log that was followed: it has the last saved row at its position, or rows were rewritten since
+   * then. A log that was restored from an older copy has fewer rewrites, or lacks this row, or has another one there.
    */
   async #isSameLog(shard: number, { row, checksum, rewrites }: FollowedShard): Promise<boolean> {
     if (row === 0) return true;
@@ -211,7 +217,8 @@ export class SearchFollower {
       this.#ask(shard, 'search.log', { from: row, offset }),
     );
     const [there] = rows;
-    return now > rewrites || (there?.row === row && rowChecksum(there.bytes) === checksum);
+    if (now !== rewrites) return now > rewrites;
+    return there?.row === row && rowChecksum(there.bytes) === checksum;
   }
 
   async #forgetDeleted(shard: number, { sessions }: FollowedShard): Promise<void> {

@@ -1,7 +1,7 @@
 /**
- * Reads one session from its log on the thread of the index. It requests bounded pieces from the session's shard and
- * folds them with the core's `apply`, as the shard would. The beginning of a fork is its stored copy, or is read from
- * the log of the forked session up to the fork's marker (K5 of `fork-reader.ts`).
+ * Reads one session from its log on the thread of the index. This file requests bounded pieces from the session's shard
+ * and applies their records with the core's `apply`, as the shard would (a fold). The beginning of a fork is its stored
+ * copy, or is read from the log of the forked session up to the fork's marker (K5 of `fork-reader.ts`).
  *
  * Owns: nothing that outlives a call. Does not own: the logs, the index.
  */

@@ -16,6 +16,7 @@ const service = new SearchService({
   segments: key === undefined ? segments : new SealedSegmentStore(segments, key),
   shards,
   ask,
+  here: () => endpoint.call('here', undefined) as Promise<ReadonlySet<number>>,
   wait: (ms) =>
     new Promise((resolve) => {
       setTimeout(resolve, ms).unref();

@@ -7,7 +7,7 @@
  *  V1 a search finds the messages that were durable before it began, but no message that was removed before it began.
  *     If the index has not read everything in time, the answer says so (`isComplete`). Each message is then checked
  *     against the present state of its session before it is returned;
- *  V2 the saved segments, numbers and positions are from one moment. After a crash only later rows are read again;
+ *  V2 the saved index and the saved positions are from one moment. After a crash only later rows are read again;
  *  V3 an index that is damaged, or belongs to other logs, is deleted and built again.
  */
 import { z } from 'zod';
@@ -50,6 +50,8 @@ export interface SearchRequest {
   readonly trees?: ReadonlySet<string>;
   /** Only sessions of this tenant; empty: only sessions without a tenant; missing: all. */
   readonly tenant?: string;
+  /** Only sessions of these shards; missing: all. */
+  readonly shards?: ReadonlySet<number>;
   /** Epoch ms. */
   readonly now: number;
   /** Weight of one year of a message's age (`LookOptions.decay`). */
@@ -61,6 +63,8 @@ export interface SearchRequest {
 /** The answer to a search, best message first. */
 export interface SearchAnswer {
   readonly found: readonly FoundMessage[];
+  /** The score of each message that was found. */
+  readonly scores: readonly number[];
   /** True if everything that was written before the search began has been read. */
   readonly isComplete: boolean;
   /** Messages in the index. */
@@ -83,6 +87,8 @@ export interface SearchServiceParts {
   readonly segments: SegmentStore;
   readonly shards: number;
   readonly ask: AskShard;
+  /** The shards of this node; missing: all. */
+  readonly here?: () => Promise<ReadonlySet<number>>;
   /** Resolves after `ms` milliseconds. */
   readonly wait: (ms: number) => Promise<void>;
   readonly documentsMax?: number;
@@ -120,18 +126,19 @@ export class SearchService {
   /** The best messages. Rejects with the error of a shard. A query without terms finds nothing. */
   async search(request: SearchRequest): Promise<SearchAnswer> {
     const query = parseQuery(request.text);
-    if (query === undefined) return { found: [], isComplete: true, messages: this.#index.size };
-    const { excluding, trees, tenant } = request;
+    if (query === undefined) return { found: [], scores: [], isComplete: true, messages: this.#index.size };
+    const { excluding, trees, tenant, shards } = request;
     const floor = excluding === undefined ? 0 : (excluding.floor ?? (await this.#floorOf(excluding.session)));
     const excludes = (session: string, seq: number): boolean =>
       (session === excluding?.session && seq >= floor) ||
       trees?.has(rootOf(session)) === false ||
-      (tenant !== undefined && (tenantOf(session) ?? '') !== tenant);
+      (tenant !== undefined && (tenantOf(session) ?? '') !== tenant) ||
+      shards?.has(shardOf(session, this.#parts.shards)) === false;
     for (;;) {
       const isComplete = await this.#caughtUp(request.waitMs);
       try {
         const found = await this.#find(query, { ...request, excludes }, isComplete);
-        return { found, isComplete, messages: this.#index.size };
+        return { ...found, isComplete, messages: this.#index.size };
       } catch (error) {
         if (!(error instanceof DamagedSegmentError)) throw error;
         this.#beginAnew();
@@ -207,7 +214,7 @@ export class SearchService {
     for (;;) {
       const follower = this.#follower;
       try {
-        const isSame = await follower.pass();
+        const isSame = await follower.pass(await this.#parts.here?.());
         // The index was replaced during the pass, so the new follower must read.
         if (follower !== this.#follower) continue;
         if (isSame) {
@@ -226,12 +233,13 @@ export class SearchService {
     query: Query,
     request: Pick<SearchRequest, 'now' | 'decay' | 'limit'> & LookOptions,
     isComplete: boolean,
-  ): Promise<readonly FoundMessage[]> {
+  ): Promise<Pick<SearchAnswer, 'found' | 'scores'>> {
     const candidates = this.#index.look(query, request);
     // The indexed text of each candidate, and the row up to which its session was indexed, are noted before any await:
     // the index may change during the checks.
     const standing = isComplete ? undefined : this.#standing(candidates);
     const found: FoundMessage[] = [];
+    const scores: number[] = [];
     for (const [index, candidate] of candidates.entries()) {
       if (found.length >= request.limit) break;
       const message = standing === undefined ? candidate.read() : await standing(index);
@@ -240,11 +248,12 @@ export class SearchService {
       const name = this.#follower.nameOf(session);
       const snippet = wellFormed(message.text.slice(0, SEARCH_SNIPPET_CHARACTERS));
       found.push({ session, seq, kind: message.kind, snippet, ...defined({ name }) });
+      scores.push(candidate.score);
     }
-    return found;
+    return { found, scores };
   }
 
-  /** Checks candidates, by their index, against the present state of their sessions (V1). */
+  /** Checks a candidate, by its position in the list, against the present state of its session (V1). */
   #standing(candidates: readonly Candidate[]): (index: number) => Promise<StandingText | undefined> {
     const { ask } = this.#parts;
     const texts = candidates.map((candidate) => candidate.read());

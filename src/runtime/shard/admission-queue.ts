@@ -5,7 +5,8 @@ export class AdmissionQueue {
   readonly #members = new Set<string>();
   /**
    * The iterator is kept from one `take` to the next. Deleting from the front of a set leaves holes there, and a new
-   * iterator would pass over all of them. An id that is added, even a second time, comes after the iterator's position.
+   * iterator would pass over all of them. An id that is added later, even an id that was taken before, comes after the
+   * iterator's position.
    */
   #front = this.#members.values();
 

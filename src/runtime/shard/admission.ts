@@ -7,7 +7,7 @@
  * Invariants:
  *  L1 a working session continues without being admitted again. Another session is admitted while there is room, first
  *     come first served;
- *  L2 a session works or waits, never both, and does neither without its agent;
+ *  L2 a session works or waits for admission, never both, and does neither without its agent;
  *  L3 a working session counts with the bytes that it has after its last transition. A session is admitted while the
  *     sum of these bytes is below the bound. So the sum may exceed the bound by one conversation, and by the growth of
  *     the working sessions since their admission.
@@ -58,7 +58,7 @@ export class Admission {
     return this.#queued.has(sessionId);
   }
 
-  /** True if the session may begin a turn. */
+  /** True if the session may begin a turn, or works already. */
   admits(actor: SessionActor): boolean {
     return this.has(actor) || this.hasRoom || actor.state.state === 'executing';
   }
@@ -71,7 +71,7 @@ export class Admission {
     const { state } = actor;
     if (hasAgent && isRunning(state)) this.#add(actor, state.tokens * BYTES_PER_TOKEN);
     else this.#remove(actor);
-    // An idle session that could have started a turn but did not was refused admission.
+    // This session could start a turn and did not, so it was refused admission.
     if (hasAgent && isWaiting(state) && !isHeld) this.#queued.add(actor.id);
     else this.#queued.delete(actor.id);
   }
@@ -82,7 +82,7 @@ export class Admission {
     this.#queued.delete(actor.id);
   }
 
-  /** Starts sessions that waited for admission, oldest first. */
+  /** Starts sessions that waited for admission, first come first served. */
   admit(): void {
     if (this.#isAdmitting || this.#queued.size === 0) return;
     this.#isAdmitting = true;

@@ -62,7 +62,7 @@ export class AnswerDrafts {
     this.#lost = new Set(this.#journal.drafts.keys());
   }
 
-  /** Stores the draft of a call in flight. It replaces the session's earlier draft. */
+  /** Stores the draft of a call in flight, in place of the session's earlier draft. */
   note(call: DraftedCall, draft: DraftText): void {
     const { halfStep, attempt, turn } = call;
     if (this.#journal.nameOf(call.key) !== call.session) return;
@@ -87,7 +87,7 @@ export class AnswerDrafts {
 
   /**
    * Called before records are appended. Removes the drafts that these records make obsolete (D1). The removal comes
-   * first, because the append may close the batch, and both must be in one batch.
+   * before the append, because the append may close the batch, and a batch must have both.
    */
   settle(actors: Iterable<{ readonly actor: SessionActor }>): void {
     if (this.#ending.size === 0) return;

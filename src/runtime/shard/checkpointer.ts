@@ -3,11 +3,12 @@
  * leaves memory. A head is the summary of a session in the journal, with the address of its snapshot.
  *
  * Owns: which sessions changed since the last checkpoint. Does not own: the journal.
- *  K1 a checkpoint covers every session changed since the previous checkpoint, so the log before it need not be
- *     replayed. A new head covers its session. A working session is covered by an older head that marks it runnable.
- *     Such a head is out of date, so code that reads heads alone must check `runnable`;
+ *  K1 a checkpoint covers every session changed since the previous checkpoint, so an open need not replay the log
+ *     before the checkpoint. A new head covers its session. An older head with `runnable` covers a session that works:
+ *     an open reads its log. Such a head is out of date, so code that reads heads alone must check `runnable`;
  *  K2 no timer runs while nothing changed (A11);
- *  K3 a session that was dropped from memory counts as changed until it is read again: it is assumed to have work;
+ *  K3 a session whose actor was dropped counts as changed. The next checkpoint marks its head as `runnable`, because
+ *     the session may have work to do;
  *  K4 a snapshot is removed only by the write of a head of its session that names another snapshot, or none.
  */
 
@@ -28,7 +29,7 @@ export class Checkpointer {
   readonly #changed = new Set<SessionActor>();
   /** Heads of sessions that left memory since the last checkpoint. */
   readonly #passive = new Map<number, Head>();
-  /** Sessions dropped since the last checkpoint. */
+  /** Actors that were dropped since the last checkpoint. */
   readonly #dropped = new Map<SessionKey, SessionActor>();
   /**
    * The snapshot addresses of each session that got a new snapshot since the last checkpoint. All but one are removed
@@ -89,16 +90,16 @@ export class Checkpointer {
   }
 
   /**
-   * Called when a session was read back into memory. If a new head of the session waits to be written, it will replace
-   * the stored head. So the stored head's flag must not be used (K1).
+   * Called when a session was read back into memory. If a newer head of the session waits to be written, the stored
+   * head does not cover the session, whatever its `runnable` says (K1).
    */
   returned(actor: SessionActor): void {
     if (this.#passive.has(actor.key)) actor.isHeadRunnable = false;
   }
 
   /**
-   * Notes that the log of a session could not be read. A head keeps the session in the runnable set, so that the next
-   * open tries again.
+   * Notes that the log of a session could not be read. Its head is written as runnable, so that the next open tries
+   * again.
    */
   unread(id: string, key: SessionKey): void {
     const known = this.pending(key) ?? this.#journal.head(key);
@@ -111,7 +112,10 @@ export class Checkpointer {
     );
   }
 
-  /** Makes the next checkpoint leave out this session: it was deleted, or the tail of the log covers it again. */
+  /**
+   * Makes the next checkpoint leave out this session. The session was deleted, or its actor was dropped: then the part
+   * of the log after the last checkpoint has its changes.
+   */
   forget(actor: SessionActor): void {
     this.#changed.delete(actor);
     this.#passive.delete(actor.key);
@@ -166,8 +170,8 @@ export class Checkpointer {
   /** Writes the last checkpoint, with snapshots of long logs, so that the next open reads little. */
   close(actors: Iterable<SessionActor>): void {
     for (const actor of actors) if (this.#changed.has(actor)) this.#takeSnapshot(actor);
-    // The shard closes before all interrupted sessions were read, so the next open replays the tail from its old
-    // position.
+    // The shard closes before all interrupted sessions were read. So the next open replays the log from the position of
+    // the last checkpoint.
     if (this.#holds > 0) this.#position = this.#journal.checkpointed();
     this.#write(true);
   }

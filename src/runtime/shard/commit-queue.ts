@@ -7,8 +7,9 @@
  *  Q2 an item is released only after a flush that began after it was added;
  *  Q3 released items share the event loop fairly: after `RESUME_BUDGET_MS` the rest wait for the next tick;
  *  Q4 an item that throws is reported and stops no other item. Its records are durable anyway;
- *  Q5 a deferrable item, which no caller waits for, starts no flush. It waits for the next flush, which begins at most
- *     `FLUSH_PATIENCE_MS` later. So a turn that continues at once costs one flush, not one for each half-step.
+ *  Q5 an item that no caller waits for is deferrable: it starts no flush. The item waits for the next flush, which
+ *     begins at most `FLUSH_PATIENCE_MS` later. So a turn that continues at once costs one flush, not one for each
+ *     half-step.
  */
 import { FLUSH_PATIENCE_MS, RESUME_BUDGET_MS } from '../../base/bounds.ts';
 import type { Clock, Soon } from '../../base/clock.ts';

@@ -1,6 +1,6 @@
 /**
- * Bounds how often a single session may crash, so that a session whose transitions keep throwing is not read again
- * without end.
+ * Counts the crashes of each session. A session whose transitions keep throwing must not be read and resumed without
+ * end.
  */
 import { SESSION_RESTARTS } from '../../base/bounds.ts';
 import { countRestart } from '../../base/restart-intensity.ts';
@@ -14,7 +14,7 @@ export class CrashCounter {
     this.#monotonic = monotonic;
   }
 
-  /** Notes a crash; true while the session may be read again. */
+  /** Notes a crash. True while the session may be resumed at once. */
   count(sessionId: string): boolean {
     const { restarts, allowed } = countRestart(this.#times.get(sessionId) ?? [], this.#monotonic(), SESSION_RESTARTS);
     this.#times.set(sessionId, restarts);

@@ -1,6 +1,6 @@
 /**
- * Operations on a history that wait for a message boundary. They wait because the answer of a model call in flight
- * belongs to the history that was sent.
+ * Operations on a history that wait for a message boundary, that is, for the end of the session's model call. The
+ * answer of the call belongs to the history that was sent, so this history must not change before the answer.
  *
  * Owns: the waiting operations, by session. Does not own: the decision when a boundary is checked, which the shard
  * makes.

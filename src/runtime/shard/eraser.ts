@@ -7,10 +7,9 @@
  *  B1 one slice runs at a time. The next slice begins `ERASE_PAUSE_MS` after the flush of the slice before, so that
  *     erasing takes a small share of the thread;
  *  B2 no timer runs while nothing is left to erase (A11);
- *  B3 a removed session is forgotten only when nothing of it is stored: not in its rows, its results or the search
- *     index;
- *  B4 a failure is reported and leaves the notes as they are. The next deletion, a recovered store or the next open
- *     begins again.
+ *  B3 a removed session is forgotten only when no row, no stored result and no entry of the search index is left of it;
+ *  B4 a failure is reported and leaves the journal's notes as they are. The next deletion, a recovered store or the
+ *     next open begins again.
  */
 import type { ResultShortener } from '../../../actors/result-store.ts';
 import { ERASE_PAUSE_MS } from '../../base/bounds.ts';
@@ -57,7 +56,7 @@ export class Eraser {
     this.#parts = parts;
   }
 
-  /** Called after an open, after a deletion, and when the store takes writes again. */
+  /** Called after an open, a deletion and each slice, and when the store takes writes again. */
   begin(): void {
     const { journal, clock, counters, erased } = this.#parts;
     if (!this.#isClosed) erased();
@@ -93,7 +92,7 @@ export class Eraser {
   }
 
   /**
-   * Removes the results and indexed messages of sessions that are in no row any more, and forgets these sessions (B3).
+   * Removes the results and indexed messages of sessions of which no row is left, and forgets these sessions (B3).
    * True if it forgot some.
    */
   async #endSome(): Promise<boolean> {

@@ -60,7 +60,7 @@ function notesOf(endpoint: Endpoint, method: string, form: () => Form): EventPub
     events: (events) => {
       for (const event of events) {
         open ??= opened();
-        // The note is sent early if it has a delta, before the tick reads the remaining sockets.
+        // A note that begins with a delta is sent early, before the tick reads the remaining sockets.
         if (open.size === 0 && (event.type === 'text.delta' || event.type === 'thinking.delta')) endpoint.hasten();
         open.form.add(event);
         open.size += 1;

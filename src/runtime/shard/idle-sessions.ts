@@ -5,9 +5,9 @@
  * Owns: their order, and the time of the last use of each. Does not own: the actors. When an actor leaves this list,
  * the residency removes the actor from memory.
  * Invariants:
- *  Q1 at most `ShardBounds.hotSessions` sessions stay besides the ended children of Q2. All sessions together have at
- *     most `HOT_TOKENS_MAX` tokens. Beyond these bounds the oldest leave, several at once. If one session left at a
- *     time, each removal would pass over the holes of all earlier removals at the front of the map;
+ *  Q1 at most `ShardBounds.hotSessions` sessions stay besides the ended children of Q2. All sessions of the list
+ *     together have at most `HOT_TOKENS_MAX` tokens. Beyond these bounds the oldest leave, several at once. The reason:
+ *     each removal leaves a hole at the front of the map, and each search for the oldest passes over all holes;
  *  Q2 at most `ENDED_SESSIONS_MAX` children that have ended stay, because they are rarely woken again;
  *  Q3 a session leaves at most one and a half times `SESSION_IDLE_MS` after its last use;
  *  Q4 one timer serves all sessions; it stops when the list is empty.

@@ -11,7 +11,7 @@
  *     (K1 of `checkpointer.ts`);
  *  R3 a session whose log cannot be read is not resumed, and the other sessions continue;
  *  R4 a session that was working resumes when admission has room for it. Until then it is set aside, outside memory, in
- *     the order in which it was read. A crash may have interrupted more sessions than fit.
+ *     the order in which it was read. A crash may have interrupted more sessions than memory has room for.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { RESUME_BUDGET_MS } from '../../base/bounds.ts';
@@ -93,7 +93,7 @@ export class InterruptedSessions {
     const { journal, checkpointer } = this.#parts;
     const found = new Set(journal.runnable());
     for (const key of journal.tailKeys(journal.checkpointed())) found.add(key);
-    // A session whose call was cancelled may be idle, and only its draft may have the text that the call had streamed.
+    // A session whose call was cancelled may be idle, so it is in neither list. Its draft has the text of the call.
     for (const key of journal.drafts.keys()) found.add(key);
     for (const key of found) this.#keys.add(key);
     this.#resuming += found.size;
@@ -128,7 +128,7 @@ export class InterruptedSessions {
     }
   }
 
-  /** Resolves when every session that was interrupted when the store was opened has been read. */
+  /** Resolves when all sessions that were interrupted before the open have been read. */
   resumed(): Promise<void> {
     if (this.#resuming === 0) return Promise.resolve();
     return new Promise((resolve) => this.#onResumed.push(resolve));
@@ -145,7 +145,7 @@ export class InterruptedSessions {
 
   #resumeSlice(keys: readonly SessionKey[], from: number): void {
     const { soon, clock, checkpointer, isClosing, sliceDone } = this.#parts;
-    // The checkpointer is still held, so the next open finds the unread sessions in the tail of the log.
+    // The checkpointer is still held, so the next open finds the unread sessions in the log after the last checkpoint.
     if (isClosing()) return;
     const last = Math.min(from + RESUME_SLICE, keys.length);
     const beganAt = clock.monotonic();

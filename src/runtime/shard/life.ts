@@ -18,6 +18,7 @@ import { type StoreLostError, TroupeError } from '../../base/errors.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import type { CallWait } from '../../models/pool.ts';
 import { hasEnded } from '../../session/state/child-link.ts';
+import type { Input } from '../../session/state/inputs.ts';
 import type { Retention } from '../protocol/retention.ts';
 import type { EventReplays } from '../reading/event-replay.ts';
 import { storeRoots } from '../reading/fork-roots.ts';
@@ -38,6 +39,9 @@ import { logThrown, type Reply, type ShardParts } from './shard-parts.ts';
 import type { ShardWaiters } from './shard-waiters.ts';
 import { refusalOf, type StoreOutage } from './store-outage.ts';
 import type { Transitions } from './transitions.ts';
+
+/** Lifts the block of one of many sessions. */
+const RESUME: readonly Input[] = [{ type: 'resume', keepsPause: true }];
 
 /** The parts that the life of a shard works with. */
 export interface LifeParts {
@@ -165,7 +169,7 @@ export class Life {
     this.#retention?.begin();
   }
 
-  /** Resolves when every session that was interrupted when the store was opened has been read. */
+  /** Resolves when all sessions that were interrupted before the open have been read. */
   resumed(): Promise<void> {
     return this.#interrupted.resumed();
   }
@@ -199,8 +203,8 @@ export class Life {
 
   /**
    * Called when a session is about to resume. A failed move to another version is tried again. If the provider's key or
-   * the session's model was refused, all sessions may try again (F36, F37). The sessions that the refused key blocked
-   * resume too. Resolves when their resumption is durable.
+   * the session's model was refused, all sessions may use the key or the model again (F36, F37). The sessions that a
+   * refused key blocked resume too. Resolves when their resumption is durable.
    */
   async resumeModels(sessionId: string): Promise<void> {
     if (this.#isClosed) return;
@@ -234,19 +238,27 @@ export class Life {
     await this.#resumeAll(() => true);
   }
 
-  /** Resumes the blocked sessions for which `isMeant` holds. */
+  /**
+   * Resumes the blocked sessions for which `isMeant` holds. Paused sessions stay paused. A session that cannot be resumed
+   * now does not hold back the others; the first such error rejects once all others are resumed.
+   */
   async #resumeAll(isMeant: (sessionId: string) => boolean): Promise<void> {
     const resumed: Promise<unknown>[] = [];
     for (const [name, key] of this.#parts.journal.names({})) {
-      const head = this.#residency.inMemory(name) !== undefined ? undefined : this.#residency.headOf(key);
-      const isBlocked =
-        head === undefined ? this.#residency.find(name)?.state.blocked !== undefined : isHeadBlocked(head.data);
-      if (!isBlocked || !isMeant(name)) continue;
-      resumed.push(
-        new Promise((resolve, reject) => this.#transitions.submit(name, [{ type: 'resume' }], { resolve, reject })),
-      );
+      try {
+        if (!this.#isBlocked(name, key) || !isMeant(name)) continue;
+      } catch (error) {
+        logThrown(this.#parts.host, 'a session cannot be resumed, because its log cannot be read', error, name);
+        continue;
+      }
+      resumed.push(new Promise((resolve, reject) => this.#transitions.submit(name, RESUME, { resolve, reject })));
     }
-    await Promise.all(resumed);
+    for (const each of await Promise.allSettled(resumed)) if (each.status === 'rejected') throw each.reason;
+  }
+
+  #isBlocked(name: string, key: SessionKey): boolean {
+    const head = this.#residency.inMemory(name) !== undefined ? undefined : this.#residency.headOf(key);
+    return head === undefined ? this.#residency.find(name)?.state.blocked !== undefined : isHeadBlocked(head.data);
   }
 
   /**
@@ -261,7 +273,7 @@ export class Life {
     }
     const actor = this.#residency.find(sessionId);
     if (actor === undefined) {
-      // The removal by another caller may not be durable yet, and a crash would bring the session back (A2).
+      // Another caller may have removed the session just now. The reply waits until that removal is durable (A2).
       this.#commits.add({
         release: () => reply.resolve([]),
         refuse: (error) => reply.reject(refusalOf(error)),
@@ -359,8 +371,8 @@ export class Life {
   }
 
   /**
-   * Called when the copy of the log on this machine is found damaged. This starts a write that changes nothing. The
-   * write is refused, and the attempts to write again rebuild the copy.
+   * Called when the copy of the log on this machine is found damaged. Starts a write that changes nothing. The journal
+   * refuses the write, and the attempts to write again rebuild the copy.
    */
   copyDamaged(): void {
     this.#parts.journal.checkpoint([], this.#parts.journal.checkpointed());
@@ -369,12 +381,13 @@ export class Life {
 
   /**
    * Begins no half-step from now on, and waits up to `deadlineMs` for the half-steps that run. Messages are still
-   * taken. Called before the process `pid` takes over the store, so that the close that follows is short.
+   * taken. Called before the process `pid`, or another node of the cluster, takes over the store, so that the close
+   * that follows is short.
    */
-  async standStill(deadlineMs: number, pid: number): Promise<void> {
+  async standStill(deadlineMs: number, pid?: number): Promise<void> {
     const { journal, clock, index: shard } = this.#parts;
-    // This request may be repeated, and may arrive after a close.
-    if (!this.#standsStill && !this.#isClosed) writeTakeover(journal, clock.now(), { shard, pid });
+    // The request may be repeated, and may arrive after a close. One entry in the audit log is enough.
+    if (pid !== undefined && !this.#standsStill && !this.#isClosed) writeTakeover(journal, clock.now(), { shard, pid });
     this.#standsStill = true;
     for (const each of this.#compactors) each.close();
     await this.#until(() => this.#hasNoCalls, deadlineMs);
@@ -391,7 +404,7 @@ export class Life {
     this.#commits.hurry();
     this.#work.closeEnrichers(this.#residency.actors());
     await this.#until(() => this.#hasNoCalls && this.#commits.isEmpty, deadlineMs);
-    // The flush answers the messages that were accepted before. So it is awaited even if `deadlineMs` is 0.
+    // The last flush answers the requests that were accepted before. So it is awaited even if `deadlineMs` is 0.
     await this.#until(() => this.#commits.isEmpty, LAST_COMMITS_MS);
     this.#isClosed = true;
     this.#outage.close();
@@ -407,7 +420,7 @@ export class Life {
     await this.#parts.journal.close();
   }
 
-  /** True if no call is in flight except model calls that wait for `resume`. Read only while no session is admitted. */
+  /** True if no call is in flight except model calls that wait for `resume`. Used only while no session is admitted. */
   get #hasNoCalls(): boolean {
     return this.#work.modelCalls === this.#work.stoppedCalls && this.#work.toolCalls === 0;
   }

@@ -1,6 +1,7 @@
 /**
- * Links the notices of a shard in a chain: each note names the position of the previous note. So a follower notices a
- * missing note, and then reads the log from the position that the follower has reached.
+ * Links the notes of a shard in a chain. A note has the notices of one transition (the contents of webhooks), and the
+ * position of the previous note. So a follower on the host detects a missing note, and then reads the log from the
+ * position that the follower has reached.
  *
  * Owns: the position of the last note. Does not own: the notices; they are in the log. Invariant: N1 if the log may
  * have an unpublished notice after the last note, the chain is broken. The next note then names a previous position

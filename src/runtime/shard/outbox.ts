@@ -22,7 +22,8 @@ export interface Fate {
 export class Outbox {
   events: SessionEvent[] | undefined;
   /**
-   * Sessions to introduce before the events. `hasSomething` leaves introductions out, because no caller waits for them.
+   * Sessions whose agent and parent are published before the events. `hasSomething` ignores introductions, because no
+   * caller waits for them.
    */
   introduced: SessionActor[] | undefined;
   settled: Fate[] | undefined;

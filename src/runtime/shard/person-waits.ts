@@ -1,12 +1,12 @@
 /**
- * The sessions of a shard with calls that wait for a person. A list of these calls then reads no other session.
+ * The sessions of a shard with calls that wait for a person. So a list of these calls reads no other session.
  *
  * Owns: the ids of these sessions, and the times at which their calls began to wait, as last noted. Does not own: the
  * calls. The state of a session says which calls wait, and a list of calls reads that state.
  * Invariants:
  *  P1 once the interrupted sessions have been read, every session whose log has a waiting call is noted here. Such a
- *     session is never idle, so it is in the journal's runnable set or in the tail of the log. Each start reads the
- *     sessions of both;
+ *     session is never idle. So its head is marked as runnable, or it changed after the last checkpoint. Each start
+ *     reads both kinds of sessions;
  *  P2 a session may be noted here without a waiting call, because a transition of a dropped actor may not have reached
  *     the disk. The next list reads such a session.
  */
@@ -42,7 +42,7 @@ export class PersonWaits {
   /** Notes the present state of a session. */
   note({ id, state }: SessionActor): void {
     if (!isPersonAwaited(state)) {
-      // Nearly every transition is of a session without such calls, in a shard without such sessions.
+      // In nearly every transition, no session of the shard has a waiting call.
       if (this.#known.size > 0) this.forget(id);
       return;
     }

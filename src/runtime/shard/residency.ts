@@ -1,9 +1,9 @@
 /**
  * The actors of a shard that are in memory.
  *
- * Owns: the resident actors, the order in which idle actors leave, which actors transient messages keep resident, the
- * bytes in the mailboxes, which sessions wait for a person, and the checkpointer that writes the heads of sessions that
- * leave. Does not own: when a transition runs (`transitions.ts`), what runs for an actor beside its transitions
+ * Owns: the resident actors, the order in which idle actors leave, which actors stay because of transient (not stored)
+ * messages, the bytes in the mailboxes, which sessions wait for a person, and the checkpointer, which writes the heads
+ * of sessions. Does not own: when a transition runs (`transitions.ts`), what runs for an actor beside its transitions
  * (`session-work.ts`), whether the store takes writes (`life.ts`).
  * Invariants:
  *  H3 an actor whose transition threw, or whose flush failed, is dropped and read again from the log. `drop` forgets
@@ -33,7 +33,7 @@ import { WaitingBytes } from './waiting-bytes.ts';
 
 /** The shard functions that the residency uses. */
 export interface ResidencyPlace {
-  /** True if the stored head of this session is older than its log. */
+  /** True if the stored head of this session may be older than its log. */
   isStale(key: SessionKey): boolean;
   /** The error of the session's last move to another version; undefined if it did not fail. */
   upgradeErrorOf(sessionId: string): ErrorShape | undefined;

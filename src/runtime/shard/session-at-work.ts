@@ -5,8 +5,8 @@
 import type { SessionKey } from '../../journal/position.ts';
 
 /**
- * See the head of the file. The host creates this object and passes its memory to the thread. The thread creates its
- * own side over that memory.
+ * See the head of the file. The host creates this object and passes its memory to the thread. The thread creates
+ * another object over the same memory.
  */
 export class SessionAtWork {
   readonly memory: SharedArrayBuffer;

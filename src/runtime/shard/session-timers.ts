@@ -97,7 +97,7 @@ export class SessionTimers {
     return agent === undefined ? [] : callsAtWork(state, agent.facts);
   }
 
-  /** Sets the timer at which waiting calls expire, also after a restart: the log gives the time. */
+  /** Sets the timer at which waiting calls expire. The time comes from the log, so a restart does not change it. */
   #settleApprovals(actor: SessionActor): void {
     const dueAt = approvalsExpireAt(actor.state, this.#place.approvalsMs(actor));
     if (dueAt === actor.approvalsDueAt) return;

@@ -7,8 +7,8 @@
  * Invariants:
  *  H2 of the shard: only effects that publish nothing start with the transition that asks for them (`runEarly`). These
  *     are a model call, a call of a tool that is declared `pure`, the evaluation of a system function, a timer, a log
- *     line and a cancellation. With durability `strict`, and without a lease in a cluster, the model calls and tool
- *     calls wait too. All other work starts after the flush (`start`);
+ *     line and a cancellation. With durability `strict`, the model calls and tool calls wait too. In a cluster they
+ *     wait while the node has no valid lease. All other work starts after the flush (`start`);
  *  W1 work starts only for the resident actor, and only if its state still waits for that work. Both may have changed
  *     between a transition and its flush, and then nothing starts.
  */
@@ -65,7 +65,7 @@ export class SessionWork {
   readonly #models: ModelCaller;
   readonly #tools: ToolRunner;
   readonly #enrichers: Enrichers;
-  /** The limit of each used-up budget that was last logged, by the session that has it. So a fan-out logs one line. */
+  /** The last logged limit of each used-up budget, by the session that has the budget. So a fan-out logs one line. */
   readonly #budgetsReported = new RecentMap<number>(BUDGETS_REPORTED_MAX);
   /** Moves of sessions to another version of their agent. */
   readonly upgrades: Upgrades;
@@ -194,8 +194,8 @@ export class SessionWork {
   }
 
   /**
-   * Called when subscribers of a session come or go. Without an id, subscribers of all sessions came or went. `isNew`:
-   * a reader of this session begins.
+   * Called when a subscriber of a session begins or ends; without an id, a subscriber of all sessions. `isNew`: a
+   * reader of this session begins.
    */
   watched(sessionId: string | undefined, isNew: boolean): void {
     this.#models.watched(sessionId, isNew);

@@ -48,7 +48,7 @@ export interface ShardHost {
   settled(follow: number, state: ReceiptState | undefined): void;
   /** New messages of a session that has listeners. */
   said?(note: SaidNote): void;
-  /** Notices of a durable transition, if the plan asks for them. */
+  /** Notices of a durable transition. Called only with `publishesNotices`. */
   noticed?(note: NoticeNote): void;
   degraded(error: TroupeError | undefined): void;
   log(line: LogLine): void;

@@ -82,7 +82,14 @@ export class Shard {
       holdsCall: (sessionId, callId) => work.holdsCall(sessionId, callId),
       approvalsMs: ({ state, agent }) => this.approvalsMs(state, agent),
     });
-    const live = new Admission(limits, (id) => this.transitions.submit(id, [{ type: 'wake' }]));
+    const live = new Admission(limits, (id) => {
+      try {
+        this.transitions.submit(id, [{ type: 'wake' }]);
+      } catch (error) {
+        // The session left memory while it waited, and its log cannot be read. The session that made room continues.
+        logThrown(host, 'a session that waited for admission cannot be read', error, id);
+      }
+    });
     const commits = new CommitQueue({
       flushed: async () => {
         await journal.flushed();

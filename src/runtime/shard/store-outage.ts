@@ -6,7 +6,7 @@
  * Invariants:
  *  O1 however many flushes fail, one attempt at a time tries the store again, and everything is resumed once;
  *  O2 during the outage no actor holds state that the log does not have. All actors are dropped when the outage begins.
- *     They are dropped again when it ends, since a refused write may have reached the disk nevertheless;
+ *     They are dropped again when the outage ends, since a refused write may have reached the disk nevertheless;
  *  O3 a lost store (`StoreLostError`) and a shard that another node has (`ShardMovedError`) are not tried again: the
  *     outage lasts until the store is opened again.
  */
@@ -14,6 +14,7 @@ import type { Clock } from '../../base/clock.ts';
 import {
   CancelledError,
   ShardMovedError,
+  StoreCorruptError,
   StoreFullError,
   StoreLostError,
   type TroupeError,
@@ -69,14 +70,14 @@ export class StoreOutage {
     return this.#error;
   }
 
-  /** True if the head of this session is older than its log. */
+  /** True if the stored head of this session may be older than its log. */
   isStale(key: SessionKey): boolean {
     return this.#staleHeads.has(key);
   }
 
   /** Called when a flush failed. */
   flushFailed(error: Error): void {
-    // The last flush of a closing shard failed, so the journal will not answer any more.
+    // The shard is closed, and its last flush failed. Nothing is written any more.
     if (this.#isClosed) {
       this.#parts.dropAll();
       return;
@@ -123,7 +124,7 @@ export class StoreOutage {
       for (const key of journal.tailKeys(journal.checkpointed())) stale.add(key);
       this.#staleHeads = stale;
     } catch (error) {
-      // Lists show these sessions as of the last checkpoint until the store takes writes again.
+      // Without the stale heads, lists show sessions as of the last checkpoint until the store takes writes again.
       this.#parts.failed('the tail of the log cannot be read', error);
     }
   }
@@ -148,7 +149,13 @@ export class StoreOutage {
     this.#error = undefined;
     this.#staleHeads = new Set();
     this.#parts.notify(undefined);
-    this.#parts.over();
+    try {
+      this.#parts.over();
+    } catch (error) {
+      if (!(error instanceof StoreCorruptError)) throw error;
+      // Damage that only this reading has found. In a cluster the next attempt builds the copy again.
+      this.flushFailed(error);
+    }
   }
 }
 

@@ -79,7 +79,7 @@ export class Subscribers {
     else this.#listened.delete(sessionId);
   }
 
-  /** Makes a session wait for its listeners on the host, or no longer wait. */
+  /** `on`: from now on the session waits for the verdict of its listeners on the host; false: it no longer waits. */
   gate(sessionId: string, on: boolean): void {
     if (on) this.#gated.add(sessionId);
     else this.#gated.delete(sessionId);
@@ -157,7 +157,7 @@ export class Subscribers {
     return introductions;
   }
 
-  /** Publishes the state of children to a watched parent, without a record for each of their half-steps. */
+  /** Publishes new states of children in the events of a watched parent. The log has no records of these events. */
   watchChildren(touched: readonly SessionActor[], outbox: Outbox, at: number): void {
     if (this.#watched.size === 0) return;
     for (const actor of touched) {

@@ -1,6 +1,6 @@
 /**
  * The environment that `decide` receives. A shard has one such object, and fills it again for each step of a
- * transition. So no function keeps the object after its step.
+ * transition. So no function may keep the object after its step.
  */
 import { fitOf } from '../../../actors/answer-forms.ts';
 import type { Limits } from '../../base/bounds.ts';

@@ -2,14 +2,14 @@
  * Runs the transitions of a shard: submit, transition, journal, release.
  *
  * Owns: the order of transitions, the environment of each transition, what it publishes and starts after its flush, and
- * admission as transitions see it. Does not own: what a transition decides (`src/session`), which actors are in memory
+ * when sessions are admitted. Does not own: what a transition decides (`src/session`), which actors are in memory
  * (`residency.ts`), whether the shard takes inputs (`life.ts`), what runs beside the transitions (`session-work.ts`),
  * the subscribers on the host (`subscribers.ts`).
  * Invariants:
  *  H1 a transition is one synchronous function; its records are one append (A3, A6);
  *  H2 nothing that a transition publishes or starts leaves before its records are flushed. Exceptions are effects that
  *     publish nothing: a model call, a call of a tool that is declared `pure`, the evaluation of a system function, a
- *     timer, a log line, a cancellation. In `strict` the calls wait too (A2);
+ *     timer, a log line, a cancellation. In `strict`, and in a cluster without a lease, the calls wait too (A2);
  *  H3 an actor whose transition threw is dropped, and read again from the log when its session resumes
  *     (`residency.ts`).
  */
@@ -242,7 +242,7 @@ export class Transitions {
     this.#life.changed();
   }
 
-  /** Runs the queued edits of a session at a message boundary, each in a transition, before its next claim. */
+  /** Runs a session's queued edits at a message boundary, each in a transition, before the session's next claim. */
   #releaseEdits(actor: SessionActor): void {
     if (!this.#edits.holds(actor)) return;
     const isDone = this.#edits.release(actor, ({ input, reply }) => this.#transition(actor, [input], reply));
@@ -433,7 +433,7 @@ export class Transitions {
     this.#parts.counters.set('toolCallsRunning', this.#work.toolCalls);
   }
 
-  /** Starts sessions that waited for admission, oldest first. */
+  /** Starts sessions that waited for admission, first come first served. */
   admit(): void {
     if (this.#life.startsNothing()) return;
     // Interrupted sessions come first, because they worked before the other sessions began to wait.

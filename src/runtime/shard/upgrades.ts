@@ -4,8 +4,8 @@
  * Owns: which moves wait or run, and which failed. Does not own: when a session moves and what its edits do
  * (`src/session/decide/versions/upgrade.ts`).
  * Invariants:
- *  P1 a session whose move waits, runs or has failed begins no turn and waits for no admission (`holds`). It may
- *     begin a turn only with the transition that applies the move;
+ *  P1 a session whose move waits, runs or has failed begins no turn and does not wait for admission (`holds`). The
+ *     transition that applies the move may begin the session's next turn;
  *  P2 at most `UPGRADES_RUNNING_MAX` functions run at a time; the other moves wait in order;
  *  P3 nothing of a move is durable before the transition that applies it, so a crash or a failure changes nothing. A
  *     failed move is tried again after `resume()`, and at the next open.
@@ -127,7 +127,7 @@ export class Upgrades {
     const actor = this.#place.find(session);
     const agent = actor === undefined ? undefined : this.#place.agentOf(actor);
     if (actor === undefined || agent === undefined || !isDue(actor.state, step, { agent: agent.facts })) {
-      // The session changed since the move was decided. If it still has to move, the wake-up decides that again.
+      // The session changed since the move was decided. If it still has to move, the `wake` input decides a new move.
       this.#moves.delete(session);
       this.#place.submit(session, [{ type: 'wake' }]);
       return;

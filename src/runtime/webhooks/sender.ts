@@ -4,8 +4,9 @@
  * Owns: the deliveries in flight, the waits before further attempts. Does not own: the queue, the requests, the cursor.
  * Invariants:
  *  N1 at most one delivery of a session is in flight, and at most `WEBHOOK_DELIVERIES_MAX` of the webhook;
- *  N2 a failed delivery is tried again, after waits that double up to `WEBHOOK_BACKOFF_MS_MAX`. A receiver that fails
- *     again and again gets one delivery at a time, with a doubling wait before each delivery;
+ *  N2 a failed delivery is tried again, after waits that double up to `WEBHOOK_BACKOFF_MS_MAX`. After
+ *     `WEBHOOK_DELIVERIES_MAX` failures in a row the receiver gets one delivery at a time, with a doubling wait before
+ *     each delivery;
  *  N3 after 410 (gone), or once closed, nothing is sent.
  */
 import {
@@ -69,7 +70,7 @@ export class WebhookSender {
   readonly #waiting = new Map<Lane, unknown>();
   /** Failures of the receiver since its last success. */
   #failures = 0;
-  /** The timer before the next attempt at a receiver that fails again and again. */
+  /** The timer before the next delivery to a receiver that failed `WEBHOOK_DELIVERIES_MAX` times in a row (N2). */
   #pause: unknown;
   #isOver = false;
   #isGone = false;

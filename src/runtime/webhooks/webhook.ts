@@ -5,8 +5,8 @@
  * are in the log, and every undelivered notice can be read from the log again.
  * Invariants:
  *  W1 no wanted notice is skipped: each is delivered, is in the queue, or comes after the webhook's position in the log
- *     of its shard. The log is read from the position after a restart, if a live note does not follow the previous
- *     note, and if the queue was full;
+ *     of its shard. The log is read from this position in three cases: after a restart, if a live note does not follow
+ *     the previous note, and if the queue was full;
  *  W2 a position advances only past notices that are in the queue, and the cursor has positions and queue as of one
  *     moment. So a crash repeats deliveries, and loses none;
  *  W3 nothing is sent before the cursor of a new webhook is durable, because the ids of deliveries contain the `source`
@@ -204,7 +204,7 @@ export class Webhook {
     await this.#save();
   }
 
-  /** Queues the notices of a note, and moves the position past the note. Otherwise notes that the log must be read. */
+  /** Queues the notices of a note and moves the position past the note. Otherwise marks the log as `isBehind` (W1). */
   #follow(followed: Followed, { previous, position, notices }: NoticeNote): void {
     const { shard } = followed;
     const at = followed.position ?? 0;

@@ -1,7 +1,7 @@
 /**
- * Writes the audit log of a shard. An entry and its act are in one append, so a crash leaves both or neither (A1 of
- * `src/journal/stored-audit.ts`). `src/session/audited.ts` decides which steps of a session are acts, and which facts
- * an entry has. Deletions and takeovers are not steps of a session: their entries are made here.
+ * Writes the audit log of a shard. An entry and the act that it reports are in one append, so a crash leaves both or
+ * neither (A1 of `src/journal/stored-audit.ts`). `src/session/audited.ts` decides which steps of a session are acts,
+ * and which facts an entry has. Deletions and takeovers are not steps of a session: this file makes their entries.
  */
 import type { SessionActor } from '../../../../actors/session-actor.ts';
 import type { ActorEffect } from '../../../../actors/supervision/tree-transition.ts';

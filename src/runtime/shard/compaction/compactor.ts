@@ -1,11 +1,11 @@
 /**
- * Compacts the store of a shard beside its work (`live-compaction.ts`): when bytes of deleted sessions are left in free
- * pages, and when at least half of a file that is not small is free. In a cluster a second one writes snapshots to the log
- * of the shard (`replica/snapshots.ts`), by the same rules: when bytes of deleted sessions, or of removed history, are
- * left in the log, and when the log is long.
+ * Compacts the store of a shard while the shard works (`live-compaction.ts`): when bytes of deleted sessions are left
+ * in free pages, and when at least half of a file that is not small is free. In a cluster a second compactor writes
+ * snapshots to the log of the shard (`replica/snapshots.ts`): when bytes of deleted sessions, or of removed history,
+ * are left in the log, and when the log is long.
  *
- * Owns: the timer of the next compaction, and the waits after the last compaction. Does not own: the copy and its
- * replacement, which the engine owns; the order in which shards compact, which the host decides.
+ * Owns: the timer of the next compaction, and the waits after the last compaction. Does not own: the copy, which the
+ * engine makes and puts in place of the file; the order in which shards compact, which the host decides.
  *
  * Invariants:
  *  C1 one shard of a runtime compacts, or writes a snapshot, at a time;
@@ -14,7 +14,7 @@
  *     compaction begins at once;
  *  C3 compactions take at most a tenth of the time (`COMPACT_TIME_SHARE_MAX`), whatever the size of the file. So the
  *     bytes may stay in a large file for longer than C2 says;
- *  C4 after a failure the wait grows with each failure. A failure is logged and counted, and the store is as before;
+ *  C4 each failure in a row makes the wait longer. A failure is logged and counted, and leaves the store as it was;
  *  C5 no timer runs while no compaction is due. The timer does not keep the process alive, because the next open
  *     begins at once (A11).
  */
@@ -57,11 +57,11 @@ export class Compactor {
   #isAtWork = false;
   #isClosed = false;
   #failures = 0;
-  /** Monotonic ms since which bytes of deleted sessions are left; undefined: none are. */
+  /** Bytes of deleted sessions have been left since this time, in monotonic ms; undefined: none are left. */
   #owedSince: number | undefined;
-  /** Monotonic ms before which no compaction begins (C3, C4). */
+  /** No compaction begins before this time, in monotonic ms (C3, C4). */
   #notBefore = Number.NEGATIVE_INFINITY;
-  /** Monotonic ms before which no compaction begins that only makes the file smaller. */
+  /** No compaction that only makes the file smaller begins before this time, in monotonic ms. */
   #notForSpaceBefore = Number.NEGATIVE_INFINITY;
 
   constructor(parts: CompactorParts) {
@@ -189,7 +189,7 @@ export class Compactor {
   }
 }
 
-/** True for a file of which most is free, and enough for a copy. */
+/** True if at least half of a file is free, and the free bytes are enough to be worth a copy. */
 function isMostlyFree({ bytes, freeBytes }: StoreUse): boolean {
   return freeBytes >= COMPACT_FREE_BYTES_MIN && freeBytes >= bytes * COMPACT_FREE_SHARE_MIN;
 }

@@ -6,8 +6,8 @@
  * Owns: nothing that outlives a call. Does not own: the rows, which the eraser removes; the search for due sessions.
  *
  * Invariants:
- *  V1 before a base replaces a part of a log, the rest of the log is folded over the base. The result must be the state
- *     that the session has. So a log never loses data that its session needs;
+ *  V1 before a base replaces a part of a log, the rest of the log is folded over the base: its records are applied. The
+ *     result must be the state that the session has. So a log never loses data that its session needs;
  *  V2 the end of the removed part and the record `historyRemoved` are in one append; the base is in that append or an
  *     earlier one. So after a crash the session has its whole log, or the base and the record of the removal;
  *  V3 at the end of the part, no waiting entry has its content in the log alone (`waiting-content.ts`);
@@ -137,7 +137,7 @@ function foldTo(
   return foldOn(parts, key, beginningOf(parts.journal, id, key), isWanted, reached);
 }
 
-/** Continues a fold in bounded steps (V4). It changes the state of `from`. */
+/** Continues a fold in bounded steps (V4). Changes the state of `from`. */
 async function foldOn(
   { journal, pause }: OldHistoryParts,
   key: SessionKey,

@@ -8,8 +8,8 @@
  *
  * Invariants:
  *  N1 one search runs at a time. It looks at `RETENTION_SLICE_SESSIONS` sessions in a step, and pauses between steps;
- *  N2 the timer is set when the store is opened or takes writes again, after a transition, and after a search that
- *     found data that will become old. Otherwise no timer runs (A11);
+ *  N2 the timer is set when the store is opened or takes writes again, and after a transition. After a search the timer
+ *     is set if some data was not old enough yet. Otherwise no timer runs (A11);
  *  N3 a child is deleted only if it and all its descendants have ended, and the parent has taken the child's last
  *     message;
  *  N4 a failure is reported, and affects one session. The next search tries again.
@@ -91,7 +91,7 @@ export class RetentionSearch {
     this.#arm(this.#pauseMs);
   }
 
-  /** Called after a transition. Its data becomes old after the shortest of the times, at the earliest. */
+  /** Called after a transition. Its data becomes old after the shortest time of `retention`, at the earliest. */
   changed(): void {
     this.#hasChanged = true;
     this.#arm(this.#shortestMs + 1);
