@@ -1,35 +1,37 @@
 /**
- * Global set-up of a test run: the sources of a session thread as one file, and each large library as one file.
+ * Global set-up of a test run: the sources of each kind of thread as one file, and each large library as one file.
  * Hundreds of tests start threads and programs. On Node 20 loading the four hundred modules of a session thread through
  * the hooks takes longer than most tests; a tool thread loads two hundred, most of them of two libraries. The bundler
- * joins the modules in the order in which Node evaluates them, and changes nothing else. Every other module is loaded
- * by itself.
+ * joins the modules in the order in which Node evaluates them. Every other module is loaded by itself.
  *
- * A program that patches a module of its session threads clears `TROUPE_SESSION_THREAD`.
+ * A program that patches a module of its threads clears `TROUPE_THREADS`.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'vite';
 import { LIBRARIES, libraryFile } from './libraries.mjs';
+import { ENTRIES, entryFile, HOOKED } from './threads.mjs';
 
 const project = fileURLToPath(new URL('../../', import.meta.url));
-const SESSION_THREAD = 'shard.worker.mjs';
 /** A module of the bundler's own, with the exports of the library behind this prefix. */
 const LIBRARY = '\0library:';
-/** The directory of the bundles. It may be anywhere, since the hooks give the text of a thread the address of its entry. */
+/** Comments and white space are a third of a bundle, and each thread reads the whole bundle. Names stay. */
+const COMMENTS_REMOVED = { compress: false, mangle: false, codegen: { removeWhitespace: true } };
+/** The directory of the bundles. It has a link to the installed packages, so that the bundles find them. */
 let directory;
 
 export async function setup(run) {
   // If Node strips types itself, no hooks are registered. Each project of a run calls this function; one directory
   // serves all.
-  if (process.features.typescript || process.env['TROUPE_SESSION_THREAD']) return;
+  if (process.features.typescript || process.env['TROUPE_THREADS']) return;
   directory = mkdtempSync(join(tmpdir(), 'troupe-bundles-'));
+  symlinkSync(join(project, 'node_modules'), join(directory, 'node_modules'), 'dir');
   await bundleLibraries();
-  await bundleSessionThread();
-  run.onTestsRerun(bundleSessionThread);
-  process.env['TROUPE_SESSION_THREAD'] = join(directory, SESSION_THREAD);
+  await bundleThreads();
+  run.onTestsRerun(bundleThreads);
+  process.env['TROUPE_THREADS'] = directory;
   process.env['TROUPE_LIBRARIES'] = directory;
 }
 
@@ -37,13 +39,15 @@ export function teardown() {
   if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
 }
 
-function bundleSessionThread() {
-  return bundle({
-    input: { [SESSION_THREAD]: join(project, 'src', 'runtime', 'door', 'shard.worker.ts') },
-    noExternal: ['zod'],
-    plugin: { name: 'addresses', transform: keepAddress },
-    treeshake: true,
-  });
+async function bundleThreads() {
+  for (const entry of ENTRIES) {
+    await bundle({
+      input: { [entryFile(entry)]: entry },
+      noExternal: ['zod'],
+      plugin: { name: 'threads', resolveId: libraryOf, transform: keepAddress },
+      treeshake: true,
+    });
+  }
 }
 
 async function bundleLibraries() {
@@ -78,15 +82,30 @@ async function bundle({ input, noExternal, plugin, treeshake }) {
       outDir: directory,
       emptyOutDir: false,
       target: 'node20',
-      minify: false,
-      rollupOptions: { input, treeshake, output: { entryFileNames: '[name]', codeSplitting: false } },
+      rollupOptions: {
+        input,
+        treeshake,
+        output: { entryFileNames: '[name]', codeSplitting: false, minify: COMMENTS_REMOVED },
+      },
     },
   });
 }
 
-/** A module finds the files beside it by its own address, not by the address of the bundle. */
+/** Bundles of threads import the bundles of libraries, as the hooks do. They contain the part of `zod` that they use. */
+function libraryOf(id) {
+  const name = Object.hasOwn(LIBRARIES, id) ? LIBRARIES[id] : undefined;
+  if (name === undefined || name === 'zod') return undefined;
+  return { id: pathToFileURL(join(directory, libraryFile(name))).href, external: true };
+}
+
+/**
+ * A module finds the files beside it by its own address, not by the address of the bundle. A module whose address is
+ * computed may be in TypeScript.
+ */
 function keepAddress(code, id) {
-  return code.replaceAll('import.meta.url', JSON.stringify(pathToFileURL(id).href));
+  return code
+    .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(id).href))
+    .replaceAll(/\bawait import\((?!['"`])/gu, `await import(${HOOKED}`);
 }
 
 /** A module that exports what a library exports, as Node sees it. */

@@ -5,6 +5,12 @@ const LOG = 'src/postgres/shard-log.ts';
 const REPLICA = 'src/journal/replica/replicated-engine.ts';
 const STAY = 'src/cluster/stay.ts';
 const LEASE = 'src/cluster/lease.ts';
+const RESULTS = 'actors/result-store.ts';
+const LINK = 'src/runtime/host/shard-link.ts';
+const LINK_PARTS = 'src/runtime/host/link-parts.ts';
+const CLOSE = 'src/runtime/host/shard-close.ts';
+const DIRECTORY = 'src/postgres/directory.ts';
+const GUESTS = 'src/runtime/host/shard-guests.ts';
 
 const bugs: readonly Omit<PlantedBug, 'simulation'>[] = [
   {
@@ -118,6 +124,85 @@ const bugs: readonly Omit<PlantedBug, 'simulation'>[] = [
     file: REPLICA,
     find: 'if (await this.#parts.leased()) return;',
     replace: 'if (await this.#parts.leased().then(() => true)) return;',
+  },
+  {
+    name: 'result-not-in-log',
+    what: 'the whole text of a shortened result is only a file of the node that ran the tool',
+    file: RESULTS,
+    find: 'return logged.keep(owner, hash, whole);',
+    replace: 'return logged.keep.length > 0;',
+  },
+  {
+    name: 'result-read-where-it-was',
+    what: 'the path in a shortened result leads only to the directory of the node that ran the tool',
+    file: RESULTS,
+    find: 'if (logged === undefined || owner === undefined || hash === undefined) return undefined;',
+    replace:
+      'if (logged === undefined || owner === undefined || hash === undefined || dirname(path) !== this.#directory) return undefined;',
+  },
+  {
+    name: 'watches-not-repeated-after-move',
+    what: 'the node that has the shards next is not told what a node reads',
+    file: LINK,
+    find: 'await this.#watches.repeat(incarnation.endpoint, incarnation.line === undefined);',
+    replace: 'await Promise.resolve();',
+  },
+  {
+    name: 'follow-number-of-guest',
+    what: 'the number under which a node follows a receipt is passed on to the shard, where the host has its own numbers',
+    file: GUESTS,
+    find: "return await shard.call('session.send', { ...message, follow: id });",
+    replace: "return await shard.call('session.send', { ...message, follow });",
+  },
+  {
+    name: 'repeated-over-next-line',
+    what: 'a request that is not safe to repeat is sent again over the next line',
+    file: LINK,
+    find: 'if (!repeatable) throw unknownOutcome(cause, ended);',
+    replace: 'if (!repeatable && ended.line === undefined) throw unknownOutcome(cause, ended);',
+  },
+  {
+    name: 'unknown-outcome-told-as-not-done',
+    what: 'a request whose line ended is answered as one that was not done',
+    file: LINK_PARTS,
+    find: 'return new ShardMovedError(`the line to the node that has the session ',
+    replace: 'return new ShardMovedError(`Nothing was done: the line to the node that has the session ',
+  },
+  {
+    name: 'followers-of-broken-line-forgotten',
+    what: 'receipts that were followed over a line are not asked for after its end',
+    file: LINK,
+    find: `    incarnation.end();
+    this.receipts.abandon();
+    if`,
+    replace: `    incarnation.end();
+    if (incarnation.line === undefined) this.receipts.abandon();
+    if`,
+  },
+  {
+    name: 'claim-beyond-share',
+    what: 'a node claims every free shard, also those of which it gives away what is beyond its share',
+    file: DIRECTORY,
+    find: 'greatest(0, CASE WHEN',
+    replace: 'greatest(1024, CASE WHEN',
+  },
+  {
+    name: 'guests-refused-at-hand-over',
+    what: 'the other nodes that use a shard are told that its runtime is closed when it is given away',
+    file: CLOSE,
+    find: `  incarnation.guests.close();
+  try {`,
+    replace: '  try {',
+  },
+  {
+    name: 'given-shard-stays-claimed',
+    what: 'a node that has closed a shard to give it away keeps the claim',
+    file: LINK,
+    find: `    this.#isGiven = false;
+    this.#parts.finder?.release(this.#parts.plan.index);
+  }`,
+    replace: `    this.#isGiven = false;
+  }`,
   },
 ];
 

@@ -31,7 +31,10 @@ export const encryptionBugs: readonly PlantedBug[] = [
     name: 'removed-history-takes-data-key',
     what: 'the data key of a session goes when the removed part of its log is erased',
     file: JOURNAL,
-    find: 'for (const key of ended) if (this.nameOf(key) === undefined) this.#vault',
-    replace: 'for (const key of ended) this.#vault',
+    find: `      if (this.nameOf(key) !== undefined) continue;
+      this.#blobs.removeAll(key, batch, false);`,
+    replace: `      this.#vault?.remove(key, batch);
+      if (this.nameOf(key) !== undefined) continue;
+      this.#blobs.removeAll(key, batch, false);`,
   },
 ];

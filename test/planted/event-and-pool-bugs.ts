@@ -31,14 +31,14 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     name: 'watches-lost-with-the-thread',
     what: 'a new session thread is not notified which sessions have readers',
     file: LINK,
-    find: 'await this.#repeatWatches(incarnation.endpoint);',
+    find: 'await this.#watches.repeat(incarnation.endpoint, incarnation.line === undefined);',
     replace: '',
   },
   {
     name: 'unkeyed-request-repeated',
     what: 'a request without a key is repeated to the thread that replaces a dead one',
     file: LINK,
-    find: 'if (!repeatable) throw unknownOutcome(cause);',
+    find: 'if (!repeatable) throw unknownOutcome(cause, ended);',
     replace: 'if (!repeatable) return;',
   },
   {

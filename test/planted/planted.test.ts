@@ -7,9 +7,9 @@ import { type PlantedBug, plant } from './planted-bug.ts';
 
 /** Bugs of three kinds, each with a seed that finds it. */
 const CHOSEN: readonly (readonly [string, number])[] = [
-  ['acknowledge-before-flush', 1],
-  ['once-tool-runs-again', 1],
-  ['events-counted-when-read', 1],
+  ['acknowledge-before-flush', 4],
+  ['once-tool-runs-again', 11],
+  ['events-counted-when-read', 2],
 ];
 /** Seeds from each start, at most. */
 const SEEDS = 40;

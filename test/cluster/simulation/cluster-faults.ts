@@ -1,6 +1,6 @@
 /**
- * The faults of a cluster: of its database, of the network, of whole machines and their clocks, of the copies. A seed
- * enables a random subset.
+ * The faults of a cluster: of its database, of the network, of whole machines and their clocks, of the copies, of the
+ * lines between nodes. A seed enables a random subset.
  *
  * Owns: the enabled kinds, the count of each. Does not own: the effect of a fault.
  */
@@ -38,8 +38,18 @@ export const CLUSTER_FAULT_KINDS = [
   'copy.damaged',
 ] as const;
 
+/** Every kind of fault of the lines between nodes, and of the moves over them. They have draws of their own, so that runs without lines stay as they are. */
+export const LINE_FAULT_KINDS = [
+  // An open line breaks, and what is on its way is lost.
+  'line.cut',
+  // Packets between two nodes wait for a while, in one direction or both.
+  'line.partition',
+  // A node that gives a shard away, or has just got one, ends, stands still or loses its network.
+  'move.crashed',
+] as const;
+
 /** A kind of fault of a cluster. */
-export type ClusterFaultKind = (typeof CLUSTER_FAULT_KINDS)[number];
+export type ClusterFaultKind = (typeof CLUSTER_FAULT_KINDS)[number] | (typeof LINE_FAULT_KINDS)[number];
 
 /** See the head of this file. */
 export class ClusterFaults {
@@ -48,10 +58,10 @@ export class ClusterFaults {
   readonly #rates = new Map<ClusterFaultKind, number>();
   #isOn = true;
 
-  constructor(random: SeededRandom) {
+  constructor(random: SeededRandom, kinds: readonly ClusterFaultKind[] = CLUSTER_FAULT_KINDS) {
     this.#random = random;
     const share = random.pick([0.1, 0.3, 0.5, 0.8]);
-    for (const kind of CLUSTER_FAULT_KINDS) {
+    for (const kind of kinds) {
       const rate = random.pick([0.3, 1, 1, 3]);
       if (random.chance(share)) this.#rates.set(kind, rate);
     }

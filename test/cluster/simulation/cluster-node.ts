@@ -5,17 +5,18 @@
  * Owns: the machine's disk, clock and network; the process that runs on it now. Does not own: when it starts, and the
  * faults that hit it.
  * Checks, at every write of a copy and every start of work:
- *  C7 by the database, a node whose shards another one has claimed begins no call. Not checked for a call that waits in a
+ *  C7 by the database, a node that does not have a shard, or no more, begins no call of it. Not checked for a call that waits in a
  *     queue of its node, for a rate or for a provider that is away: it was begun under a lease, and leaves later;
  *  C8 a copy is a beginning of the log, with the digest of its last entry; and one that is, is not taken away.
  */
 import type { ShardBounds } from '../../../src/base/bounds.ts';
+import { defined } from '../../../src/base/defined.ts';
 import { StoreLostError } from '../../../src/base/errors.ts';
 import type { ClusterJournalParts } from '../../../src/cluster/cluster-journal.ts';
 import { serveCluster } from '../../../src/cluster/cluster-service.ts';
 import { Lease } from '../../../src/cluster/lease.ts';
-import { joinCluster, type MembershipPorts } from '../../../src/cluster/membership.ts';
-import type { ClusterPlan } from '../../../src/cluster/plan.ts';
+import { type ClusterMembership, joinCluster, type MembershipPorts } from '../../../src/cluster/membership.ts';
+import type { ClusterPlan, NodeAddress } from '../../../src/cluster/plan.ts';
 import { openShardJournal } from '../../../src/cluster/shard-journal.ts';
 import type { Journal } from '../../../src/journal/journal.ts';
 import { type DeviceOperation, openMemoryEngine } from '../../../src/journal/memory-journal.ts';
@@ -28,7 +29,9 @@ import { PostgresShardLog } from '../../../src/postgres/shard-log.ts';
 import { assembleRuntime } from '../../../src/runtime/handles/assemble.ts';
 import { endWhenLost } from '../../../src/runtime/handles/open-cluster.ts';
 import type { Runtime } from '../../../src/runtime/handles/runtime.ts';
+import { ownShards } from '../../../src/runtime/host/shard-finder.ts';
 import { startInPlace } from '../../../src/runtime/host/shard-in-place.ts';
+import { ShardLines } from '../../../src/runtime/host/shard-lines.ts';
 import { checkOptions, type OpenOptions } from '../../../src/runtime/protocol/options.ts';
 import type { Faults } from '../../../src/testing/simulation/faults.ts';
 import type { ToolStart } from '../../../src/testing/simulation/ledger.ts';
@@ -38,9 +41,12 @@ import { createSimulatedLine } from '../../../src/testing/simulation/simulated-l
 import { SimulatedResults } from '../../../src/testing/simulation/simulated-results.ts';
 import type { SimulatedTools } from '../../../src/testing/simulation/simulated-tools.ts';
 import { SimulatedProcess } from '../../../src/testing/simulation/world.ts';
+import { type Endpoint, endpointWith } from '../../../src/threads/endpoint.ts';
 import type { ClusterFaults } from './cluster-faults.ts';
 import type { ClusterLedger } from './cluster-ledger.ts';
 import { MachineTime, type MachineWorld } from './machine-world.ts';
+import type { NodeNetwork } from './node-network.ts';
+import { damageResult } from './result-reading.ts';
 import { type DatabaseServer, MachineNetwork, SimulatedConnection } from './simulated-connection.ts';
 
 /** Milliseconds after a rest in which work may begin that was allowed before it. */
@@ -82,16 +88,31 @@ export interface NodeParts {
   readonly server: DatabaseServer;
   readonly faults: Faults;
   readonly clusterFaults: ClusterFaults;
+  /** The network of the lines between nodes; missing: the nodes have none, and wait as standbys. */
+  readonly lines?: NodeNetwork | undefined;
   readonly ledger: ClusterLedger;
   readonly incarnations: Incarnations;
   readonly tools: () => SimulatedTools;
   readonly bounds: ShardBounds;
+  /** True if the whole texts of results in copies may be damaged. */
+  readonly damagesResults: boolean;
   readonly leaseMs: number;
   readonly holdMs: number;
+  /** Called when the node is to give a shard away. */
+  readonly giving: (node: ClusterNode) => void;
   readonly trace: (text: string) => void;
 }
 
 const TABLES = tablesOf('troupe');
+/** With it a node enters as a member. The simulated network has its own addresses, and no secret. */
+const LINE = { listen: { host: 'simulated', port: 0 }, secret: '' };
+
+/** The address of a node, and its lines. */
+interface LineDoor {
+  readonly address: NodeAddress;
+  lines(membership: ClusterMembership, failed: (message: string) => void): ShardLines;
+  close(): void;
+}
 
 /** See the head of this file. */
 export class ClusterNode {
@@ -100,8 +121,10 @@ export class ClusterNode {
   readonly network: MachineNetwork = new MachineNetwork();
   /** The process that runs on the machine; undefined before the first. */
   process: SimulatedProcess | undefined;
-  /** The stay of the process; undefined until it has claimed the shards. */
-  stay: string | undefined;
+  /** The shards that the process has claimed, as it knows. */
+  shards: readonly number[] = [];
+  /** Changes of the owner of a shard that the processes of this machine have seen. */
+  moves = 0;
   readonly #parts: NodeParts;
   readonly #stores: MemoryStore[];
   readonly #results = new SimulatedResults();
@@ -109,6 +132,8 @@ export class ClusterNode {
   readonly #incarnations: number[] = [];
   /** Copies whose bytes a fault has changed. */
   readonly #damaged = new Set<MemoryStore>();
+  /** The process whose device stopped to answer. */
+  #silent: SimulatedProcess | undefined;
   /** World time of the end of its last rest. */
   #wokeMs = Number.NEGATIVE_INFINITY;
 
@@ -122,9 +147,29 @@ export class ClusterNode {
     return this.process?.isAlive === true;
   }
 
+  /** True if the database says that its process has this shard. */
+  owns(shard: number): boolean {
+    return this.process !== undefined && this.#parts.server.database.ownerOf(shard) === this.#life;
+  }
+
+  /** The name under which its process has joined. */
+  get #life(): string {
+    return this.process?.name ?? '';
+  }
+
   /** True if a fault has hit this machine, and no other, since this moment. */
   isTroubledSince(sinceMs: number): boolean {
     return this.network.troubledAtMs >= sinceMs || this.#wokeMs >= sinceMs;
+  }
+
+  /** True while the device of its process says nothing. */
+  get isSilent(): boolean {
+    return this.#silent?.isAlive === true;
+  }
+
+  /** True if its result store has this file. */
+  hasResult(path: string): boolean {
+    return [...this.#results.paths()].includes(path);
   }
 
   /** Stands still. */
@@ -139,13 +184,13 @@ export class ClusterNode {
     const process = new SimulatedProcess(`${this.name} life ${life}`, this.#parts.harness);
     this.#parts.world.place(process, this.time);
     this.process = process;
-    this.stay = undefined;
+    this.shards = [];
     this.#incarnations.length = 0;
     process.onDeath(() => this.#results.losePower());
     return process;
   }
 
-  /** Waits for the shards, and opens the runtime. Rejects like `open`. */
+  /** Opens the runtime: as a member, or once it has the shards. Rejects like `open`. */
   async open(process: SimulatedProcess, options: OpenOptions): Promise<Runtime> {
     const { world, trace, tools, bounds, faults, leaseMs, holdMs } = this.#parts;
     const clock = world.clockOf(process);
@@ -156,11 +201,23 @@ export class ClusterNode {
       node: process.name,
       leaseMs,
       holdMs,
+      ...(this.#parts.lines === undefined ? {} : { line: LINE }),
     };
     const shards = this.#stores.length;
     const failed = (message: string): void => trace(`${process.name}: ${message}`);
-    const membership = await joinCluster(plan, { shards }, { isCounted: false }, failed, this.#portsOf(process));
-    this.stay = membership.claims[0]?.owner;
+    const door = this.#openDoor(process);
+    const entering = { plan, birth: { shards }, wanted: { isCounted: false }, ...defined({ address: door?.address }) };
+    const membership = await joinCluster(entering, failed, this.#portsOf(process));
+    this.shards = shardsOf(membership);
+    let owners = this.#ownersIn(membership);
+    membership.onChange(() => {
+      if (this.process !== process) return;
+      this.shards = shardsOf(membership);
+      const before = owners;
+      owners = this.#ownersIn(membership);
+      this.moves += owners.filter((owner, shard) => owner !== before[shard]).length;
+    });
+    const lines = door?.lines(membership, failed);
     const directory = `/${this.name}`;
     const soon = world.soonOf(process);
     const checked = checkOptions({ ...options, clock, random: () => world.random.number() });
@@ -169,7 +226,12 @@ export class ClusterNode {
       resultStore: `${directory}/results`,
       shards,
       cluster: membership,
-      release: () => membership.leave(),
+      finder: lines ?? ownShards(membership),
+      ...defined({ lines }),
+      release: async () => {
+        await membership.leave();
+        door?.close();
+      },
     };
     try {
       const runtime = await assembleRuntime(
@@ -198,6 +260,35 @@ export class ClusterNode {
     }
   }
 
+  /** The stay that has each shard, as a node sees it. */
+  #ownersIn(membership: ClusterMembership): readonly (string | undefined)[] {
+    const own = membership.claims;
+    return this.#stores.map(
+      (_, shard) => own.find((each) => each.shard === shard)?.owner ?? membership.ownerOf(shard)?.stay,
+    );
+  }
+
+  /** Answers other nodes; undefined: the nodes have no lines. */
+  #openDoor(process: SimulatedProcess): LineDoor | undefined {
+    const { lines: network, world } = this.#parts;
+    if (network === undefined) return undefined;
+    const place = { machine: this.name, process };
+    let lines: ShardLines | undefined;
+    const { address, close } = network.listen(place, (line) => {
+      if (lines === undefined) line.close();
+      else lines.accept(line);
+    });
+    return {
+      address,
+      close,
+      lines: (membership, failed) => {
+        const connect = (to: NodeAddress): Promise<Endpoint> => network.connect(place, to);
+        lines = new ShardLines({ membership, own: address, connect, clock: world.clockOf(process), failed });
+        return lines;
+      },
+    };
+  }
+
   /** The facts of a tool call that starts now. */
   toolStart(shard: number, process: SimulatedProcess, attempt: number): ToolStart {
     return {
@@ -210,20 +301,19 @@ export class ClusterNode {
   }
 
   /**
-   * True if a call may begin now. Another node may have the shards only while this one wakes up, or if the call may have
+   * True if a call may begin now. Another node may have the shard only while this one wakes up, or if the call may have
    * waited in a queue (C7).
    */
   begins(shard: number, what: string, isQueued = false): boolean {
     const { server, ledger, world, trace } = this.#parts;
-    const owner = server.database.ownerOf(shard);
-    if (owner === this.stay || server.database.hasReverted(this.stay)) return true;
+    if (this.owns(shard) || server.database.hasReverted(shard, this.#life)) return true;
     if (isQueued) return false;
     if (world.elapsedMs - this.#wokeMs <= WAKING_MS) {
       trace(`${this.name} wakes up and begins ${what}`);
       return false;
     }
-    trace(`${this.name} begins ${what} without the shards`);
-    ledger.violate('failed', `${this.name} began ${what} after another node had claimed its shards (C7)`);
+    trace(`${this.name} begins ${what} without the shard`);
+    ledger.violate('failed', `${this.name} began ${what} and did not have shard ${shard} any more (C7)`);
     return false;
   }
 
@@ -239,6 +329,12 @@ export class ClusterNode {
     const { random } = this.#parts.world;
     const shard = random.between(0, this.#stores.length - 1);
     const store = this.#stores[shard];
+    const damagesResult = this.#parts.damagesResults && random.chance(0.5);
+    if (store !== undefined && damagesResult && damageResult(store, random)) {
+      this.#damaged.add(store);
+      this.#parts.ledger.isDamaged = true;
+      return true;
+    }
     const row = store?.rowNumbers[random.between(0, Math.max(0, store.rowNumbers.length - 1))];
     const bytes = row === undefined ? undefined : store?.rows.get(row);
     if (store === undefined || row === undefined || bytes === undefined) return false;
@@ -276,7 +372,9 @@ export class ClusterNode {
       },
       refused: incarnated,
       reopened: incarnated,
-      fellSilent: () => undefined,
+      fellSilent: () => {
+        this.#silent = process;
+      },
     });
     return openShardJournal({
       log: this.#watchedLog(new PostgresShardLog(() => connection, TABLES, parts), incarnated),
@@ -302,9 +400,9 @@ export class ClusterNode {
   }
 
   #incarnated(shard: number): void {
-    const { incarnations, world, server } = this.#parts;
+    const { incarnations, world } = this.#parts;
     // A shard that another node has is that node's.
-    if (this.stay !== undefined && server.database.ownerOf(shard) !== this.stay) return;
+    if (!this.owns(shard)) return;
     this.#incarnations[shard] = incarnations.begin(shard, world.elapsedMs);
   }
 
@@ -347,10 +445,20 @@ export class ClusterNode {
         serveCluster(line.far, {
           clock: world.clockOf(thread),
           openDirectory: async () =>
-            new PostgresDirectory(new SimulatedConnection(server, thread, this.network), TABLES),
+            new PostgresDirectory(
+              new SimulatedConnection(server, thread, this.network),
+              TABLES,
+              server.database.makeStay,
+            ),
         });
         return {
-          endpoint: line.near,
+          endpoint: endpointWith(line.near, {
+            handle: (method, handler) =>
+              line.near.handle(method, (payload) => {
+                if (method === 'cluster.give') this.#parts.giving(this);
+                return handler(payload);
+              }),
+          }),
           onExit: (listener) => thread.onDeath(() => world.schedule(process, 0, () => listener({ exitCode: 0 }))),
           exit: async () => thread.kill(),
           unref: () => undefined,
@@ -383,4 +491,8 @@ export class ClusterNode {
       close: () => log.close(),
     };
   }
+}
+
+function shardsOf({ claims }: ClusterMembership): readonly number[] {
+  return claims.map(({ shard }) => shard);
 }

@@ -17,10 +17,13 @@ export class LogStores {
     this.stores = database.logs.map(() => new MemoryStore());
   }
 
-  /** Brings the stores to the ends of the logs, which never go back here: see `SimulatedDatabase.isForked`. */
-  follow(): void {
+  /**
+   * Brings the stores to the ends of the logs, which never go back here: see `SimulatedDatabase.isForked`. `most`: only
+   * to this entry.
+   */
+  follow(most: number = Number.POSITIVE_INFINITY): void {
     for (const [shard, store] of this.stores.entries()) {
-      for (const { bytes } of this.#database.logs[shard]?.slice(store.state.commit) ?? []) {
+      for (const { bytes } of this.#database.logs[shard]?.slice(store.state.commit, most) ?? []) {
         const { state, changes } = decodeBatch(bytes);
         putRows(store, changes);
         for (const change of changes) putChange(store, change);

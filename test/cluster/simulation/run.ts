@@ -6,11 +6,17 @@
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { startThread } from '../../../src/threads/thread.ts';
-import { CLUSTER_FAULT_KINDS } from './cluster-faults.ts';
+import { CLUSTER_FAULT_KINDS, LINE_FAULT_KINDS } from './cluster-faults.ts';
 import { type ClusterSimulationResult, simulateCluster } from './cluster-simulation.ts';
 
+const KINDS: readonly string[] = [...CLUSTER_FAULT_KINDS, ...LINE_FAULT_KINDS];
 /** Lines shown of a failed run. */
 const TRACE_LINES = 60;
+/** The numbers of a run that are added up. */
+const SUMMED = [
+  ...(['lives', 'takeovers', 'memberRequests', 'moves', 'given'] as const),
+  ...(['messages', 'modelCalls', 'toolRuns', 'entries'] as const),
+];
 /** Seeds after which every kind of fault should have occurred. */
 const SEEDS_FOR_ALL_KINDS = 1_000;
 /** Failed seeds after which no other begins. */
@@ -47,12 +53,18 @@ async function runMany(): Promise<boolean> {
     simulatedHours: 0,
     lives: 0,
     takeovers: 0,
+    /** Seeds in which the nodes have lines, and the lines that were opened. */
+    withLines: 0,
+    lines: 0,
+    memberRequests: 0,
+    moves: 0,
+    given: 0,
     messages: 0,
     modelCalls: 0,
     toolRuns: 0,
     entries: 0,
   };
-  const faults: Record<string, number> = Object.fromEntries(CLUSTER_FAULT_KINDS.map((kind) => [kind, 0]));
+  const faults: Record<string, number> = Object.fromEntries(KINDS.map((kind) => [kind, 0]));
   const failures: ClusterSimulationResult[] = [];
   let next = from;
   const work = async (): Promise<void> => {
@@ -72,8 +84,9 @@ async function runMany(): Promise<boolean> {
         const result = (await Promise.race([died, answered.catch(() => died)])) as ClusterSimulationResult;
         totals.seeds += 1;
         totals.simulatedHours += result.simulatedMs / 3_600_000;
-        for (const key of ['lives', 'takeovers', 'messages', 'modelCalls', 'toolRuns', 'entries'] as const)
-          totals[key] += result[key];
+        totals.withLines += result.lines === undefined ? 0 : 1;
+        totals.lines += result.lines ?? 0;
+        for (const key of SUMMED) totals[key] += result[key];
         for (const [kind, count] of Object.entries(result.faults)) faults[kind] = (faults[kind] ?? 0) + count;
         if (result.violations.length === 0) continue;
         failures.push(result);
@@ -88,17 +101,19 @@ async function runMany(): Promise<boolean> {
     }
   };
   await Promise.all(Array.from({ length: Math.min(threads, seeds) }, work));
-  const missing = seeds < SEEDS_FOR_ALL_KINDS ? [] : CLUSTER_FAULT_KINDS.filter((kind) => faults[kind] === 0);
+  const missing = seeds < SEEDS_FOR_ALL_KINDS ? [] : KINDS.filter((kind) => faults[kind] === 0);
   const seconds = (performance.now() - startedAt) / 1_000;
   if (values.json) {
     const failed = failures.map(({ seed, violations }) => ({ seed, violations }));
     process.stdout.write(`${JSON.stringify({ ...totals, faults, failures: failed, seconds })}\n`);
   } else {
-    const counts = CLUSTER_FAULT_KINDS.map((kind) => `${kind} ${faults[kind]}`).join(', ');
+    const counts = KINDS.map((kind) => `${kind} ${faults[kind]}`).join(', ');
     process.stdout.write(
       `clusters: seeds ${from} to ${from + totals.seeds - 1}, ${seconds.toFixed(1)} s, ${totals.simulatedHours.toFixed(1)} simulated hours\n` +
         `${totals.lives} lives, ${totals.takeovers} take-overs, ${totals.entries} log entries, ${totals.messages} messages, ` +
-        `${totals.modelCalls} model calls, ${totals.toolRuns} tool runs\n${counts}\n` +
+        `${totals.modelCalls} model calls, ${totals.toolRuns} tool runs\n` +
+        `${totals.withLines} seeds with lines: ${totals.lines} lines, ${totals.memberRequests} requests of members, ` +
+        `${totals.given} shards given away, ${totals.moves} moves seen by open nodes\n${counts}\n` +
         (missing.length === 0 ? '' : `never drawn: ${missing.join(', ')}\n`) +
         `${failures.length} of ${totals.seeds} clusters broke an invariant\n`,
     );

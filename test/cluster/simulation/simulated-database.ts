@@ -11,16 +11,13 @@
  *  C2 after the first entry of a claim there is no entry of an earlier claim.
  */
 import { digestAfter, LOG_START } from '../../../src/journal/replica/shard-log.ts';
-import { fits, type SqlValue } from './statement-conditions.ts';
+import { runSql, type SqlResult, type SqlRow, type SqlTables } from './sql.ts';
 
 /** States that the database may go back to: the newest ones. */
 const STATES_KEPT = 400;
 
-/** The result of one statement. */
-export interface StatementResult {
-  readonly rows: readonly Readonly<Record<string, unknown>>[];
-  readonly rowCount: number;
-}
+/** Spreads the ids of stays. */
+const STAY_STEP = 0x9e37_79b1;
 
 /** An entry of the log. */
 interface LogRow {
@@ -32,13 +29,17 @@ interface LogRow {
 }
 
 /** The lease of a stay. */
-interface NodeRow {
+interface NodeRow extends SqlRow {
+  readonly stay: string;
   readonly name: string;
   /** World time. */
+  readonly joined: number;
   readonly expires: number;
+  readonly address: string | null;
 }
 
-interface ShardRow {
+interface ShardRow extends SqlRow {
+  readonly shard: number;
   readonly epoch: number;
   readonly token: Buffer;
   readonly owner: string | null;
@@ -46,22 +47,26 @@ interface ShardRow {
 }
 
 interface DatabaseState {
-  readonly nodes: ReadonlyMap<string, NodeRow>;
+  readonly nodes: readonly NodeRow[];
   readonly shards: readonly ShardRow[];
 }
 
-/** A claim of all shards. */
+/** Shards that a stay has claimed, and that another one had not given back. Both are named as they joined. */
 export interface Takeover {
-  readonly stay: string;
-  /** The stay that had the shards before, if it had not left. */
-  readonly from: string | undefined;
+  readonly by: string;
+  readonly from: string;
+  readonly shards: readonly number[];
 }
 
 /** The listener of a database. */
 interface DatabaseListener {
   violate(what: string): void;
-  /** Called when a stay has claimed all shards. */
-  claimed(takeover: Takeover): void;
+  /** Called when a stay has claimed this shard. */
+  claimed(shard: number, by: string): void;
+  /** Called when a stay that shares the shards has given one back. */
+  gaveAway(shard: number, from: string): void;
+  /** Called for each former owner whose shards a stay has claimed. */
+  tookOver(takeover: Takeover): void;
   trace(text: string): void;
 }
 
@@ -78,22 +83,41 @@ export class SimulatedDatabase {
   readonly #states: DatabaseState[] = [];
   /** Every digest that the log ever had, by shard and number. */
   readonly #had = new Set<string>();
-  /** The stays whose claims going back has taken from them. */
+  /** The claims that going back has taken from their stays, by shard and name. */
   readonly #reverted = new Set<string>();
-  #nodes = new Map<string, NodeRow>();
-  #shards: ShardRow[];
+  /** The name under which each stay joined. */
+  readonly #names = new Map<string, string>();
+  #nodes: readonly NodeRow[] = [];
+  #shards: readonly ShardRow[];
   #hasFacts = false;
+  #stays = 0;
 
   constructor(shards: number, now: () => number, listener: DatabaseListener) {
     this.#now = now;
     this.#listener = listener;
     this.logs = Array.from({ length: shards }, () => []);
-    this.#shards = this.logs.map(() => ({ epoch: 0, token: Buffer.alloc(0), owner: null, last: 0 }));
+    this.#shards = this.logs.map((_, shard) => ({ shard, epoch: 0, token: Buffer.alloc(0), owner: null, last: 0 }));
   }
 
-  /** The stay that has a shard now. */
-  ownerOf(shard: number): string | null {
-    return this.#shards[shard]?.owner ?? null;
+  /** Makes the id of a stay. The ids have no order in time, as those of a real database have none. */
+  readonly makeStay = (): string => {
+    this.#stays += 1;
+    return `${(Math.imul(this.#stays, STAY_STEP) >>> 0).toString(16).padStart(8, '0')}-${this.#stays}`;
+  };
+
+  /** The name of the node that has a shard now. */
+  ownerOf(shard: number): string | undefined {
+    return this.#nameOf(this.#shards[shard]?.owner ?? null);
+  }
+
+  /** The number of shards of each node that shares them, by its name. */
+  get shares(): ReadonlyMap<string, number> {
+    const sharing = this.#nodes.filter(({ address }) => address !== null);
+    return new Map(sharing.map(({ stay, name }) => [name, this.#shards.filter(({ owner }) => owner === stay).length]));
+  }
+
+  #nameOf(stay: string | null): string | undefined {
+    return stay === null ? undefined : this.#names.get(stay);
   }
 
   /** True if the log of a shard has, or once had, this entry. */
@@ -101,9 +125,9 @@ export class SimulatedDatabase {
     return this.#had.has(`${shard}/${number}/${digest}`);
   }
 
-  /** True if going back has taken the claim of this stay, which cannot know it yet. */
-  hasReverted(stay: string | undefined): boolean {
-    return stay !== undefined && this.#reverted.has(stay);
+  /** True if going back has taken a claim of this shard from the node of this name, which cannot know it yet. */
+  hasReverted(shard: number, name: string): boolean {
+    return this.#reverted.has(`${shard}/${name}`);
   }
 
   /** Goes back by a number of writes. Returns the number of entries that it lost. */
@@ -112,10 +136,11 @@ export class SimulatedDatabase {
     if (state === undefined) return 0;
     this.#states.length = Math.max(0, this.#states.length - writes);
     for (const [shard, { owner }] of this.#shards.entries()) {
-      if (owner !== null && state.shards[shard]?.owner !== owner) this.#reverted.add(owner);
+      if (owner !== null && state.shards[shard]?.owner !== owner)
+        this.#reverted.add(`${shard}/${this.#nameOf(owner) ?? ''}`);
     }
-    this.#nodes = new Map(state.nodes);
-    this.#shards = [...state.shards];
+    this.#nodes = state.nodes;
+    this.#shards = state.shards;
     let entries = 0;
     for (const [shard, log] of this.logs.entries()) {
       const { last } = this.#shards[shard] ?? { last: 0 };
@@ -130,10 +155,10 @@ export class SimulatedDatabase {
   }
 
   /** Runs one statement. */
-  run(name: string, text: string, values: readonly unknown[]): StatementResult {
+  run(name: string, text: string, values: readonly unknown[]): SqlResult {
     switch (name) {
       case 'version':
-        return rowsOf([{ number: 2, lowest: 2 }]);
+        return rowsOf([{ number: 3, lowest: 2 }]);
       case 'found':
         return this.#found();
       case 'facts':
@@ -142,17 +167,9 @@ export class SimulatedDatabase {
       case 'forget':
         return rowsOf([]);
       case 'join':
-        this.#changing();
-        this.#nodes.set(String(values[0]), { name: String(values[1]), expires: this.#now() + Number(values[2]) });
-        return rowsOf([{ now: this.#now() }]);
-      case 'renew':
-        return this.#renew(text, values);
-      case 'owner':
-        return this.#owner(text);
+        return this.#join(values);
       case 'append':
         return this.#append(text, values);
-      case 'token':
-        return this.#setToken(text, values);
       case 'end':
         return this.#end(Number(values[0]));
       case 'fetch':
@@ -162,121 +179,103 @@ export class SimulatedDatabase {
         return rowsOf(digest === undefined ? [] : [{ digest }]);
       }
       default:
-        throw new Error(`the simulated database does not know the statement ${name}`);
+        return this.#change(() => this.#sql(text, values), name === 'renew');
     }
   }
 
   /** Runs the statements of one message as one transaction. */
-  runAll(texts: readonly string[]): readonly StatementResult[] {
-    this.#changing();
-    return texts.map((text) => {
-      if (text.startsWith('DELETE FROM')) return this.#deleteNodes(text);
-      if (text.includes('SELECT n.name')) return this.#owner(text);
-      if (text.includes('SET owner = NULL')) return this.#release(text);
-      if (text.includes('SET owner =')) return this.#claim(text);
-      if (text.startsWith('SELECT shard, epoch')) return this.#claims(text);
-      if (text.endsWith('FOR UPDATE')) return rowsOf([]);
-      throw new Error(`the simulated database does not know the statement ${text}`);
-    });
+  runAll(texts: readonly string[]): readonly SqlResult[] {
+    return this.#change(() => texts.map((text) => this.#sql(text)), true);
+  }
+
+  #sql(text: string, values: readonly unknown[] = []): SqlResult {
+    const tables: SqlTables = {
+      nowMs: this.#now(),
+      rows: (table) => this.#rowsOf(table),
+      put: (table, row, changed) => {
+        if (table === 'node') this.#nodes = withRow(this.#nodes, row as NodeRow, changed as NodeRow | undefined);
+        else this.#shards = withRow(this.#shards, row as ShardRow, changed as ShardRow | undefined);
+      },
+    };
+    return runSql(text, values, tables);
+  }
+
+  #rowsOf(table: string): readonly SqlRow[] {
+    if (table === 'cluster') return [{ id: 'cluster', shards: this.logs.length }];
+    if (table === 'node') return this.#nodes;
+    if (table === 'shard') return this.#shards;
+    throw new Error(`the simulated database has no table ${table}`);
   }
 
   // ---- nodes and claims ---------------------------------------------------------------------------------------------
 
-  #found(): StatementResult {
+  #found(): SqlResult {
     const rowCount = this.#hasFacts ? 0 : 1;
     this.#hasFacts = true;
     return { rows: [], rowCount };
   }
 
-  #renew(text: string, values: readonly unknown[]): StatementResult {
-    let rowCount = 0;
+  #join(values: readonly unknown[]): SqlResult {
+    const [stay, name, leaseMs, address] = values as readonly [string, string, number, string | null];
+    const nowMs = this.#now();
     this.#changing();
-    for (const [stay, node] of this.#nodes) {
-      if (!fits(text, 'UPDATE', this.#scope({ stay, ...node }, values))) continue;
-      this.#nodes.set(stay, { ...node, expires: this.#now() + Number(values[1]) });
-      rowCount += 1;
-    }
-    return { rows: Array.from({ length: rowCount }, () => ({ now: this.#now() })), rowCount };
+    this.#names.set(stay, name);
+    this.#nodes = [...this.#nodes, { stay, name, joined: nowMs, expires: nowMs + leaseMs, address }];
+    return rowsOf([{ now: nowMs }]);
   }
 
-  #deleteNodes(text: string): StatementResult {
-    const [deletion = '', exists] = text.split(' AND EXISTS (SELECT ');
-    const nodes = [...this.#nodes].map(([stay, node]) => this.#scope({ stay, ...node }));
-    const isMet = exists === undefined || nodes.some((scope) => fits(exists.slice(0, -1), 'FROM', scope));
-    let rowCount = 0;
-    for (const [stay, node] of isMet ? this.#nodes : []) {
-      if (!fits(deletion, 'DELETE', this.#scope({ stay, ...node }))) continue;
-      this.#nodes.delete(stay);
-      rowCount += 1;
-    }
-    return { rows: [], rowCount };
+  /** Runs statements that may change the nodes and the claims. `isWrite`: also one that changes no row is a write. */
+  #change<T>(run: () => T, isWrite = false): T {
+    const before: DatabaseState = { nodes: this.#nodes, shards: this.#shards };
+    const result = run();
+    const isSame = this.#nodes === before.nodes && this.#shards === before.shards;
+    if (!isSame || isWrite) this.#keep(before);
+    this.#noteGifts(before.shards);
+    this.#noteClaims(before.shards);
+    return result;
   }
 
-  #owner(text: string): StatementResult {
-    for (const { owner } of this.#shards) {
-      const node = owner === null ? undefined : this.#nodes.get(owner);
-      if (node === undefined || !fits(text, 'SELECT', this.#scope({ owner }))) continue;
-      return rowsOf([{ name: node.name, left: node.expires - this.#now() }]);
+  #noteGifts(before: readonly ShardRow[]): void {
+    for (const { shard, owner } of this.#shards) {
+      const former = before[shard]?.owner ?? null;
+      const from = this.#nodes.find(({ stay }) => stay === former);
+      if (owner === null && from !== undefined && from.address !== null) this.#listener.gaveAway(shard, from.name);
     }
-    return rowsOf([]);
   }
 
-  #release(text: string): StatementResult {
-    let rowCount = 0;
-    for (const [shard, row] of this.#shards.entries()) {
-      if (!fits(text, 'UPDATE', this.#scope({ owner: row.owner }))) continue;
-      this.#shards[shard] = { ...row, owner: null };
-      rowCount += 1;
+  #noteClaims(before: readonly ShardRow[]): void {
+    const taken = new Map<string, number[]>();
+    let by: string | null = null;
+    for (const [shard, { owner, epoch }] of this.#shards.entries()) {
+      const former = before[shard];
+      if (owner === null || former === undefined || epoch === former.epoch) continue;
+      by = owner;
+      this.#listener.claimed(shard, this.#nameOf(owner) ?? '');
+      // Another node builds on the state without them.
+      if ([...this.lost.keys()].some((place) => place.startsWith(`${shard}/`))) this.fork('a claim');
+      if (former.owner !== null && former.owner !== owner)
+        taken.set(former.owner, [...(taken.get(former.owner) ?? []), shard]);
     }
-    return { rows: [], rowCount };
-  }
-
-  #claim(text: string): StatementResult {
-    const stay = /SET owner = '([^']+)'/u.exec(text)?.[1] ?? '';
-    const tokens = [...text.matchAll(/\((\d+), '\\x([0-9a-f]+)'::bytea\)/gu)];
-    const others = this.#shards.flatMap(({ owner }) => (owner === null || owner === stay ? [] : [owner]));
-    if (others.some((each) => this.#nodes.has(each)) || !this.#nodes.has(stay)) return rowsOf([]);
-    const [from] = others;
-    const isOnce = text.includes('s.owner IS DISTINCT FROM');
-    let rowCount = 0;
-    for (const [, index = '', token = ''] of tokens) {
-      const row = this.#shards[Number(index)];
-      if (row === undefined) throw new Error(`there is no shard ${index}`);
-      if (isOnce && row.owner === stay) continue;
-      this.#shards[Number(index)] = { ...row, owner: stay, epoch: row.epoch + 1, token: Buffer.from(token, 'hex') };
-      rowCount += 1;
-    }
-    if (rowCount === 0) return rowsOf([]);
-    // Another node builds on the state without them.
-    if (this.lost.size > 0) this.fork('a claim');
-    this.#listener.claimed({ stay, from });
-    return { rows: [], rowCount };
-  }
-
-  /** The claims of a stay. */
-  #claims(text: string): StatementResult {
-    const rows = this.#shards.flatMap(({ owner, epoch, token }, shard) =>
-      fits(text, 'SELECT', this.#scope({ owner })) ? [{ shard, epoch, token: token.toString('hex') }] : [],
-    );
-    return rowsOf(rows);
+    for (const [from, shards] of taken)
+      this.#listener.tookOver({ by: this.#nameOf(by) ?? '', from: this.#nameOf(from) ?? '', shards });
   }
 
   // ---- logs ---------------------------------------------------------------------------------------------------------
 
-  #append(text: string, values: readonly unknown[]): StatementResult {
+  #append(text: string, values: readonly unknown[]): SqlResult {
     const [shard, epoch, , number, digest, bytes] = values as [number, number, Buffer, number, Buffer, Buffer];
     const row = this.#shards[shard];
     const log = this.logs[shard];
     if (row === undefined || log === undefined) throw new Error(`there is no shard ${shard}`);
-    if (!fits(text, 'UPDATE', this.#scope({ shard, ...row }, values))) return { rows: [], rowCount: 0 };
-    this.#changing();
+    const before: DatabaseState = { nodes: this.#nodes, shards: this.#shards };
+    if (this.#sql(text, values).rowCount === 0) return { rows: [], rowCount: 0 };
+    this.#keep(before);
     this.#checkAppend(shard, { epoch, stay: row.owner, digest, bytes }, number);
-    this.#shards[shard] = { ...row, last: number };
     log.push({ epoch, stay: row.owner, digest, bytes });
     this.#had.add(`${shard}/${number}/${digest.toString('hex')}`);
     const place = `${shard}/${number}`;
-    const before = this.lost.get(place);
-    if (before !== undefined && !before.equals(digest)) this.fork(`another entry ${place}`);
+    const had = this.lost.get(place);
+    if (had !== undefined && !had.equals(digest)) this.fork(`another entry ${place}`);
     this.lost.delete(place);
     return { rows: [], rowCount: 1 };
   }
@@ -290,28 +289,20 @@ export class SimulatedDatabase {
       this.#listener.violate(`the digest of ${what} does not follow from the entry before (C1)`);
     if (before === undefined) return;
     if (entry.epoch < before.epoch) this.#listener.violate(`${what} has a lower epoch than the one before (C1)`);
-    const isLater = log.some(({ stay }) => stay === entry.stay) && before.stay !== entry.stay;
-    if (isLater) this.#listener.violate(`${what} is of an earlier claim than the one before (C2)`);
+    // A stay may claim a shard again, with another epoch. After going back two stays may have the same epoch.
+    const isOfClaim = ({ stay, epoch }: LogRow): boolean => stay === entry.stay && epoch === entry.epoch;
+    if (log.some(isOfClaim) && !isOfClaim(before))
+      this.#listener.violate(`${what} is of an earlier claim than the one before (C2)`);
   }
 
-  #setToken(text: string, values: readonly unknown[]): StatementResult {
-    const shard = Number(values[0]);
-    const row = this.#shards[shard];
-    if (row === undefined || !fits(text, 'UPDATE', this.#scope({ shard, ...row }, values)))
-      return { rows: [], rowCount: 0 };
-    this.#changing();
-    this.#shards[shard] = { ...row, token: values[4] as Buffer };
-    return { rows: [], rowCount: 1 };
-  }
-
-  #end(shard: number): StatementResult {
+  #end(shard: number): SqlResult {
     const row = this.#shards[shard];
     if (row === undefined) return rowsOf([]);
     return rowsOf([{ ...row, digest: this.logs[shard]?.[row.last - 1]?.digest ?? null }]);
   }
 
-  #fetch([shard = 0, after = 0, entriesMax = 0, bytesMax = 0]: readonly number[]): StatementResult {
-    const rows: Readonly<Record<string, unknown>>[] = [];
+  #fetch([shard = 0, after = 0, entriesMax = 0, bytesMax = 0]: readonly number[]): SqlResult {
+    const rows: SqlRow[] = [];
     let before = 0;
     for (const [index, { digest, bytes }] of (this.logs[shard] ?? []).slice(after, after + entriesMax).entries()) {
       if (before >= bytesMax) break;
@@ -325,7 +316,12 @@ export class SimulatedDatabase {
 
   /** Called before a write. */
   #changing(): void {
-    this.#states.push({ nodes: new Map(this.#nodes), shards: [...this.#shards] });
+    this.#keep({ nodes: this.#nodes, shards: this.#shards });
+  }
+
+  /** Keeps the state before a write. */
+  #keep(state: DatabaseState): void {
+    this.#states.push(state);
     if (this.#states.length > STATES_KEPT) this.#states.shift();
   }
 
@@ -335,15 +331,12 @@ export class SimulatedDatabase {
     this.isForked = true;
     this.#listener.trace(`the database has lost acknowledged entries for good: ${why}`);
   }
-
-  #scope(
-    row: Readonly<Record<string, SqlValue>>,
-    values: readonly unknown[] = [],
-  ): { readonly row: Readonly<Record<string, SqlValue>>; readonly values: readonly unknown[]; readonly nowMs: number } {
-    return { row, values, nowMs: this.#now() };
-  }
 }
 
-function rowsOf(rows: readonly Readonly<Record<string, unknown>>[]): StatementResult {
+function rowsOf(rows: readonly SqlRow[]): SqlResult {
   return { rows, rowCount: rows.length };
+}
+
+function withRow<Row>(rows: readonly Row[], row: Row, changed: Row | undefined): readonly Row[] {
+  return rows.flatMap((each) => (each !== row ? [each] : (changed ?? [])));
 }

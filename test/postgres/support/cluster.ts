@@ -30,8 +30,8 @@ export async function makeCluster(): Promise<TestCluster> {
       await directory.prepare({ shards: 1 }, true);
       await query(url, `UPDATE "${schema}".troupe_node SET expires = clock_timestamp() - interval '1 second'`);
       await directory.join('test', LEASE_MS);
-      const { claims } = await directory.claimAll(true);
-      const [claim] = claims ?? [];
+      const { claims } = await directory.claim({ mayEndOthers: true, want: 'all' });
+      const [claim] = claims;
       if (claim === undefined) throw new Error('the shard was not claimed');
       const log = openShardLog({ url, schema }, { claim, holdMs: 1_000, isLost: () => false, clock: systemClock });
       open.push(log);

