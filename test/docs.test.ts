@@ -1,8 +1,9 @@
 /**
  * Goal: the code on the pages of `docs/` works as shown. Method: the TypeScript blocks of a page are one program,
- * compiled against the built package and run. Its output is the content of the page's text blocks, in order. The lines of
- * a console block that begin with `$` are typed into a shell, in a directory with the page's JavaScript blocks as files;
- * the lines below them are their output. Links lead to existing files, and every error code is explained.
+ * compiled against the built package and run, all in one process. Its output is the content of the page's text blocks,
+ * in order. The lines of a console block that begin with `$` are typed into a shell, in a directory with the page's
+ * JavaScript blocks as files; the lines below them are their output. Links lead to existing files, and every error code
+ * is explained.
  */
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -14,6 +15,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NO_SERVER, sharedServer } from './postgres/support/server.ts';
 import { ERROR_CODES } from './support/error-codes.ts';
 import { compilePrograms, type Programs } from './support/package-programs.ts';
+import { PageProcess } from './support/pages/page-process.ts';
 
 const execute = promisify(execFile);
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -43,21 +45,32 @@ function anchorsOf(text: string): readonly string[] {
   );
 }
 
+/** Runs unchanged in a separate test. */
+const PLAIN = 'get-started';
+
 let compiled: Programs;
+let shared: PageProcess;
 
 beforeAll(async () => {
   compiled = await compilePrograms(Object.fromEntries(programs));
+  shared = new PageProcess(compiled.directory);
 });
-afterAll(() => compiled?.remove());
+afterAll(() => {
+  shared?.kill();
+  return compiled?.remove();
+});
 
 describe('a page shows the output of its program', () => {
-  it.for([...programs.keys()])('%s', async (name, { skip }) => {
+  it.for([...programs.keys()].filter((name) => name !== PLAIN))('%s', async (name, { skip }) => {
     const expected = blocks(texts.get(`${name}.md`) ?? '', 'text').join('');
     expect(expected).not.toBe('');
-    if (name === 'cluster') skip(NO_SERVER !== undefined, NO_SERVER);
-    const environment = name === 'cluster' ? { DATABASE_URL: (await sharedServer()).url } : {};
+    if (name !== 'cluster') return expect(await shared.run(name)).toBe(expected);
+    skip(NO_SERVER !== undefined, NO_SERVER);
+    const environment = { DATABASE_URL: (await sharedServer()).url };
     expect(await compiled.run(name, { environment })).toBe(expected);
   });
+
+  it('and leaves nothing open: their process ends', async () => expect(await shared.end()).toEqual([0, null]));
 });
 
 describe('a page shows the output of its command lines', () => {
@@ -88,9 +101,10 @@ describe('a page shows the output of its command lines', () => {
 });
 
 it('get-started is plain JavaScript: it runs unchanged, without a compiler', async () => {
-  const text = texts.get('get-started.md') ?? '';
-  await writeFile(join(compiled.directory, 'plain.js'), programs.get('get-started') ?? '');
-  expect(await compiled.run('plain')).toBe(blocks(text, 'text').join(''));
+  const expected = blocks(texts.get(`${PLAIN}.md`) ?? '', 'text').join('');
+  expect(expected).not.toBe('');
+  await writeFile(join(compiled.directory, 'plain.js'), programs.get(PLAIN) ?? '');
+  expect(await compiled.run('plain')).toBe(expected);
 });
 
 it('every program on a page runs', () => {

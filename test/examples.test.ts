@@ -24,6 +24,7 @@ const names = [
   'steady-service',
   'chat-service',
   'chat-page',
+  'cluster-node',
 ];
 let compiled: Programs;
 

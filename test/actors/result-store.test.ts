@@ -1,9 +1,10 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
-import { type DiskStep, type ResultDisk, ResultStore } from '../../actors/result-store.ts';
+import { type DiskStep, type LoggedResults, type ResultDisk, ResultStore } from '../../actors/result-store.ts';
+import { StoreCorruptError } from '../../src/base/errors.ts';
 
 const base = mkdtempSync(join(tmpdir(), 'troupe-shelf-'));
 const directory = join(base, 'results');
@@ -15,7 +16,7 @@ const ownerOf = (session: string): string | undefined => ({ one: '0-1', two: '0-
 
 /** A disk that records its calls, and behaves as `act` says. */
 function diskOf(act: (step: DiskStep) => void): ResultDisk {
-  return { perform: async (step) => act(step), performNow: act, list: async () => [] };
+  return { perform: async (step) => act(step), performNow: act, list: async () => [], has: async () => false };
 }
 
 describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
@@ -110,4 +111,85 @@ test('R5: a file is written only after its session is durable; if the store refu
 test('R3: removing results of a store without any is no error', async () => {
   await new ResultStore(directory, { ownerOf }).removeOf(new Set(['0-1']));
   expect(existsSync(directory)).toBe(false);
+});
+
+describe('in a cluster', () => {
+  /** A log that has the given texts by owner and hash. */
+  function logOf(texts: Map<string, string>, refuses = false): LoggedResults {
+    return {
+      keep: (owner, hash, text) => {
+        if (!refuses) texts.set(`${owner} ${hash}`, text);
+        return !refuses;
+      },
+      find: (owner, hash) => texts.get(`${owner} ${hash}`),
+    };
+  }
+
+  function savedIn(short: string): string {
+    return /saved to: (\S+)/.exec(short)?.[1] ?? '';
+  }
+
+  test.each(['shorten', 'shortenNow'] as const)(
+    'R6: the log has the text of %s, and the file is written again where it is missing',
+    async (method) => {
+      const texts = new Map<string, string>();
+      const logged = logOf(texts);
+      const short = await new ResultStore(join(base, 'elsewhere'), { ownerOf, logged })[method](LONG, BOUNDS);
+      expect([...texts.values()]).toEqual([LONG]);
+      const store = new ResultStore(directory, { ownerOf, logged });
+      const found = await store.fileOf(savedIn(short));
+      expect(found).toEqual({ path: join(directory, basename(savedIn(short))), fileKey: undefined });
+      expect(readFileSync(found?.path ?? '', 'utf8')).toBe(LONG);
+      texts.clear();
+      expect(await store.fileOf(savedIn(short))).toEqual(found);
+      expect(readdirSync(directory)).toEqual([basename(savedIn(short))]);
+    },
+  );
+
+  test('R6: nothing is found for another path, without the text, or without a cluster', async () => {
+    const store = new ResultStore(directory, { ownerOf, logged: logOf(new Map()) });
+    const path = join(directory, `tool_result_0-1_${'0'.repeat(32)}.txt`);
+    expect(store.fileOf(join(directory, 'notes.txt'))).toBeUndefined();
+    expect(await store.fileOf(path)).toBeUndefined();
+    expect(new ResultStore(directory, { ownerOf }).fileOf(path)).toBeUndefined();
+  });
+
+  test('R6: a log that refuses, and a result that no record will have', async () => {
+    const texts = new Map<string, string>();
+    const short = await new ResultStore(directory, { ownerOf, logged: logOf(texts, true) }).shorten(LONG, BOUNDS);
+    expect(short).toContain('could not be saved');
+    const transient = { ...BOUNDS, isUnlogged: true };
+    expect(await new ResultStore(directory, { ownerOf, logged: logOf(texts) }).shorten(LONG, transient)).toContain(
+      'saved to: ',
+    );
+    expect(texts.size).toBe(0);
+  });
+
+  test('R6: a disk that refuses, and a log that is damaged, leave no file and no error', async () => {
+    const texts = new Map<string, string>();
+    const logged = logOf(texts);
+    const path = savedIn(await new ResultStore(join(base, 'elsewhere'), { ownerOf, logged }).shorten(LONG, BOUNDS));
+    const steps: DiskStep['kind'][] = [];
+    const disk = diskOf(({ kind }) => {
+      steps.push(kind);
+      if (kind === 'move') throw new Error('no space left on device');
+    });
+    expect(await new ResultStore(directory, { ownerOf, logged, disk }).fileOf(path)).toBeUndefined();
+    expect(steps.at(-1)).toBe('remove');
+    const damaged = {
+      ...logged,
+      find: () => {
+        throw new StoreCorruptError('damaged');
+      },
+    };
+    expect(await new ResultStore(directory, { ownerOf, logged: damaged }).fileOf(path)).toBeUndefined();
+  });
+
+  test('R3: files of sessions that are gone are removed', async () => {
+    const store = new ResultStore(directory, { ownerOf });
+    await store.shorten(LONG, BOUNDS);
+    await store.shorten(LONG, { ...BOUNDS, session: 'two' });
+    await store.removeGone((owner) => owner === '0-2');
+    expect(readdirSync(directory)).toEqual([expect.stringMatching(/^tool_result_0-1_/)]);
+  });
 });

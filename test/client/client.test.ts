@@ -2,7 +2,7 @@
  * Goal: a program holds a session of a server as it would hold a local one. Method: a real server; between it and
  * the client a `fetch` that can lose requests and break streams.
  */
-import { describe, expect, expectTypeOf, test } from 'vitest';
+import { describe, expect, expectTypeOf, test, vi } from 'vitest';
 import { z } from 'zod';
 import { ClientError, createClient } from '../../src/client/index.ts';
 import { agent, tool } from '../../src/index.ts';
@@ -160,6 +160,31 @@ describe('a connection that fails', () => {
     expect(numbers).toEqual(numbers.map((_, index) => index + 1));
     expect(numbers).toHaveLength((await session.state()).seq);
     expect(line.asked).toEqual(['0', expect.stringMatching(/^[1-9]/)]);
+  });
+
+  test('a stream that is refused for now is asked for again when the server says', async () => {
+    let asked = 0;
+    const refusing: typeof fetch = () => {
+      asked += 1;
+      const problem = { status: 503, code: 'limit', detail: 'too many streams' };
+      const headers = { 'content-type': 'application/problem+json', 'retry-after': '20' };
+      return Promise.resolve(new Response(JSON.stringify(problem), { status: 503, headers }));
+    };
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const ending = new AbortController();
+    try {
+      const events = createClient({ url: 'http://localhost:1', fetch: refusing }).session('s');
+      const first = events.events({ after: 0, signal: ending.signal }).next();
+      const ended = expect(first).rejects.toThrow('enough');
+      await vi.advanceTimersByTimeAsync(19_000);
+      expect(asked).toBe(1);
+      await vi.advanceTimersByTimeAsync(1_000);
+      expect(asked).toBe(2);
+      ending.abort(new Error('enough'));
+      await ended;
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   test('reads are repeated, a message is sent once', async () => {

@@ -69,14 +69,13 @@ describe('the tarball', () => {
     expect(files.length).toBeLessThanOrEqual(FILES_MAX);
   });
 
-  test('has the built files, the program, the page and the changelog, and no source twice', () => {
+  test('has the built files, the program, the page and the guarantees, and no source twice', () => {
     expect(files).toEqual(
       expect.arrayContaining([
         'dist/cli.js',
         'dist/licenses.txt',
         'dist/observer/index.html',
         'GUARANTEES.md',
-        'CHANGELOG.md',
         'LICENSE',
       ]),
     );
@@ -140,13 +139,22 @@ test('the threads of tools and models load no code of the host or of a session',
     if (found.has(name)) return;
     found.add(name);
     const code = await readFile(join(root, 'dist', name), 'utf8');
-    for (const [, next = ''] of code.matchAll(/^import .*"\.\/([^"]+)";$/gmu)) await imports(next, found);
+    for (const [, next = ''] of code.matchAll(/\b(?:from|import) ?["`]\.\/([^"`]+)["`]/gu)) await imports(next, found);
   };
-  for (const entry of ['tools-threads-tool-threads.worker.js', 'models-pools-model.worker.js']) {
+  const resolve = await readFile(join(root, 'dist', 'chunk-threads.js'), 'utf8');
+  const providers = [...resolve.matchAll(/await import\(["`]\.\/([^"`]+)["`]\)/gu)].map(([, name = '']) => name);
+  expect(providers).toHaveLength(2);
+  const names = ['edit-file', 'read-file', 'shell.worker', 'think', 'web-get', 'write-file'];
+  const tools = names.map((name) => `tools-built-in-${name}.js`);
+  const threads = ['tools-threads-tool-threads.worker.js', 'models-pools-model.worker.js'];
+  for (const entry of [...threads, ...providers, ...tools]) {
     const found = new Set<string>();
     await imports(entry, found);
-    expect(found).toContain('chunk-base.js');
-    expect([...found].filter((name) => /^chunk-(host|common|session)\.js$/u.test(name))).toEqual([]);
+    expect(found, entry).toContain('chunk-base.js');
+    expect(
+      [...found].filter((name) => /^chunk-(host|common|session)\.js$/u.test(name)),
+      entry,
+    ).toEqual([]);
   }
 });
 

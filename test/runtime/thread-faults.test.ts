@@ -183,7 +183,7 @@ describe('tools', () => {
     // Faults that end a thread are rarer, because starting threads takes most of this test's time.
     const costly = ['exit', 'spin', 'exit', 'hang', 'strayThrow', 'exit', 'strayRejection', 'exit', 'spin', 'memory'];
     const faults = Array.from({ length: 100 }, (_unused, n) =>
-      n % 8 === 0 ? (costly[(n / 8) % costly.length] ?? '') : (quick[n % quick.length] ?? ''),
+      n % 10 === 0 ? (costly[n / 10] ?? '') : (quick[n % quick.length] ?? ''),
     );
     const asked = faults.flatMap((fault) => [fault, 'good']);
     const sessions = Array.from({ length: 8 }, (_unused, n) => asked.slice(n * 25, (n + 1) * 25));

@@ -25,6 +25,7 @@ export const ERROR_CODES: Readonly<Record<ErrorCode, true>> = {
   store_not_writable: true,
   store_version: true,
   shard_moved: true,
+  not_here: true,
   turn_failed: true,
   answer_invalid: true,
   answer_refused: true,

@@ -21,6 +21,12 @@ export const MATRIX: readonly { readonly sessions: number; readonly models: numb
   { sessions: 1, models: 1 },
 ];
 
+/**
+ * True while `kit.open` returns a member of a cluster, whose sessions another runtime of this process has. Tests that
+ * count the work of the owner, or use its directory, are skipped then.
+ */
+export const THROUGH_MEMBER: boolean = process.env['TROUPE_THROUGH'] === 'member';
+
 /** Options of a test's runtime. Without `directory` the store is in memory. */
 export interface TestOptions extends OpenOptions {
   readonly directory?: string;
@@ -55,11 +61,19 @@ export function runtimeKit(): RuntimeKit {
   return {
     directory,
     async open({ directory: path = ':memory:', ...options } = {}) {
-      const runtime = await open(path, {
+      const all: OpenOptions = {
         logger: false,
         ...options,
         threads: { sessions: 0, models: 0, tools: 1, ...options.threads },
-      });
+      };
+      if (THROUGH_MEMBER && all.cluster === undefined) {
+        const { openThroughMember } = await import('../postgres/support/through-member.ts');
+        const { member, owner, directories: made } = await openThroughMember(path, all);
+        runtimes.push(member, owner);
+        directories.push(...made);
+        return member;
+      }
+      const runtime = await open(path, all);
       runtimes.push(runtime);
       return runtime;
     },

@@ -6,7 +6,13 @@
 import { tmpdir } from 'node:os';
 import { AgentCatalog } from '../../actors/agent-catalog.ts';
 import { ResultStore } from '../../actors/result-store.ts';
-import { ERASE_WITHIN_MS_DEFAULT, LIMIT_DEFAULTS, type Limits, SHARD_BOUNDS } from '../../src/base/bounds.ts';
+import {
+  ERASE_WITHIN_MS_DEFAULT,
+  LIMIT_DEFAULTS,
+  type Limits,
+  SHARD_BOUNDS,
+  type ShardBounds,
+} from '../../src/base/bounds.ts';
 import { type Clock, type Random, soon } from '../../src/base/clock.ts';
 import type { TroupeError } from '../../src/base/errors.ts';
 import { parseSettings, type SettingsInput } from '../../src/base/settings.ts';
@@ -53,6 +59,8 @@ export interface ShardOptions {
   readonly sessionAtWork?: SessionAtWork;
   /** If missing, always 0. */
   readonly random?: Random;
+  /** Bounds in place of the product's. */
+  readonly bounds?: Partial<ShardBounds>;
 }
 
 /** A shard behind its endpoint, and the messages it sent. */
@@ -112,7 +120,7 @@ export function openShard(options: ShardOptions): TestShard {
     clock,
     random: options.random ?? (() => 0),
     soon,
-    bounds: SHARD_BOUNDS,
+    bounds: { ...SHARD_BOUNDS, ...options.bounds },
     resultStore: new ResultStore(tmpdir(), { ownerOf: () => undefined }),
     sessionAtWork: options.sessionAtWork ?? new SessionAtWork(),
     isolated: new IsolatedSessions(options.isolated),

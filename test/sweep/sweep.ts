@@ -18,6 +18,8 @@ export interface SweepFailure {
 export interface SweepOptions {
   /** Runs each planned run whose number, divided by this, leaves no rest. 1 or nothing: all. */
   readonly every?: number;
+  /** Sweeps only the pairs whose first crash is at each n-th operation. 1 or nothing: at each. */
+  readonly pairsEvery?: number;
   /** Runs a story. A parameter, so that a test of the sweep can break it. */
   readonly run?: typeof runStory;
 }
@@ -39,7 +41,7 @@ const CRASHES: readonly FaultKind[] = ['before', 'torn', 'after'];
 
 /** Sweeps one scenario. */
 export async function sweep(scenario: Scenario, options: SweepOptions = {}): Promise<SweepReport> {
-  const { every = 1, run = runStory } = options;
+  const { every = 1, pairsEvery = 1, run = runStory } = options;
   const failures: SweepFailure[] = [];
   const attempt = async (plan: readonly PlannedFault[]): Promise<RunResult> => {
     const result = await run(scenario, { plan });
@@ -63,7 +65,7 @@ export async function sweep(scenario: Scenario, options: SweepOptions = {}): Pro
     }
   }
   if (scenario.pairs === true) {
-    for (let at = 1; at <= operations && failures.length < FAILURES_MAX; at += 1) {
+    for (let at = 1; at <= operations && failures.length < FAILURES_MAX; at += pairsEvery) {
       const first = { kind: crashOf(whole.operations[at - 1] ?? 'write', at), at };
       const recovery = (await run(scenario, { plan: [first] })).operations;
       for (let next = at + 1; next <= recovery.length && failures.length < FAILURES_MAX; next += 1) {

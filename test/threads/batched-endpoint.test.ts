@@ -2,7 +2,7 @@
 import { MessageChannel } from 'node:worker_threads';
 import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
-import { ENDPOINT_SLICE_MAX } from '../../src/base/bounds.ts';
+import { ENDPOINT_SLICE_MAX, ENDPOINT_SLICE_MS } from '../../src/base/bounds.ts';
 import { CancelledError, ConfigError, TroupeError } from '../../src/base/errors.ts';
 import { createEndpoint, createLocalEndpoints, type MessagePortLike } from '../../src/threads/batched-endpoint.ts';
 import type { Endpoint } from '../../src/threads/endpoint.ts';
@@ -193,7 +193,7 @@ test('T5, T2: frames that come in many batches are delivered a slice a tick, in 
     on: (event, listener) => listeners.set(event, listener),
     off: (event) => listeners.delete(event),
   };
-  const endpoint = createEndpoint(port, (run) => void ticks.push(run));
+  const endpoint = createEndpoint(port, { soon: (run) => void ticks.push(run), clock: { monotonic: () => 0 } });
   open.push(endpoint);
   const seen: unknown[] = [];
   endpoint.handle('note', (payload) => {
@@ -218,9 +218,31 @@ test('T5, T2: frames that come in many batches are delivered a slice a tick, in 
   expect(errors).toHaveLength(1);
 });
 
+test('T5: a slice ends once its handlers have taken their time, and the rest follow in later ticks', () => {
+  const ticks: (() => void)[] = [];
+  let elapsedMs = 0;
+  const clock = { monotonic: () => elapsedMs };
+  const [near, far] = createLocalEndpoints({ soon: (run) => void ticks.push(run), clock });
+  open.push(near, far);
+  const seen: unknown[] = [];
+  far.handle('note', (payload) => {
+    seen.push(payload);
+    elapsedMs += ENDPOINT_SLICE_MS / 4;
+  });
+  for (let index = 0; index < 10; index += 1) near.notify('note', index);
+  const slices: number[] = [];
+  while (ticks.length > 0) {
+    const before = seen.length;
+    ticks.shift()?.();
+    if (seen.length > before) slices.push(seen.length - before);
+  }
+  expect(slices).toEqual([4, 4, 2]);
+  expect(seen).toEqual(Array.from({ length: 10 }, (_, index) => index));
+});
+
 test('T4: hastened frames leave once the running callback has ended, and in their order', async () => {
   const ticks: (() => void)[] = [];
-  const [near, far] = createLocalEndpoints((run) => void ticks.push(run));
+  const [near, far] = createLocalEndpoints({ soon: (run) => void ticks.push(run), clock: { monotonic: () => 0 } });
   open.push(near, far);
   const seen: unknown[] = [];
   far.handle('note', (payload) => void seen.push(payload));

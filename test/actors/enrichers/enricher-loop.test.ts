@@ -51,6 +51,7 @@ function stage(script: Script | ModelProvider, settings: SettingsInput = {}): St
       shortenNow: (text, { charactersMax }) => text.slice(0, charactersMax),
       removeOf: async () => undefined,
       fileKeyOf: () => undefined,
+      fileOf: () => undefined,
     },
     callId: () => {
       id += 1;

@@ -108,6 +108,22 @@ test('B1: order and size stay correct when the ring grows with its oldest event 
   expect([buffer.size, buffer.characters, buffer.peek(), buffer.peekAfter()]).toEqual([0, 0, undefined, undefined]);
 });
 
+test('B1: all messages, blocks and answers of an event count', () => {
+  const text = 'x'.repeat(100_000);
+  const message = { seq: 1, type: 'agent_message', content: '', at: 0, tokens: 0 } as const;
+  const blocks = [{ type: 'text', text }] as const;
+  const created = Array.from({ length: 2_000 }, (_, index) => ({
+    ...message,
+    seq: index + 1,
+    content: 'y'.repeat(100),
+  }));
+  const events: readonly SessionEvent[] = [
+    { session: 's', at: 0, seq: 1, type: 'message.created', message: { ...message, blocks } },
+    { session: 's', at: 0, seq: 1, type: 'history.changed', operation: 'import', removed: [], created, updated: [] },
+  ];
+  for (const event of events) expect(charactersOf(event)).toBeGreaterThan(100_000);
+});
+
 test('B1: measuring an event always ends, however wide, deep or circular its data is', () => {
   const circular: Record<string, unknown> = { text: 'x'.repeat(100) };
   circular['self'] = circular;

@@ -82,6 +82,21 @@ const isStored = (logs: MemoryShardLogs, text: string): boolean =>
 
 const TEXTS = Array.from({ length: 40 }, (_, index) => `text ${index}`);
 
+test('SN2: a snapshot is owed once the rows of a deleted session are erased, though a fork needs its results', async () => {
+  const logs = new MemoryShardLogs();
+  const journal = await openNode(logs.claim(), await newDirectory());
+  await write(journal, 'parent', ['canary']);
+  await write(journal, 'fork', ['kept']);
+  journal.remove([journal.intern('parent')], new Map([[journal.intern('parent'), [journal.intern('fork')]]]));
+  await journal.flushed();
+  while (journal.eraseSome()) await journal.flushed();
+  expect(journal.erasable()).toEqual([]);
+  expect(snapshotsOf(journal).isOwed).toBe(true);
+  await snapshotsOf(journal).run();
+  expect(snapshotsOf(journal).isOwed).toBe(false);
+  expect(isStored(logs, 'canary')).toBe(false);
+});
+
 test('RE7: a node without a copy begins with the snapshot, and continues the chain after it', async () => {
   const logs = new MemoryShardLogs();
   const journal = await openNode(logs.claim(), await newDirectory());

@@ -48,7 +48,7 @@ test('V1, V2: deltas arrive equal and in order, in full notes, and before an ans
 
 test('V3: deltas leave with the running callback, and later ones of the tick in a note of their own', async () => {
   const ticks: (() => void)[] = [];
-  const [near, far] = createLocalEndpoints((run) => void ticks.push(run));
+  const [near, far] = createLocalEndpoints({ soon: (run) => void ticks.push(run), clock: { monotonic: () => 0 } });
   open.push(near, far);
   const read: string[][] = [];
   far.handle('deltas', (note) => {

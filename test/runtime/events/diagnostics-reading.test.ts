@@ -49,6 +49,7 @@ function read(): Read {
   const introductions: boolean[] = [];
   const failures: unknown[] = [];
   const diagnostics = new Diagnostics({
+    isElsewhere: () => false,
     tap: (reader) => fanOut.tap(reader),
     introduce: (on) => void introductions.push(on),
     modelOf: () => ({ model: 'model', provider: 'test' }),

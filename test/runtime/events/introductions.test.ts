@@ -4,7 +4,6 @@
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterEach, describe, expect, test } from 'vitest';
-import { SHARD_BOUNDS } from '../../../src/base/bounds.ts';
 import { DIAGNOSTICS_CHANNELS, type TurnDiagnostics } from '../../../src/base/diagnostics.ts';
 import { agent, type ModelProvider } from '../../../src/index.ts';
 import { killSessionThread } from '../../../src/runtime/handles/runtime.ts';
@@ -35,8 +34,11 @@ const lead = agent({ name: 'lead', subagents: { spawn: true } });
 describe('a shard', () => {
   const clock = manualClock();
 
+  /** The idle sessions that stay in memory. */
+  const HOT_SESSIONS = 10;
+
   async function shardAndTurn(): Promise<ReturnType<typeof openShard> & { turn(session: string): Promise<void> }> {
-    const shard = openShard({ provider: ok, agents: [lead], clock });
+    const shard = openShard({ provider: ok, agents: [lead], clock, bounds: { hotSessions: HOT_SESSIONS } });
     const turn = async (session: string, text = 'hi'): Promise<void> => {
       const { pendingId, incarnation } = await shard.call('session.send', { session, agent: 'lead', content: text });
       await shard.call('receipt.wait', { session, pendingId, incarnation, until: 'settled' });
@@ -101,7 +103,7 @@ describe('a shard', () => {
     const shard = await shardAndTurn();
     await shard.call('sessions.introduce', { on: true });
     await shard.turn('s');
-    for (let index = 0; index < SHARD_BOUNDS.hotSessions + 1; index += 1) await shard.turn(`other${index}`);
+    for (let index = 0; index < HOT_SESSIONS + 1; index += 1) await shard.turn(`other${index}`);
     await clock.advance(60_000);
     await shard.turn('s');
     expect(shard.introduced.filter(({ session }) => session === 's')).toHaveLength(2);

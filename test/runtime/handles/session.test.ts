@@ -15,6 +15,7 @@ import {
   MATRIX,
   queue,
   runtimeKit,
+  THROUGH_MEMBER,
   types,
 } from '../../support/runtime-kit.ts';
 
@@ -286,7 +287,7 @@ test('pending lists entries in drain order: steers before riders', async () => {
 });
 
 describe('explain gives exactly one reason', () => {
-  test('queued: the limit of working sessions is reached', async () => {
+  test.skipIf(THROUGH_MEMBER)('queued: the limit of working sessions is reached', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ provider: model.provider, limits: { liveSessions: 1 } });
     await runtime.session('one').send('Hi');
@@ -341,7 +342,7 @@ describe('explain gives exactly one reason', () => {
   });
 });
 
-test('a turn over toolRounds fails with LimitError, and the log stays legal', async () => {
+test.skipIf(THROUGH_MEMBER)('a turn over toolRounds fails with LimitError, and the log stays legal', async () => {
   const think = tool({ name: 'think', description: 'Thinks.', input: z.object({}), run: () => 'hm' });
   const agents = [agent({ name: 'a', tools: [think], toolRounds: 3 })];
   const rules = [{ when: { text: 'stop' }, reply: 'Stopped.' }];

@@ -108,7 +108,7 @@ test('the list has the true states of passivated sessions', async () => {
   ).toEqual(['s10', 's100', 's101']);
 });
 
-test('runtime.resume() finds blocked sessions that have left memory', async () => {
+test('runtime.resume() finds blocked sessions that have left memory, and leaves paused sessions paused', async () => {
   let isRefusing = true;
   const provider = scripted((_request, { session }) =>
     session.startsWith('b') && isRefusing ? { error: { status: 401, message: 'bad key' } } : 'fine',
@@ -118,11 +118,15 @@ test('runtime.resume() finds blocked sessions that have left memory', async () =
   // Both calls are in flight when the first of them is refused, since later calls would wait.
   await Promise.all(['b1', 'b2'].map((id) => failure(runtime.session(id).ask('Hi'))));
   for (const id of ['b1', 'b2']) await runtime.session(id).send('waits');
+  await runtime.session('b2').pause();
   await runtime.drain();
   await clock.advance(LONG_MS);
   expect(runtime.metrics().sessionsHot).toBe(0);
   isRefusing = false;
   await runtime.resume();
+  await runtime.drain();
+  expect(await runtime.session('b2').state()).toMatchObject({ state: 'idle', mailbox: 1 });
+  await runtime.session('b2').resume();
   await runtime.drain();
   for (const id of ['b1', 'b2']) expect((await log(runtime.session(id))).at(-1)).toBe('agent_message:fine');
 });

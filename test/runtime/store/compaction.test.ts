@@ -30,7 +30,7 @@ async function emptied(bytes: number): Promise<string> {
     const seed = `${CANARY} ${index}`;
     const gone = runtime.session(`gone-${index}-${CANARY}`);
     await gone.ask([{ type: 'text', text: seed }, imageBlock(png(1_000_000, { seed }))]);
-    for (let turn = 0; turn < 5; turn += 1) await gone.ask(`${seed} ${turn}`);
+    for (let turn = 0; turn < 2; turn += 1) await gone.ask(`${seed} ${turn}`);
   }
   for (let index = 0; index < 6; index += 1) await runtime.session(`kept-${index}`).ask(`kept ${index}`);
   for (let index = 0; index < images; index += 1) await runtime.sessions.delete(`gone-${index}-${CANARY}`);

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, test } from 'vitest';
 import type { Deliver } from '../../../src/base/messages.ts';
 import { executingSession, type Machine, startedSession, UNAUTHORIZED } from '../../support/session-kit.ts';
 
@@ -45,6 +45,20 @@ function fateOf(machine: Machine, content: string): Fate {
   if (machine.waiting.includes(content)) return 'waits';
   return machine.log.includes(`user_message ${content}`) ? 'in the log' : 'refused';
 }
+
+test('a resumption of all blocked sessions lifts the block of a paused one, and leaves it paused', () => {
+  const machine = STATES.blocked();
+  machine.input({ type: 'pause' });
+  machine.send('new');
+  machine.input({ type: 'resume', keepsPause: true });
+  expect(machine.state).toMatchObject({ paused: true, blocked: undefined });
+  expect(fateOf(machine, 'new')).toBe('waits');
+  machine.input({ type: 'resume', keepsPause: true });
+  expect(machine.state.paused).toBe(true);
+  machine.input({ type: 'resume' });
+  expect(machine.state.paused).toBe(false);
+  expect(fateOf(machine, 'new')).toBe('in the log');
+});
 
 describe('delivery policies', () => {
   it.each(CASES)('deliver %s to a session that is %s: %s', (deliver, met, fate) => {

@@ -44,6 +44,12 @@ describe('the zone', () => {
     expect(memoryZone(messages, 2, 1_000)).toEqual({ from: 2, to: 4, boundary: 5 });
   });
 
+  it('goes by the order of the messages: an edit that put a new message first leaves the others in the zone', () => {
+    const edited = [said(9), said(1), said(2), said(3), said(4)];
+    expect(memoryZone(edited, 9, 3_000)).toEqual({ from: 1, to: 9, boundary: 3 });
+    expect(memoryZone(edited, 2, 1_000)).toEqual({ from: 2, to: 2, boundary: 3 });
+  });
+
   it('Δ24: an open round stays, with all its messages', () => {
     const open = [said(1), tool(2, 'tool_call', 'a'), tool(3, 'tool_call', 'b'), tool(4, 'tool_response', 'a')];
     expect(memoryZone(open, 1, 10_000)).toBeUndefined();

@@ -15,6 +15,10 @@ const SEEDS = 100;
  * draws from a seed, needs a new digest, and its commit says why.
  */
 const RECORDED = '7a61fbf4c73057e4';
+/** The seeds of 1 to 12 whose model keeps the conversation, so that its API can fail to keep it. */
+const KEEPING_SEEDS = [5, 10, 11, 12];
+/** The seeds of 1 to 24 with several models and a provider that fails. */
+const MOVING_SEEDS = [2, 5, 9, 17, 19, 20];
 
 test('T1, F01-F07, F20-F39, F50-F54, F59, F61-F64: every invariant holds under seeded faults, seeds 1 to 100', async () => {
   const drawn = new Set<string>();
@@ -57,11 +61,11 @@ test('I17: a call whose outcome is lost while both threads live is answered in t
   expect(lost).toBeGreaterThan(10);
 }, 120_000);
 
-test('I20, R62: the model receives what the log says, however its API fails to keep it, seeds 1 to 12', async () => {
+test('I20, R62: the model receives what the log says, however its API fails to keep it, on chosen seeds', async () => {
   const faults = FAULT_KINDS.filter((kind) => kind.startsWith('model.thread_'));
   const struck = new Map<string, number>();
   let continued = 0;
-  for (let seed = 1; seed <= 12; seed += 1) {
+  for (const seed of KEEPING_SEEDS) {
     const onTrace = (line: string): void => {
       if (line.includes(' continue of ')) continued += 1;
     };
@@ -73,10 +77,10 @@ test('I20, R62: the model receives what the log says, however its API fails to k
   expect([...struck.keys()].sort()).toEqual([...faults].sort());
 }, 120_000);
 
-test('I21, I22, I23: sessions with several models move between two vendors, seeds 1 to 24', async () => {
+test('I21, I22, I23: sessions with several models move between two vendors, on chosen seeds', async () => {
   const struck = new Map<string, number>();
   const asked = new Map<string, number>();
-  for (let seed = 1; seed <= 24; seed += 1) {
+  for (const seed of MOVING_SEEDS) {
     const onTrace = (line: string): void => {
       const reason = / the calls move to the model \S+ \((\w+)\)/.exec(line)?.[1];
       if (reason !== undefined) asked.set(reason, (asked.get(reason) ?? 0) + 1);
