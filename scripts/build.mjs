@@ -7,8 +7,8 @@
  *   because each session thread loads them: the 95 files of zod take 40 ms, and the part in use, as one file, 6. Copies
  *   of zod share their settings and the registry of descriptions, and none of our types is zod's or comlink's. Their
  *   licenses are copied beside them.
- * - The code is not minified and has no source maps, so function names in a stack trace are those of the sources. Two
- *   chunks are minified (`smallChunks`): they would be a tenth of the package.
+ * - The code is not minified and has no source maps, so function names in a stack trace are those of the sources. Some
+ *   chunks are minified (`smallChunks`) to keep the package small; those of our own code keep the names of functions.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
@@ -24,7 +24,7 @@ const dist = join(project, 'dist');
 const BUNDLED = ['zod', 'comlink'];
 const LIBRARIES = 'libraries';
 /** Shared chunks: a later one may import an earlier one. */
-const SHARED = [LIBRARIES, 'start', 'base', 'threads', 'common', 'host', 'session'];
+const SHARED = [LIBRARIES, 'start', 'base', 'threads', 'parts', 'common', 'tools', 'providers', 'host', 'session'];
 /** The entry of a thread, or a module that threads import by its URL. */
 const WORKER_URL = /\bworkerUrl\(\s*'([^']+)',\s*import\.meta\.url\s*,?\s*\)/g;
 
@@ -86,8 +86,10 @@ async function buildTypes() {
 /**
  * Chunks by who loads them. `start`: the program before it knows its command, and the host; `base`: the host, and the
  * tool or model threads; `threads`: the session threads, and the tool or model threads; `common`: the host and the
- * session threads; `host` and `session`: one of the two. A file's imports are loaded by at least the same, so these
- * chunks import each other in one direction only. The bundler's own chunks hold all other code.
+ * session threads; `host` and `session`: one of the two. A model thread imports its provider on use, and a tool thread
+ * its tools. They would otherwise load all of `common`, `host` or `session`, so `parts`, `providers` and `tools` hold
+ * the files that they share with these. A file's imports are loaded by at least the same, so these chunks import each
+ * other in one direction only. The bundler's own chunks hold all other code.
  */
 function sharedChunks() {
   const roots = {
@@ -98,21 +100,28 @@ function sharedChunks() {
     models: 'src/models/pools/model.worker.ts',
     store: 'src/journal/lmdb/journal.ts',
   };
+  const providers = ['models/anthropic/anthropic', 'models/script/provider'];
+  const tools = ['edit-file', 'read-file', 'shell.worker', 'think', 'web-get', 'write-file'];
+  const onUse = [...providers, ...tools.map((name) => `tools/built-in/${name}`)].map((path) => `src/${path}.ts`);
   const reach = {};
   const entryIds = new Set();
   const chunkOf = (id) => {
-    if (entryIds.has(id)) return undefined;
+    // The session threads also run `read_file` themselves.
+    if (entryIds.has(id) && !(reach.onUse.has(id) && reach.session.has(id))) return undefined;
     if (isBundled(id)) return LIBRARIES;
     const host = reach.host.has(id);
     // A session thread imports the database on use, and must not load the host's code with it.
     const session = reach.session.has(id) || (host && reach.store.has(id));
     if (host && reach.program.has(id)) return 'start';
     const others = reach.tools.has(id) || reach.models.has(id);
-    if (host && session) return others ? 'base' : 'common';
+    if (host && session && others) return 'base';
+    const isPart = reach.onUse.has(id);
+    if (host && session) return isPart ? 'parts' : 'common';
     // A tool thread would otherwise load all of the host's code for one small file.
     if (host && others) return 'base';
     if (session && others) return 'threads';
-    if (host || session) return host ? 'host' : 'session';
+    if (host) return isPart ? 'providers' : 'host';
+    if (session) return isPart ? 'tools' : 'session';
     return undefined;
   };
   return {
@@ -120,7 +129,8 @@ function sharedChunks() {
       name: 'shared-chunks',
       buildEnd() {
         for (const id of this.getModuleIds()) if (this.getModuleInfo(id).isEntry) entryIds.add(id);
-        for (const [name, source] of Object.entries(roots)) reach[name] = importsOf(this, join(project, source));
+        for (const [name, source] of Object.entries(roots)) reach[name] = importsOf(this, [source]);
+        reach.onUse = importsOf(this, onUse);
       },
     },
     groups: SHARED.map((name, index) => ({
@@ -141,14 +151,35 @@ function smallChunks() {
     ...[
       'simulate',
       'command',
+      'import-command',
+      'inspect-texts',
+      'served-reader',
+      'stored-sessions',
+      'work',
       'ai-model',
       'cluster-journal',
+      'compact-copy',
       'edit-file',
+      'engine',
+      'environment',
+      'server',
+      'line-client',
+      'line-server',
+      'line-tls',
       'live-copy',
       'mcp-servers',
+      'open-cluster',
+      'open-definitions',
       'service',
+      'shard-lines',
       'web-get',
       'webhooks',
+      'base',
+      'parts',
+      'providers',
+      'start',
+      'threads',
+      'tools',
       'postgres-driver.js',
       'runtime-search-search.worker.js',
       'tools-built-in-shell.worker.js',
@@ -172,15 +203,15 @@ function isBundled(id) {
   return BUNDLED.some((name) => id.split(sep).join('/').includes(`/node_modules/${name}/`));
 }
 
-/** The files that a file imports statically, with their imports. */
-function importsOf(context, root) {
+/** These sources, and the files that they import statically. */
+function importsOf(context, sources) {
   const found = new Set();
   const visit = (id) => {
     if (found.has(id)) return;
     found.add(id);
     context.getModuleInfo(id)?.importedIds.forEach(visit);
   };
-  visit(root);
+  for (const source of sources) visit(join(project, source));
   return found;
 }
 
