@@ -1,18 +1,18 @@
 /**
- * Global set-up of a test run: the sources of each kind of thread as one file, and each large library as one file.
+ * Global set-up of a test run: the sources of all kinds of threads as a few files, and each large library as one file.
  * Hundreds of tests start threads and programs. On Node 20 loading the four hundred modules of a session thread through
  * the hooks takes longer than most tests; a tool thread loads two hundred, most of them of two libraries. The bundler
  * joins the modules in the order in which Node evaluates them. Every other module is loaded by itself.
  *
  * A program that patches a module of its threads clears `TROUPE_THREADS`.
  */
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'vite';
 import { LIBRARIES, libraryFile } from './libraries.mjs';
-import { ENTRIES, entryFile, HOOKED } from './threads.mjs';
+import { BUNDLED, bundleName, OUTER_IMPORT } from './threads.mjs';
 
 const project = fileURLToPath(new URL('../../', import.meta.url));
 /** A module of the bundler's own, with the exports of the library behind this prefix. */
@@ -39,14 +39,25 @@ export function teardown() {
   if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
 }
 
+/** The threads as scripts, which `bundled.cjs` runs. Modules that several threads load are in files of their own. */
 async function bundleThreads() {
-  for (const entry of ENTRIES) {
-    await bundle({
-      input: { [entryFile(entry)]: entry },
-      noExternal: ['zod'],
-      plugin: { name: 'threads', resolveId: libraryOf, transform: keepAddress },
-      treeshake: true,
-    });
+  await bundle({
+    input: Object.fromEntries(BUNDLED.map((path) => [bundleName(path), path])),
+    noExternal: ['comlink', 'zod', /^@modelcontextprotocol/u, 'eventsource-parser', 'pkce-challenge'],
+    plugin: { name: 'threads', resolveId: libraryOf, transform: keepAddress },
+    treeshake: true,
+    output: {
+      format: 'cjs',
+      entryFileNames: '[name].js',
+      chunkFileNames: 'part-[name]-[hash].js',
+      banner: '(function (exports, require, module) { "use strict";',
+      footer: '})',
+    },
+  });
+  const bundled = JSON.stringify(fileURLToPath(new URL('./bundled.cjs', import.meta.url)));
+  for (const path of BUNDLED) {
+    const file = join(directory, bundleName(path));
+    writeFileSync(`${file}.cjs`, `module.exports = require(${bundled}).load(${JSON.stringify(`${file}.js`)});\n`);
   }
 }
 
@@ -63,12 +74,13 @@ async function bundleLibraries() {
       plugin,
       // A program may use any of its exports.
       treeshake: false,
+      output: { entryFileNames: '[name]', codeSplitting: false },
     });
   }
 }
 
-/** Bundles one entry into one file of the directory. */
-async function bundle({ input, noExternal, plugin, treeshake }) {
+/** Bundles into the directory. */
+async function bundle({ input, noExternal, plugin, treeshake, output }) {
   await build({
     configFile: false,
     envDir: false,
@@ -82,11 +94,7 @@ async function bundle({ input, noExternal, plugin, treeshake }) {
       outDir: directory,
       emptyOutDir: false,
       target: 'node20',
-      rollupOptions: {
-        input,
-        treeshake,
-        output: { entryFileNames: '[name]', codeSplitting: false, minify: COMMENTS_REMOVED },
-      },
+      rollupOptions: { input, treeshake, output: { ...output, minify: COMMENTS_REMOVED } },
     },
   });
 }
@@ -99,13 +107,14 @@ function libraryOf(id) {
 }
 
 /**
- * A module finds the files beside it by its own address, not by the address of the bundle. A module whose address is
- * computed may be in TypeScript.
+ * A module finds the files beside it by its own address, not by the address of the bundle. Texts of errors name
+ * `import.meta.url` between double quotes, so the address stands between others. Scripts cannot import, so the thread
+ * imports for them what is not in the bundle.
  */
 function keepAddress(code, id) {
   return code
-    .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(id).href))
-    .replaceAll(/\bawait import\((?!['"`])/gu, `await import(${HOOKED}`);
+    .replaceAll('import.meta.url', `\`${pathToFileURL(id).href}\``)
+    .replaceAll(/\bawait import\((?!['"`]\.)/gu, `await ${OUTER_IMPORT}(`);
 }
 
 /** A module that exports what a library exports, as Node sees it. */

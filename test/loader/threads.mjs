@@ -1,29 +1,40 @@
 /**
- * Entries of worker threads that a test run bundles into one file each, in the directory `TROUPE_THREADS`; see
- * `bundles.mjs`. A thread that starts from its bundle has no loader hooks until it imports a module that the bundle
- * does not contain. On Node 20 hooks run on a second thread, and starting that takes as long as starting the first one.
+ * Modules that a test run bundles, in the directory `TROUPE_THREADS`: the entries of worker threads, and modules that
+ * these import by a computed address; see `bundles.mjs`. A thread that starts from its bundle has no loader hooks until
+ * it imports a module of the project that no bundle contains. On Node 20 hooks run on a second thread, and starting that takes as long
+ * as starting the first one.
  */
-import { register, syncBuiltinESMExports } from 'node:module';
+import Module, { createRequire, register, syncBuiltinESMExports } from 'node:module';
 import { dirname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import threads, { isMainThread, Worker } from 'node:worker_threads';
+import { bundledLibrary } from './libraries.mjs';
 
+const { load } = createRequire(import.meta.url)('./bundled.cjs');
 const project = fileURLToPath(new URL('../../', import.meta.url));
+/** A thread of a pool starts from this file of the library, and is then told its entry. */
+const POOL_THREAD = join(project, 'node_modules', 'piscina', 'dist', 'worker.js');
 
-/** The bundled entries, by path. */
-export const ENTRIES = [
+/** The bundled modules, by path. */
+export const BUNDLED = [
   join(project, 'src', 'runtime', 'door', 'shard.worker.ts'),
   join(project, 'src', 'models', 'pools', 'model.worker.ts'),
   join(project, 'src', 'runtime', 'search', 'search.worker.ts'),
+  join(project, 'src', 'cluster', 'cluster.worker.ts'),
+  join(project, 'src', 'tools', 'built-in', 'shell.worker.ts'),
+  join(project, 'src', 'tools', 'mcp', 'mcp.worker.ts'),
+  join(project, 'src', 'tools', 'threads', 'tool-threads.worker.ts'),
+  join(project, 'src', 'testing', 'simulation', 'simulation.worker.ts'),
+  join(project, 'src', 'postgres', 'driver.ts'),
 ];
 
-/** The file of an entry's bundle. */
-export function entryFile(entry) {
-  return `${entry.slice(project.length, -'.ts'.length).split(sep).join('-')}.mjs`;
+/** The name of a bundled module, without its ending. */
+export function bundleName(path) {
+  return path.slice(project.length, -'.ts'.length).split(sep).join('-');
 }
 
-/** The expression that a bundle puts before the address of each module that it imports by a computed address. */
-export const HOOKED = 'globalThis.troupeHooked() + ';
+/** What a bundle has in place of `import` of libraries and of computed addresses. */
+export const OUTER_IMPORT = 'globalThis.troupeImport';
 
 /**
  * Registers the hooks of this thread: at once, or with the first import by a computed address. Threads that this thread
@@ -31,33 +42,52 @@ export const HOOKED = 'globalThis.troupeHooked() + ';
  */
 export function registerHooks() {
   let isRegistered = false;
-  globalThis.troupeHooked = () => {
+  const registerOnce = () => {
     if (!isRegistered) register('./hooks.mjs', import.meta.url);
     isRegistered = true;
-    return '';
   };
-  if (!startsFromBundle()) globalThis.troupeHooked();
+  const isBundled = startsFromBundle();
+  globalThis.troupeImport = async (address) => {
+    if (!address.startsWith('file:')) return await import(bundledLibrary(address) ?? address);
+    const name = isBundled ? bundleOf(fileURLToPath(address)) : undefined;
+    if (name !== undefined) return load(`${name}.js`);
+    registerOnce();
+    return await import(address);
+  };
+  // A thread of a pool requires its entry, and imports it if that fails.
+  Module._extensions['.ts'] = (module, path) => {
+    const name = isBundled ? bundleOf(path) : undefined;
+    if (name === undefined) registerOnce();
+    if (name === undefined) throw new Error(`${path} is a module in TypeScript`);
+    module.exports = load(`${name}.js`);
+  };
+  if (!isBundled) registerOnce();
   threads.Worker = class extends Worker {
     constructor(entry, options) {
-      super(bundleOf(entry, options?.workerData) ?? entry, options);
+      const name = sharesClasses(options?.workerData) ? undefined : bundleOf(entry);
+      super(name === undefined ? entry : `${name}.cjs`, options);
     }
   };
   syncBuiltinESMExports();
 }
 
 /**
- * The bundle of an entry. A program that patches a module of its threads clears the variable, also after its start. A
- * provider or a script in a module of a test shares the error classes with its thread, so that thread loads the sources.
+ * The path of a module's bundle without its ending; undefined without one. A program that patches a module of its
+ * threads clears the variable, also after its start.
  */
-function bundleOf(entry, data) {
-  if (data?.kind === 'module' || data?.script?.module !== undefined) return undefined;
+function bundleOf(path) {
   const directory = process.env['TROUPE_THREADS'];
-  return directory && ENTRIES.includes(entry) ? join(directory, entryFile(entry)) : undefined;
+  return directory && BUNDLED.includes(path) ? join(directory, bundleName(path)) : undefined;
+}
+
+/** A provider or a script in a module of a test shares the error classes with its thread, so that loads the sources. */
+function sharesClasses(data) {
+  return data?.kind === 'module' || data?.script?.module !== undefined;
 }
 
 /** A module in TypeScript that is loaded before the entry needs the hooks. */
 function startsFromBundle() {
   const [, entry = ''] = process.argv;
   if (isMainThread || process.execArgv.some((flag) => flag.endsWith('.ts'))) return false;
-  return dirname(entry) === process.env['TROUPE_THREADS'];
+  return entry === POOL_THREAD || dirname(entry) === process.env['TROUPE_THREADS'];
 }
