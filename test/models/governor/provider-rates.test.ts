@@ -58,6 +58,7 @@ function play({ requests, input, tokens, callMs, governors: count = 1, isShared 
   );
   const travelling: { governor: Governor; id: number; at: number }[] = [];
   const working: { governor: Governor; completion: ModelCompletion; at: number }[] = [];
+  const rate = Math.min(requests, input / tokens);
   let [id, late, taken] = [0, 0, 0];
   for (let now = 0; now < 10 * MINUTE_MS; now += STEP_MS) {
     for (const bucket of Object.values(buckets)) bucket.refill(STEP_MS);
@@ -72,14 +73,13 @@ function play({ requests, input, tokens, callMs, governors: count = 1, isShared 
       const rateLimits: RateLimits = { requests: buckets.requests.reported, inputTokens: buckets.inputTokens.reported };
       if (now > WARM_MS && fits) taken += 1;
       else if (now > WARM_MS) late += 1;
-      const failed = modelErrorOf({ status: 429, message: 'no', data: { rateLimits } });
       const completion: ModelCompletion = fits
         ? {
             id: call.id,
             ms: 1,
             response: { content: [], stop_reason: 'end_turn', usage: { ...USAGE, input_tokens: tokens }, rateLimits },
           }
-        : { id: call.id, ms: 1, error: errorShape(failed) };
+        : { id: call.id, ms: 1, error: errorShape(modelErrorOf({ status: 429, message: 'no', data: { rateLimits } })) };
       working.push({ governor: call.governor, completion, at: fits ? now + callMs * (0.5 + random()) : now + 100 });
     }
     for (const call of working.filter(({ at }) => at <= now)) {
@@ -88,7 +88,7 @@ function play({ requests, input, tokens, callMs, governors: count = 1, isShared 
     }
     for (const governor of governors) {
       // The caller bounds the burst of the first minute, as a program does.
-      while (governor.running < requests * 4 && governor.opensAt(now, tokens, 'm') === now) {
+      while (governor.running < rate * 4 && governor.opensAt(now, tokens, 'm') === now) {
         id += 1;
         governor.started(id, 'm', now, tokens);
         travelling.push({ governor, id, at: now + 50 + 350 * random() });
