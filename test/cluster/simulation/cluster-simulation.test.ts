@@ -7,14 +7,15 @@ import { CLUSTER_FAULT_KINDS, LINE_FAULT_KINDS } from './cluster-faults.ts';
 import { simulateCluster } from './cluster-simulation.ts';
 import { MachineTime, MachineWorld } from './machine-world.ts';
 
-const SEEDS = 16;
+/** `.ci/run` simulates a hundred; these contain every kind of fault. */
+const SEEDS = 10;
 /**
- * A digest of the runs of seeds 1 to 16. A change of behaviour, or of the draws from a seed, needs a new digest, and its
+ * A digest of the runs of these seeds. A change of behaviour, or of the draws from a seed, needs a new digest, and its
  * commit says why.
  */
-const RECORDED = '509d7c137cc0ca37';
+const RECORDED = '9a9147ac87eebc84';
 
-test('C1 to C9: every invariant holds over several nodes and their faults, seeds 1 to 16', async () => {
+test('C1 to C9: every invariant holds over several nodes and their faults, seeds 1 to 10', async () => {
   const struck = new Set<string>();
   const runs = createHash('sha256');
   let [takeovers, withLines, memberRequests, moves] = [0, 0, 0, 0];
@@ -34,10 +35,10 @@ test('C1 to C9: every invariant holds over several nodes and their faults, seeds
   expect(moves).toBeGreaterThan(withLines);
   expect(takeovers).toBeGreaterThan(SEEDS);
   expect(runs.digest('hex').slice(0, 16)).toBe(RECORDED);
-}, 480_000);
+}, 240_000);
 
-// The nodes of seed 10 have lines.
-test.each([7, 10])(
+// The nodes of seed 9 have lines.
+test.each([7, 9])(
   'T1: a seed of a cluster always gives the same run: seed %i',
   async (seed) => {
     const first = await simulateCluster({ seed });

@@ -189,13 +189,20 @@ class Reader {
       }
     }
     const where = this.#takes('WHERE') ? this.#expression() : (): SqlValue => true;
+    // A row that the condition drops is never copied, where nothing is joined after it.
+    const last = sources.at(-1);
+    const isFiltered = last?.isLeft === false;
+    if (isFiltered) {
+      const { on } = last;
+      last.on = (scope) => on(scope) === true && where(scope) === true;
+    }
     const order = this.#takes('ORDER') ? this.#orderBy() : [];
     const limit = this.#takes('LIMIT') ? this.#expression() : (): SqlValue => null;
     if (this.#takes('FOR')) this.#must('UPDATE');
     return (around) => {
       let scopes: readonly Scope[] = [{ ...around, rows: new Map(), around }];
       for (const source of sources) scopes = scopes.flatMap((scope) => joined(scope, source));
-      scopes = scopes.filter((scope) => where(scope) === true);
+      if (!isFiltered) scopes = scopes.filter((scope) => where(scope) === true);
       if (order.length > 0) scopes = [...scopes].sort((a, b) => compareAll(order, a, b));
       const most = limit(around);
       if (most !== null) scopes = scopes.slice(0, Number(most));
@@ -454,12 +461,16 @@ function joined(
   scope: Scope,
   { table, alias, isLeft, on }: { table: string; alias: string; isLeft: boolean; on: Expression },
 ): readonly Scope[] {
-  const withRow = (row: SqlRow | null): Scope => ({ ...scope, rows: new Map([...scope.rows, [alias, row]]) });
-  const found = scope.tables
-    .rows(table)
-    .map(withRow)
-    .filter((each) => on(each) === true);
-  return found.length === 0 && isLeft ? [withRow(null)] : found;
+  const rows = new Map(scope.rows);
+  const tried: Scope = { ...scope, rows };
+  const found: Scope[] = [];
+  const keep = (row: SqlRow | null): number => found.push({ ...scope, rows: new Map([...scope.rows, [alias, row]]) });
+  for (const row of scope.tables.rows(table)) {
+    rows.set(alias, row);
+    if (on(tried) === true) keep(row);
+  }
+  if (found.length === 0 && isLeft) keep(null);
+  return found;
 }
 
 function rowOf(items: readonly Item[], scope: Scope): SqlRow {
