@@ -11,12 +11,13 @@
  *   chunks are minified (`smallChunks`) to keep the package small; those of our own code keep the names of functions.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join, relative, resolve, sep } from 'node:path';
+import { basename, dirname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
 import { minifySync } from 'rolldown/utils';
 import { dts } from 'rolldown-plugin-dts';
 import { fileName, PROGRAM, SUBPATHS } from './package-entries.mjs';
+import { isPackage, threadEntries } from './thread-entries.mjs';
 
 const project = join(dirname(fileURLToPath(import.meta.url)), '..');
 const dist = join(project, 'dist');
@@ -25,8 +26,6 @@ const BUNDLED = ['zod', 'comlink'];
 const LIBRARIES = 'libraries';
 /** Shared chunks: a later one may import an earlier one. */
 const SHARED = [LIBRARIES, 'start', 'base', 'threads', 'parts', 'common', 'tools', 'providers', 'host', 'session'];
-/** The entry of a thread, or a module that threads import by its URL. */
-const WORKER_URL = /\bworkerUrl\(\s*'([^']+)',\s*import\.meta\.url\s*,?\s*\)/g;
 
 // Emptied first, so that no import finds the output of a deleted source file.
 rmSync(dist, { recursive: true, force: true });
@@ -55,7 +54,7 @@ async function buildCode() {
     // comlink names its ES module in `module` alone.
     resolve: { mainFields: ['module', 'main'] },
     input: { ...entries(), [PROGRAM.name]: join(project, PROGRAM.source) },
-    plugins: [threadEntries(), version(), sharing.plugin, smallChunks()],
+    plugins: [threadEntries(project), version(), sharing.plugin, smallChunks()],
     // The sources have no effects at import except in entries and a few registries, and package.json says so.
     treeshake: { moduleSideEffects: true },
   });
@@ -220,10 +219,6 @@ function sourceName({ name, moduleIds }) {
   return SHARED.includes(name) ? name : basename(moduleIds.at(-1) ?? name, '.ts');
 }
 
-function isPackage(id) {
-  return !id.startsWith('.') && !id.startsWith('/') && !id.startsWith('\0') && !/^[A-Za-z]:[\\/]/.test(id);
-}
-
 function common() {
   return {
     cwd: project,
@@ -236,26 +231,6 @@ function common() {
       if (log.code === 'INEFFECTIVE_DYNAMIC_IMPORT') return;
       if (level === 'warn') throw new Error(log.message);
       report(level, log);
-    },
-  };
-}
-
-/** Each `workerUrl` call names an entry. The call is given the name that this entry has in `dist`. */
-function threadEntries() {
-  const names = new Map();
-  return {
-    name: 'thread-entries',
-    transform(code, id) {
-      if (!code.includes('workerUrl(')) return undefined;
-      return code.replaceAll(WORKER_URL, (_, stem) => {
-        const path = `${resolve(dirname(id), stem)}.ts`;
-        if (!names.has(path)) {
-          const name = relative(project, path).split(sep).slice(1).join('-').replace(/\.ts$/, '');
-          names.set(path, name);
-          this.emitFile({ type: 'chunk', id: path, fileName: `${name}.js`, preserveSignature: 'strict' });
-        }
-        return `workerUrl('./${names.get(path)}', import.meta.url)`;
-      });
     },
   };
 }

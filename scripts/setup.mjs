@@ -24,6 +24,7 @@ const buildInputs = [
   'scripts/build.mjs',
   'scripts/build-observer.mjs',
   'scripts/package-entries.mjs',
+  'scripts/thread-entries.mjs',
 ];
 
 install();

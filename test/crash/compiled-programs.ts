@@ -1,7 +1,8 @@
 /**
- * Compiles the programs of a folder of the tests, which a loop of faults starts hundreds of times. A loader that strips
- * types, in each of a program's threads, would take most of its life. A run compiles the sources into its own directory
- * when it starts. So a long run tests one version, whatever is edited meanwhile.
+ * Bundles the programs of a folder of the tests, which a loop of faults starts hundreds of times. A loader that strips
+ * types, in each of a program's threads, would take most of its life, and so would a thousand separate files. A run
+ * bundles the sources into its own directory when it starts. So a long run tests one version, whatever is edited
+ * meanwhile.
  */
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
@@ -9,20 +10,20 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The compiled programs of one run. */
+/** The bundled programs of one run. */
 export interface CompiledPrograms {
-  /** Path of a compiled file of the folder; `name` has no ending. */
+  /** Path of a bundled file of the folder; `name` has no ending. */
   script(name: string): string;
-  /** Removes the compiled files. */
+  /** Removes the bundled files. */
   remove(): Promise<void>;
 }
 
 const PROJECT = fileURLToPath(new URL('../../', import.meta.url));
 
 /**
- * Compiles the library and the programs of a folder with a `tsconfig.json` that names both. The result lies in the
- * folder's `dist`: inside the package, so that it finds its dependencies; git ignores it like every `dist`. Throws an
- * Error with the compiler's output if it emits nothing.
+ * Bundles the programs of a folder with the sources that they use. The result lies in the folder's `dist`: inside the
+ * package, so that it finds its dependencies; git ignores it like every `dist`. Throws an Error with the bundler's
+ * output if that fails.
  */
 export async function compilePrograms(folder: URL): Promise<CompiledPrograms> {
   const here = fileURLToPath(folder);
@@ -31,10 +32,9 @@ export async function compilePrograms(folder: URL): Promise<CompiledPrograms> {
   await removeLeftovers(builds);
   const directory = join(builds, `run-${process.pid}-${Date.now()}`);
   process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
-  const compiler = join(PROJECT, 'node_modules/typescript/bin/tsc');
-  const arguments_ = [compiler, '-p', join(here, 'tsconfig.json'), '--outDir', directory];
-  const result = spawnSync(process.execPath, arguments_, { encoding: 'utf8' });
-  if (result.status !== 0) throw new Error(`the programs do not compile: ${result.stdout}${result.stderr}`);
+  const bundler = fileURLToPath(new URL('./build-programs.mjs', import.meta.url));
+  const result = spawnSync(process.execPath, [bundler, here, directory], { encoding: 'utf8' });
+  if (result.status !== 0) throw new Error(`the programs cannot be bundled: ${result.stdout}${result.stderr}`);
   return {
     script: (name) => join(directory, relative(PROJECT, here), `${name}.js`),
     remove: () => rm(directory, { recursive: true, force: true }),
