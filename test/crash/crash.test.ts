@@ -4,7 +4,7 @@ import { runCrashLoop } from './crash-loop.ts';
 import { describeReport } from './report.ts';
 
 const SEED = 20_26_11;
-const KILLS = 12;
+const KILLS = 6;
 
 test('F01, F02, F03, F04, F62, I1 to I7: after kills at work, in recovery, while closing and during a stop, the process keeps every promise', async () => {
   const report = await runCrashLoop({ kills: KILLS, seed: SEED, generationKills: KILLS / 3 });
