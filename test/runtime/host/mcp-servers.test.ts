@@ -303,7 +303,9 @@ describe('the packages of MCP are optional', () => {
   const program = async (isHidden: boolean, text: string): Promise<{ stdout: string; stderr: string }> => {
     const path = join(await kit.directory(), 'program.mjs');
     await writeFile(path, text);
-    return await run(process.execPath, ['--import', loader, '--import', hooks(isHidden), path]);
+    // The bundles of threads contain the packages.
+    const env = { ...process.env, TROUPE_THREADS: '' };
+    return await run(process.execPath, ['--import', loader, '--import', hooks(isHidden), path], { env });
   };
 
   test('importing troupe, and a runtime without servers, loads none of them', async () => {
