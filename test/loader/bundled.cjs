@@ -13,19 +13,23 @@ const { threadId } = require('node:worker_threads');
 const KEEP_AFTER_MS = 100;
 const loaded = new Map();
 
-/** The exports of a file, which imports other files of its bundle with `./`. */
-function load(file) {
-  const known = loaded.get(file);
+/**
+ * The exports of a file, which imports other files of its bundle with `./`. `address` is that of its source. A file has
+ * one instance for each query in the address.
+ */
+function load(file, address) {
+  const instance = `${file}${address === undefined ? '' : new URL(address).search}`;
+  const known = loaded.get(instance);
   if (known !== undefined) return known.exports;
   const module = { exports: {} };
-  loaded.set(file, module);
+  loaded.set(instance, module);
   const code = `${file}.code`;
   const cachedData = readIfThere(code);
   const script = new Script(readFileSync(file, 'utf8'), { filename: file, cachedData });
   if (cachedData === undefined) setTimeout(() => keep(code, script.createCachedData()), KEEP_AFTER_MS).unref();
   const outside = createRequire(file);
   const inside = (name) => (name.startsWith('./') ? load(join(dirname(file), name)) : outside(name));
-  script.runInThisContext()(module.exports, inside, module);
+  script.runInThisContext()(module.exports, inside, module, address);
   return module.exports;
 }
 

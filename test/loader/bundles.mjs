@@ -50,7 +50,7 @@ async function bundleThreads() {
       format: 'cjs',
       entryFileNames: '[name].js',
       chunkFileNames: 'part-[name]-[hash].js',
-      banner: '(function (exports, require, module) { "use strict";',
+      banner: '(function (exports, require, module, address) { "use strict";',
       footer: '})',
     },
   });
@@ -94,7 +94,13 @@ async function bundle({ input, noExternal, plugin, treeshake, output }) {
       outDir: directory,
       emptyOutDir: false,
       target: 'node20',
-      rollupOptions: { input, treeshake, output: { ...output, minify: COMMENTS_REMOVED } },
+      // No entry exports what others share, since each file that imports it would run the entry.
+      rollupOptions: {
+        input,
+        treeshake,
+        preserveEntrySignatures: 'strict',
+        output: { ...output, minify: COMMENTS_REMOVED },
+      },
     },
   });
 }
@@ -108,12 +114,14 @@ function libraryOf(id) {
 
 /**
  * A module finds the files beside it by its own address, not by the address of the bundle. Texts of errors name
- * `import.meta.url` between double quotes, so the address stands between others. Scripts cannot import, so the thread
- * imports for them what is not in the bundle.
+ * `import.meta.url` between double quotes, so the address stands between others. The address of a module that is
+ * imported with a query is given when it is loaded. Scripts cannot import, so the thread imports for them what is not in
+ * the bundle.
  */
 function keepAddress(code, id) {
+  const own = `\`${pathToFileURL(id).href}\``;
   return code
-    .replaceAll('import.meta.url', `\`${pathToFileURL(id).href}\``)
+    .replaceAll('import.meta.url', BUNDLED.includes(id) ? `(address ?? ${own})` : own)
     .replaceAll(/\bawait import\((?!['"`]\.)/gu, `await ${OUTER_IMPORT}(`);
 }
 

@@ -17,16 +17,20 @@ const POOL_THREAD = join(project, 'node_modules', 'piscina', 'dist', 'worker.js'
 
 /** The bundled modules, by path. */
 export const BUNDLED = [
-  join(project, 'src', 'runtime', 'door', 'shard.worker.ts'),
-  join(project, 'src', 'models', 'pools', 'model.worker.ts'),
-  join(project, 'src', 'runtime', 'search', 'search.worker.ts'),
-  join(project, 'src', 'cluster', 'cluster.worker.ts'),
-  join(project, 'src', 'tools', 'built-in', 'shell.worker.ts'),
-  join(project, 'src', 'tools', 'mcp', 'mcp.worker.ts'),
-  join(project, 'src', 'tools', 'threads', 'tool-threads.worker.ts'),
-  join(project, 'src', 'testing', 'simulation', 'simulation.worker.ts'),
-  join(project, 'src', 'postgres', 'driver.ts'),
-];
+  'runtime/door/shard.worker',
+  'runtime/search/search.worker',
+  'models/pools/model.worker',
+  'cluster/cluster.worker',
+  'tools/threads/tool-threads.worker',
+  'tools/mcp/mcp.worker',
+  'testing/simulation/simulation.worker',
+  // Tools, models and a driver are imported by their addresses.
+  ...['edit-file', 'read-file', 'shell.worker', 'think', 'web-get', 'write-file'].map(
+    (name) => `tools/built-in/${name}`,
+  ),
+  ...['bench/model', 'bench/tools', 'review/contained-tools', 'review/model'].map((name) => `cli/${name}`),
+  'postgres/driver',
+].map((name) => join(project, 'src', ...`${name}.ts`.split('/')));
 
 /** The name of a bundled module, without its ending. */
 export function bundleName(path) {
@@ -50,7 +54,7 @@ export function registerHooks() {
   globalThis.troupeImport = async (address) => {
     if (!address.startsWith('file:')) return await import(bundledLibrary(address) ?? address);
     const name = isBundled ? bundleOf(fileURLToPath(address)) : undefined;
-    if (name !== undefined) return load(`${name}.js`);
+    if (name !== undefined) return load(`${name}.js`, address);
     registerOnce();
     return await import(address);
   };
@@ -82,7 +86,8 @@ function bundleOf(path) {
 
 /** A provider or a script in a module of a test shares the error classes with its thread, so that loads the sources. */
 function sharesClasses(data) {
-  return data?.kind === 'module' || data?.script?.module !== undefined;
+  if (data?.kind !== 'module') return data?.script?.module !== undefined;
+  return !data.url.startsWith('file:') || bundleOf(fileURLToPath(data.url)) === undefined;
 }
 
 /** A module in TypeScript that is loaded before the entry needs the hooks. */
