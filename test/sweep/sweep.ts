@@ -65,6 +65,8 @@ export async function sweep(scenario: Scenario, options: SweepOptions = {}): Pro
     }
   }
   if (scenario.pairs === true) {
+    // The count begins again, so that each sample has a pair.
+    planned = 0;
     for (let at = 1; at <= operations && failures.length < FAILURES_MAX; at += pairsEvery) {
       const first = { kind: crashOf(whole.operations[at - 1] ?? 'write', at), at };
       const recovery = (await run(scenario, { plan: [first] })).operations;
