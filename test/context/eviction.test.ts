@@ -267,7 +267,7 @@ describe('eviction', () => {
           if (cuts.some((cut) => tokensFrom(cut) <= budget)) expect(tokensFrom(index)).toBeLessThanOrEqual(budget);
         },
       ),
-      { numRuns: 600 },
+      { numRuns: 200 },
     );
     expect(evictions).toBeGreaterThan(50);
   });

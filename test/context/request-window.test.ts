@@ -130,7 +130,7 @@ describe('the request window', () => {
           },
         }).live(all);
       }),
-      { numRuns: 400 },
+      { numRuns: 120 },
     );
   });
 
@@ -192,7 +192,7 @@ describe('the request window', () => {
           },
         }).live(all);
       }),
-      { numRuns: 400 },
+      { numRuns: 120 },
     );
     expect(compared).toBeGreaterThan(100);
   });

@@ -3,7 +3,7 @@
  * the budget, and extends the one before it until a summary is made. Summaries come as often as the budget requires.
  * Memory stays flat. Pinned text is shown to the model until the end, and the first messages can still be recalled.
  *
- * `TROUPE_ENDLESS_TURNS` (default 400) sets its length; `TROUPE_ENDLESS_REPORT=1` prints the measurements.
+ * `TROUPE_ENDLESS_TURNS` (default 200) sets its length; `TROUPE_ENDLESS_REPORT=1` prints the measurements.
  */
 import { expect, test } from 'vitest';
 import { BYTES_PER_TOKEN, PHANTOM_CALL_TOKENS } from '../../src/base/bounds.ts';
@@ -19,7 +19,7 @@ import { history, runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 
-const TURNS = Number(process.env['TROUPE_ENDLESS_TURNS'] ?? 400);
+const TURNS = Number(process.env['TROUPE_ENDLESS_TURNS'] ?? 200);
 const FACT_TURN = 10;
 const RECALL_TURN = TURNS - Math.ceil(TURNS / 50);
 /** The turn of the first memory measurement: everything has its full size by then. */

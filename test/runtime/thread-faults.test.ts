@@ -178,15 +178,15 @@ describe('tools', () => {
     },
   );
 
-  test('T8: 100 faults and healthy calls in a pool of 4: one outcome per call, and the pool is complete at the end', async () => {
+  test('T8: 48 faults and healthy calls in a pool of 4: one outcome per call, and the pool is complete at the end', async () => {
     const quick = ['throwProxy', 'function', 'cycle', 'abort', 'thenThatThrows', 'hijack'];
     // Faults that end a thread are rarer, because starting threads takes most of this test's time.
-    const costly = ['exit', 'spin', 'exit', 'hang', 'strayThrow', 'exit', 'strayRejection', 'exit', 'spin', 'memory'];
-    const faults = Array.from({ length: 100 }, (_unused, n) =>
-      n % 10 === 0 ? (costly[n / 10] ?? '') : (quick[n % quick.length] ?? ''),
+    const costly = ['exit', 'spin', 'hang', 'strayThrow', 'exit', 'strayRejection'];
+    const faults = Array.from({ length: 48 }, (_unused, n) =>
+      n % 8 === 0 ? (costly[n / 8] ?? '') : (quick[n % quick.length] ?? ''),
     );
     const asked = faults.flatMap((fault) => [fault, 'good']);
-    const sessions = Array.from({ length: 8 }, (_unused, n) => asked.slice(n * 25, (n + 1) * 25));
+    const sessions = Array.from({ length: 8 }, (_unused, n) => asked.slice(n * 12, (n + 1) * 12));
     const { logger, lines } = keeping();
     const runtime = await kit.open({
       threads: { sessions: 1, models: 1, tools: 4 },
@@ -203,7 +203,7 @@ describe('tools', () => {
       expect(found.map(({ toolUseId }) => toolUseId)).toEqual(list.map((_fault, at) => `c${at}`));
       expect(found.map(({ success }) => success !== false)).toEqual(list.map((fault) => fault === 'good'));
     }
-    expect(runtime.metrics()).toMatchObject({ restarts: 0, toolCalls: 200, toolCallsRunning: 0, sessionsLive: 0 });
+    expect(runtime.metrics()).toMatchObject({ restarts: 0, toolCalls: 96, toolCallsRunning: 0, sessionsLive: 0 });
     expect(lines.filter(({ level }) => level === 'error')).toEqual([]);
     expect(await runtime.session('s0').ask('Again')).toBe('Over.');
   }, 120_000);
@@ -280,7 +280,8 @@ describe('session threads', () => {
         isStalled = false;
       });
     let meanwhile = 0;
-    while (isStalled) {
+    // More than two would only keep the processor busy.
+    while (isStalled && meanwhile < 2) {
       expect(await runtime.session(there).ask('live')).toBe('to live');
       if (isStalled) meanwhile += 1;
     }

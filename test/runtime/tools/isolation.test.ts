@@ -2,8 +2,8 @@
 // Method: the public API over real processes. Spans layers: tools, sessions, the embedding process.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { describe, expect, test } from 'vitest';
-import { agent, ConfigError, type SessionEvent, tool } from '../../../src/index.ts';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { agent, ConfigError, open, type Runtime, type SessionEvent, tool } from '../../../src/index.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { eventually, failure, runtimeKit } from '../../support/runtime-kit.ts';
 
@@ -46,20 +46,37 @@ describe('a tool in a process', () => {
     await eventually(() => ![one?.pid ?? 0, two?.pid ?? 0].some(isAlive));
   });
 
-  test.each([
+  const faults = [
     ['segfault', 'tool worker died: SIGSEGV'],
     ['abort', 'tool worker died: SIGABRT'],
     ['exit', 'tool worker died: exit code 5'],
     ['throws', '{"error":"RangeError: too far"}'],
     ['spins', 'timed out after 0.5 seconds'],
-  ])('%s fails its own call only', async (name, text) => {
-    const runtime = await kit.open({ agents, provider: calling(name, 'where') });
-    const session = runtime.session('s');
-    await session.ask('Go');
-    const results = (await session.messages()).filter(({ type }) => type === 'tool_response');
-    const contents = new Map(results.map(({ toolUseId, content }) => [toolUseId, String(content)]));
-    expect(contents.get('c0')).toContain(text);
-    expect(contents.get('c1')).toContain('"isMainThread":true');
+  ] as const;
+
+  describe('of several in one turn', () => {
+    let runtime: Runtime;
+    let contents: ReadonlyMap<string | undefined, string>;
+    beforeAll(async () => {
+      const names = [...faults.map(([name]) => name), 'where'];
+      runtime = await open(':memory:', {
+        agents,
+        provider: calling(...names),
+        threads: { sessions: 0, models: 0, tools: 1 },
+        logger: false,
+      });
+      const session = runtime.session('s');
+      await session.ask('Go');
+      const results = (await session.messages()).filter(({ type }) => type === 'tool_response');
+      contents = new Map(results.map(({ toolUseId, content }) => [toolUseId, String(content)]));
+    });
+    afterAll(() => runtime.close({ deadlineMs: 0 }));
+
+    test.each(faults)('%s fails its own call only', (name, text) => {
+      expect(contents.size).toBe(faults.length + 1);
+      expect(contents.get(`c${faults.findIndex((fault) => fault[0] === name)}`)).toContain(text);
+      expect(contents.get(`c${faults.length}`)).toContain('"isMainThread":true');
+    });
   });
 
   test('a crash is a lost attempt for `retry`', async () => {

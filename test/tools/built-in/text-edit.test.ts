@@ -70,7 +70,7 @@ describe('F148: the edit of a text', () => {
         if (count > 1) expect(planned).toMatchObject({ type: 'several', isFuzzy: false, count: String(count) });
         else expect(editOf(planned)).toMatchObject({ text: text.replace(oldText, () => newText), isFuzzy: false });
       }),
-      { numRuns: 3_000 },
+      { numRuns: 700 },
     );
   });
 
@@ -94,7 +94,7 @@ describe('F148: the edit of a text', () => {
         // The replacement gets one kind of line end, if the file has any line end.
         if (raw.includes('\n')) expect(/\r\n/.test(middle) && /(?<!\r)\n/.test(middle)).toBe(false);
       }),
-      { numRuns: 3_000 },
+      { numRuns: 700 },
     );
   });
 
@@ -118,7 +118,7 @@ describe('F148: the edit of a text', () => {
         const expected = [...whole.slice(0, start).map(spaced), 'new', ...whole.slice(start + part.length).map(spaced)];
         expect(editOf(planned)).toMatchObject({ text: expected.join('\n'), isFuzzy: true });
       }),
-      { numRuns: 2_000 },
+      { numRuns: 500 },
     );
   });
 
@@ -130,7 +130,7 @@ describe('F148: the edit of a text', () => {
         if (planned.type !== 'edit' || planned.isFuzzy || newText === '') return;
         expect(unplanEdit(planned.text, wanted).type).not.toBe('missing');
       }),
-      { numRuns: 3_000 },
+      { numRuns: 700 },
     );
   });
 });
@@ -162,7 +162,7 @@ describe('F148: the diff of a region', () => {
         if (changed(region) === region.text) expect(diff).toBe('');
         else expect(applied(region.text, diff)).toBe(changed(region));
       }),
-      { numRuns: 5_000 },
+      { numRuns: 1_200 },
     );
   });
 
@@ -193,7 +193,7 @@ describe('F148: the diff of a region', () => {
           });
           expect(readFileSync(file, 'utf8')).toBe(changed(region));
         }),
-        { numRuns: 150 },
+        { numRuns: 40 },
       );
     } finally {
       rmSync(directory, { recursive: true, force: true });
