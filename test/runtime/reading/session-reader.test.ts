@@ -45,8 +45,9 @@ test('messages with the same image share it, read from the log or from a snapsho
   const bytes = 400_000;
   const machine = startedSession({ tokenBudget: 100_000_000 });
   const photos = 20;
+  const photo = png(bytes);
   for (let n = 0; n < photos; n += 1) {
-    machine.send([{ type: 'text', text: `photo ${n}` }, imageBlock(png(bytes))]);
+    machine.send([{ type: 'text', text: `photo ${n}` }, imageBlock(photo)]);
     machine.answer('seen');
   }
   const journal = openMemoryJournal();
