@@ -8,7 +8,6 @@ describe('F06: a disk is filled completely, and a little space is freed again an
   test.for([
     [1_000, 1],
     [2_900, 2],
-    [5_300, 3],
   ] as const)(
     '%i KiB in memory: commits are refused before they begin, LMDB never meets a full disk, nothing acknowledged is lost',
     async ([kib, seed], context) => {

@@ -96,7 +96,7 @@ describe.each(['disk', 'memory'] as const)('an engine on %s', (place) => {
     const random = new SeededRandom(20_261_126);
     const sessions = new Map<string, SessionKey>();
     let [compactions, during] = [0, 0];
-    while (compactions < 24) {
+    while (compactions < 10) {
       let result: CompactionResult | undefined;
       const running = journal.compaction.run().then((found) => {
         result = found;
@@ -115,7 +115,7 @@ describe.each(['disk', 'memory'] as const)('an engine on %s', (place) => {
       compactions += 1;
       expect(contentsOf(engine), `compaction ${compactions}`).toEqual(contentsOf(mirror));
     }
-    expect(during).toBeGreaterThan(60);
+    expect(during).toBeGreaterThan(25);
     await journal.close();
     opened.length = 0;
     if (place === 'disk') {
@@ -402,16 +402,16 @@ test('Y3: what an interrupted compaction left is removed by the next open', asyn
   expect(await readdir(directory)).not.toContain('compacting');
 });
 
-// Real kills at every third step; the sweep of file changes has every step.
+// Real kills at every fourth step; the sweep of file changes has every step.
 test.each([
   ['flush', 0],
-  ['os', 1],
+  ['os', 2],
 ] as const)(
   'M2, Y1: a process killed before a step of a compaction keeps what was acknowledged, durability %s',
   async (durability, first) => {
     const acknowledged = new Set<string>();
     let killed = 0;
-    for (let step = first; ; step += 3) {
+    for (let step = first; ; step += 4) {
       const child = startChild(new URL('support/compact-writer.ts', import.meta.url), [
         directory,
         durability,

@@ -1,7 +1,7 @@
 /**
  * Content of every kind, valid and invalid, through every method that takes content. Accepted content leaves a session
  * that completes a plain turn, and the model refuses no request. Refused content gives a typed error. Method: seeded
- * random choices, strict fake over the wire. The number of messages is `TROUPE_FUZZ_MESSAGES` (3,000 without it), the
+ * random choices, strict fake over the wire. The number of messages is `TROUPE_FUZZ_MESSAGES` (1,000 without it), the
  * seed `TROUPE_FUZZ_SEED`.
  */
 import { expect, test } from 'vitest';
@@ -14,7 +14,7 @@ import { strictFake } from '../../src/testing/strict-fake.ts';
 import { runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();
-const MESSAGES = Number(process.env['TROUPE_FUZZ_MESSAGES'] ?? 3_000);
+const MESSAGES = Number(process.env['TROUPE_FUZZ_MESSAGES'] ?? 1_000);
 /** Messages of one session: enough for marks, thoughts and calls to accumulate. */
 const SESSION_MESSAGES = 20;
 const SEED = Number(process.env['TROUPE_FUZZ_SEED'] ?? 11);

@@ -146,11 +146,11 @@ describe('a session that is larger than its thread', () => {
     const whole = await open(directory, { provider: echo, threads: { sessions: 1, models: 1, tools: 1 } });
     await whole.session('small').ask('hello');
     const large = whole.session('large');
-    // A character takes two bytes in memory, so the text takes more than sixty megabytes.
+    // A character takes two bytes in memory, so the text takes almost fifty megabytes.
     const text = `${noise(4 * MEGABYTE - 256, 3)}é`;
-    for (let n = 0; n < 8; n += 1) await large.history.append({ role: 'user', content: `${n}${text}` });
+    for (let n = 0; n < 6; n += 1) await large.history.append({ role: 'user', content: `${n}${text}` });
     await whole.close();
-    const runtime = await openSmall(directory, 40);
+    const runtime = await openSmall(directory, 28);
     // The request kills a first thread and then a second one. The third thread does not work on the session.
     expect((await runtime.session('large').state()).blocked).toMatchObject({ code: 'out_of_memory' });
     expect(await runtime.session('large').explain()).toMatchObject({ reason: 'blocked' });
@@ -161,7 +161,7 @@ describe('a session that is larger than its thread', () => {
     // With more memory the session works as before.
     const again = await open(directory, { provider: echo, threads: { sessions: 1, models: 1, tools: 1 } });
     runtimes.push(again);
-    expect((await again.session('large').messages()).length).toBe(8);
+    expect((await again.session('large').messages()).length).toBe(6);
     await again.close();
     await rm(directory, { recursive: true, force: true });
   });

@@ -19,9 +19,8 @@ import {
 } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();
-const threads = { sessions: 1, models: 1 };
-/** The model calls run on the session thread, for tests that start many of them. */
-const inThread = { sessions: 1, models: 0 };
+/** The model calls run on the session thread. */
+const threads = { sessions: 1, models: 0 };
 const echo = scripted({ rules: [], otherwise: 'to {{text}}' });
 const toolsUrl = new URL('fixtures/tools.ts', import.meta.url);
 
@@ -106,7 +105,7 @@ describe('a session thread that dies', () => {
   });
 
   test('L3: a thread that dies again and again is given up, and every call says so', async () => {
-    const runtime = await kit.open({ directory: await kit.directory(), threads: inThread, provider: echo });
+    const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
     const reader = failure(collect(runtime.session('s').events()));
     for (let death = 0; death <= SHARD_RESTARTS.intensity; death += 1) {
       await runtime.session('s').state();
@@ -129,7 +128,7 @@ describe('a session thread that dies', () => {
   });
 
   test('readers of events continue without gap or duplicate, also for events the dead thread never sent', async () => {
-    const runtime = await kit.open({ directory: await kit.directory(), threads: inThread, provider: echo });
+    const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
     const session = runtime.session('s');
     const last = 'turn-6';
     const until = (event: { readonly type: string; readonly turn?: string }): boolean =>
@@ -218,6 +217,8 @@ describe('tool threads', () => {
 });
 
 describe('providers', () => {
+  const threads = { sessions: 1, models: 1 };
+
   test('a provider given by URL runs in the model threads; its errors keep class, code and data', async () => {
     const provider = new URL('fixtures/provider.ts', import.meta.url);
     const runtime = await kit.open({ threads, provider });

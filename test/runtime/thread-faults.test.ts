@@ -178,7 +178,7 @@ describe('tools', () => {
     },
   );
 
-  test('T8: 48 faults and healthy calls in a pool of 4: one outcome per call, and the pool is complete at the end', async () => {
+  test('T8: 48 faults and healthy calls in a pool of 2: one outcome per call, and the pool is complete at the end', async () => {
     const quick = ['throwProxy', 'function', 'cycle', 'abort', 'thenThatThrows', 'hijack'];
     // Faults that end a thread are rarer, because starting threads takes most of this test's time.
     const costly = ['exit', 'spin', 'hang', 'strayThrow', 'exit', 'strayRejection'];
@@ -189,7 +189,7 @@ describe('tools', () => {
     const sessions = Array.from({ length: 8 }, (_unused, n) => asked.slice(n * 12, (n + 1) * 12));
     const { logger, lines } = keeping();
     const runtime = await kit.open({
-      threads: { sessions: 1, models: 1, tools: 4 },
+      threads: { sessions: 1, models: 0, tools: 2 },
       agents,
       logger,
       provider: scripted((_request, { session, call }) =>

@@ -122,7 +122,7 @@ describe('compared with a scan', () => {
         expect([...found].sort()).toEqual(expected.sort());
         expect(index.size).toBe([...all.values()].reduce((sum, texts) => sum + texts.size, 0));
       }),
-      { numRuns: 300 },
+      { numRuns: 100 },
     );
   });
 });

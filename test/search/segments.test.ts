@@ -87,7 +87,7 @@ describe('an index in segments', () => {
         }
         segments.close();
       }),
-      { numRuns: 40 },
+      { numRuns: 15 },
     );
   });
 

@@ -54,7 +54,7 @@ test('F1: sessions with sub-agents, restarts, bounces, tasks and evictions are f
     fc.property(lifeOptions, steps(), (options, all) => {
       wholeReads += follow(new Life(options).live(all).machine.turns);
     }),
-    { numRuns: 60 },
+    { numRuns: 25 },
   );
   expect(wholeReads).toBeGreaterThan(0);
 });

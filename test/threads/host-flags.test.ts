@@ -12,8 +12,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { childFlags, threadFlags } from '../../src/threads/host-flags.ts';
 
 const execute = promisify(execFile);
-const index = new URL('../../src/index.ts', import.meta.url).href;
-const testing = new URL('../../src/testing/index.ts', import.meta.url).href;
+const index = new URL('../../dist/index.js', import.meta.url).href;
+const testing = new URL('../../dist/testing.js', import.meta.url).href;
 
 test.each([
   [['--import', 'tsx', '--max-old-space-size=64'], undefined],

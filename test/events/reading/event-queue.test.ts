@@ -382,6 +382,6 @@ test('E1, E2, E3: at any speed of log, replay and reader each durable event is r
       (picks, startAt, alreadyLogged) =>
         randomRun(picks, startAt === undefined ? undefined : Math.min(startAt, alreadyLogged), alreadyLogged),
     ),
-    { numRuns: 1_000 },
+    { numRuns: 300 },
   );
 });

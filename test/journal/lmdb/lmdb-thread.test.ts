@@ -45,10 +45,10 @@ async function runAndEnd(callers: number, acknowledgements: number): Promise<Not
 }
 
 // The thread ends by itself, as `Thread.exit` does. A terminate inside the addon can end the whole process.
-test('a thread that owns a journal ends in the middle of a write, and the next one continues, 12 times', async () => {
+test('a thread that owns a journal ends in the middle of a write, and the next one continues, 6 times', async () => {
   let fence = 0;
   let last = -1;
-  for (let round = 0; round < 12; round += 1) {
+  for (let round = 0; round < 6; round += 1) {
     const callers = [1, 3, 200][round % 3] ?? 1;
     const run = await runAndEnd(callers, 1 + round * 7);
     expect(run.fence).toBeGreaterThan(fence);

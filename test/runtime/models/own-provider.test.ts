@@ -36,7 +36,7 @@ test.each([
 ])('%j fails at once', async (answer, problem) => {
   const value = { name: 'own', generate: async () => answer } as unknown as ModelProvider;
   const module = await moduleOf(`export default { name: 'own', generate: async () => (${JSON.stringify(answer)}) };`);
-  for (const options of [{ provider: value }, { provider: module, threads: { sessions: 1, models: 1 } }]) {
+  for (const options of [{ provider: value }, { provider: module, threads: { sessions: 0, models: 1 } }]) {
     const session = (await kit.open({ ...options, agents: [agent({ name: 'a' })] })).session('s', 'a');
     await expect(session.ask('Hi')).rejects.toMatchObject({
       cause: { code: 'model_protocol', retryable: false, message: expect.stringContaining(problem) },

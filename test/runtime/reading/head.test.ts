@@ -34,7 +34,7 @@ describe('heads', () => {
         expect(decodeHead(encodeHead(decodeHead(encoded)))).toEqual(decodeHead(encoded));
         expect(isHeadBlocked(encoded)).toBe(data.blocked === true);
       }),
-      { numRuns: 500 },
+      { numRuns: 150 },
     );
   });
 
@@ -49,7 +49,7 @@ describe('heads', () => {
       fc.property(other, (encoded) => {
         expect(() => decodeHead(encoded)).toThrow(StoreCorruptError);
       }),
-      { numRuns: 500 },
+      { numRuns: 150 },
     );
   });
 });

@@ -300,7 +300,7 @@ test('W1, W2: after any actions the index has exactly the messages that the sess
         await scene.shard.close();
       }
     }),
-    { numRuns: 40 },
+    { numRuns: 15 },
   );
 }, 120_000);
 

@@ -30,7 +30,8 @@ async function emptied(bytes: number): Promise<string> {
     const seed = `${CANARY} ${index}`;
     const gone = runtime.session(`gone-${index}-${CANARY}`);
     await gone.ask([{ type: 'text', text: seed }, imageBlock(png(1_000_000, { seed }))]);
-    for (let turn = 0; turn < 2; turn += 1) await gone.ask(`${seed} ${turn}`);
+    // Each of these requests has the image again, so a few sessions have more than one row with the canary.
+    if (index < 2) for (let turn = 0; turn < 2; turn += 1) await gone.ask(`${seed} ${turn}`);
   }
   for (let index = 0; index < 6; index += 1) await runtime.session(`kept-${index}`).ask(`kept ${index}`);
   for (let index = 0; index < images; index += 1) await runtime.sessions.delete(`gone-${index}-${CANARY}`);
@@ -76,7 +77,7 @@ test('F6: after compact no byte of a deleted session is in the files, which are 
 });
 
 test('an open compacts a file that is mostly free pages, and leaves another one as it is', async () => {
-  const large = await emptied(30_000_000);
+  const large = await emptied(24_000_000);
   const largeBefore = await sizes(large);
   await (await open(large, { provider: echo, threads: THREADS })).close();
   for (const [shard, size] of (await sizes(large)).entries()) expect(size).toBeLessThan((largeBefore[shard] ?? 0) / 4);

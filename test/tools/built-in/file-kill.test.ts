@@ -15,7 +15,7 @@ import type { AnyTool } from '../../../src/tools/tool.ts';
 import { executeTool } from '../../support/execute-tool.ts';
 import { editedText, writtenText } from '../fixtures/file-writer-texts.ts';
 
-const KILLS = 12;
+const KILLS = 5;
 const KILLS_MAX = 200;
 const loader = fileURLToPath(new URL('../../loader/register.mjs', import.meta.url));
 const writer = fileURLToPath(new URL('../fixtures/file-writer.ts', import.meta.url));
