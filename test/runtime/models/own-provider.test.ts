@@ -2,11 +2,13 @@
  * Goal: a mistake in a provider of one's own is found at once, and what it throws can be traced. Method: providers that
  * answer or throw one thing, as values and in modules on the model threads.
  */
+import { mkdtempSync, rmSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { expect, test } from 'vitest';
-import { agent, ModelError, type ModelProvider, open } from '../../../src/index.ts';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { agent, ModelError, type ModelProvider, open, type Runtime } from '../../../src/index.ts';
 import { runtimeKit } from '../../support/runtime-kit.ts';
 
 const kit = runtimeKit();
@@ -20,7 +22,7 @@ async function moduleOf(source: string): Promise<URL> {
   return pathToFileURL(path);
 }
 
-test.each([
+const MALFORMED: readonly (readonly [object, string])[] = [
   [{ ...well, usage: undefined }, "the provider's usage is undefined"],
   [{ ...well, usage: { tokensIn: 1 } }, "the provider's usage.input_tokens is undefined"],
   [{ ...well, usage: { input_tokens: '1', output_tokens: 1 } }, 'usage.input_tokens is string "1"'],
@@ -33,15 +35,39 @@ test.each([
   [{ ...well, content: [{ text: 'Hi' }] }, 'its type is undefined'],
   [{ ...well, stop_reason: 'stop' }, 'the provider\'s stop_reason is string "stop", not one of end_turn, max_tokens'],
   [{ content, usage }, "the provider's stop_reason is undefined"],
-])('%j fails at once', async (answer, problem) => {
-  const value = { name: 'own', generate: async () => answer } as unknown as ModelProvider;
-  const module = await moduleOf(`export default { name: 'own', generate: async () => (${JSON.stringify(answer)}) };`);
-  for (const options of [{ provider: value }, { provider: module, threads: { sessions: 0, models: 1 } }]) {
-    const session = (await kit.open({ ...options, agents: [agent({ name: 'a' })] })).session('s', 'a');
-    await expect(session.ask('Hi')).rejects.toMatchObject({
-      cause: { code: 'model_protocol', retryable: false, message: expect.stringContaining(problem) },
+];
+
+describe('an answer of another form', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'troupe-test-'));
+  let byModule: Runtime;
+  beforeAll(async () => {
+    // The message is the number of the answer. All answers come from one module on one model thread.
+    const path = join(directory, 'provider.mjs');
+    const answers = JSON.stringify(MALFORMED.map(([answer]) => answer));
+    const generate = 'async ({ messages }) => answers[Number(messages.at(-1).content)]';
+    await writeFile(path, `const answers = ${answers};\nexport default { name: 'own', generate: ${generate} };`);
+    byModule = await open(':memory:', {
+      provider: pathToFileURL(path),
+      threads: { sessions: 0, models: 1, tools: 1 },
+      agents: [agent({ name: 'a' })],
+      logger: false,
     });
-  }
+  });
+  afterAll(async () => {
+    await byModule.close({ deadlineMs: 0 });
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  test.each(MALFORMED)('%j fails at once', async (answer, problem) => {
+    const value = { name: 'own', generate: async () => answer } as unknown as ModelProvider;
+    const byValue = await kit.open({ provider: value, agents: [agent({ name: 'a' })] });
+    const number = MALFORMED.findIndex(([each]) => each === answer);
+    for (const session of [byValue.session('s', 'a'), byModule.session(`s${number}`, 'a')]) {
+      await expect(session.ask(String(number))).rejects.toMatchObject({
+        cause: { code: 'model_protocol', retryable: false, message: expect.stringContaining(problem) },
+      });
+    }
+  });
 });
 
 test('a fault of a provider is logged with its stack, and its error names the provider', async () => {
