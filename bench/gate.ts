@@ -34,7 +34,7 @@ export type GateFigure = 'work' | 'rate';
 const FIGURES: readonly GateFigure[] = ['work', 'rate'];
 /** Smallest share of a baseline ratio that holds. */
 export const LEAST_SHARE: Readonly<Record<GateFigure, number>> = { work: 0.5, rate: 0.25 };
-/** The part of these shares that holds on a kind of processor without a baseline of its own. */
+/** The part of these shares that holds on a kind of processor without a separate baseline. */
 export const OTHER_PROCESSOR = 0.6;
 /**
  * Workloads whose rate is bound by the disk. On a disk that is this many times faster the processor bounds them, and
