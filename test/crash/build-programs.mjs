@@ -10,7 +10,7 @@ import { rolldown } from 'rolldown';
 import { isPackage, threadEntries } from '../../scripts/thread-entries.mjs';
 
 const PROJECT = fileURLToPath(new URL('../../', import.meta.url));
-/** What the bundler may warn of: a module that is imported both at once and on use, and a slow plugin. */
+/** Warnings without meaning here: a module is imported both at once and on use, and a plugin is slow. */
 const HARMLESS = ['INEFFECTIVE_DYNAMIC_IMPORT', 'PLUGIN_TIMINGS'];
 const [folder, output] = process.argv.slice(2);
 /** The files of the folder, each with its path in the output. */

@@ -12,7 +12,7 @@ import { bundledLibrary } from './libraries.mjs';
 
 const { load } = createRequire(import.meta.url)('./bundled.cjs');
 const project = fileURLToPath(new URL('../../', import.meta.url));
-/** A thread of a pool starts from this file of the library, and is then told its entry. */
+/** A thread of a pool starts from this file of the library, and receives its entry later. */
 const POOL_THREAD = join(project, 'node_modules', 'piscina', 'dist', 'worker.js');
 
 /** The bundled modules, by path. */
@@ -37,7 +37,7 @@ export function bundleName(path) {
   return path.slice(project.length, -'.ts'.length).split(sep).join('-');
 }
 
-/** What a bundle has in place of `import` of libraries and of computed addresses. */
+/** A bundle calls this function to import libraries and computed addresses. */
 export const OUTER_IMPORT = 'globalThis.troupeImport';
 
 /**
