@@ -42,7 +42,7 @@ import { Life } from '../support/session-life.ts';
 import { type LifeOptions, lifeOptions, type Step, steps, withoutSearch } from '../support/session-steps.ts';
 import { sdkModels } from '../support/type-reader.ts';
 
-const HISTORIES = Number(process.env['TROUPE_HISTORIES'] ?? 250);
+const HISTORIES = Number(process.env['TROUPE_HISTORIES'] ?? 120);
 const SEED = Number(process.env['TROUPE_HISTORIES_SEED'] ?? 11);
 
 /** Every model of the table, one that is not Claude's, and a Claude model that the table does not have yet. */

@@ -6,7 +6,7 @@ import { SEED } from '../support/seed.ts';
 import { makeDamageTemplate } from './support/damage.ts';
 import { temporaryDirectory } from './support/stores.ts';
 
-const TRIALS = 250;
+const TRIALS = 100;
 
 let directory: string;
 

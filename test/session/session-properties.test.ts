@@ -145,7 +145,7 @@ describe('any session', () => {
       fc.property(lifeOptions, lives, (options, all) => {
         checkedLife(options).live(all);
       }),
-      { numRuns: 400 },
+      { numRuns: 200 },
     );
   });
 
@@ -181,7 +181,7 @@ describe('any session', () => {
         expect(life.state.restartAt, 'a restart for ever').toBeUndefined();
         if (life.state.parent !== undefined) expect(life.state.exit, 'a child ends').toBeDefined();
       }),
-      { numRuns: 400 },
+      { numRuns: 200 },
     );
   });
 
@@ -196,7 +196,7 @@ describe('any session', () => {
         expect(restoreState(snapshotState(machine.state))).toStrictEqual(machine.state);
         expect(snapshotState(folded)).toBe(snapshotState(machine.state));
       }),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
   });
 

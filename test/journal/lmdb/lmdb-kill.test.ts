@@ -5,7 +5,7 @@ import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
 import { startChild } from '../../support/children.ts';
 import { temporaryDirectory } from '../support/stores.ts';
 
-const KILLS = 10;
+const KILLS = 5;
 const SESSIONS = 8;
 /**
  * The number of acknowledgements after which each child is killed: from within the first flush to well after several

@@ -2,7 +2,7 @@
 // through a governed pool. Time is moved by hand and refusals are drawn from a seed; no figure depends on the machine's
 // clock.
 import { describe, expect, test } from 'vitest';
-import { errorShape } from '../../../src/base/errors.ts';
+import { type ErrorShape, errorShape } from '../../../src/base/errors.ts';
 import { parseSettings } from '../../../src/base/settings.ts';
 import { createGovernedPool } from '../../../src/models/governor/governed-pool.ts';
 import { createRateMemory, RateTable } from '../../../src/models/governor/rate-table.ts';
@@ -79,10 +79,10 @@ async function run({
       clock.setTimer(() => {
         inFlight -= 1;
         if (isRefused) refusals += 1;
-        const error = errorShape(modelErrorOf({ message: 'overloaded', status: 529 }));
         const usage = { input_tokens: 1, output_tokens: 1 };
         const response = { content: [], stop_reason: 'end_turn', usage };
-        listener.completed([isRefused ? { id, error, ms } : { id, response, ms }]);
+        const refused = (): ErrorShape => errorShape(modelErrorOf({ message: 'overloaded', status: 529 }));
+        listener.completed([isRefused ? { id, error: refused(), ms } : { id, response, ms }]);
       }, ms);
     },
     holds: () => false,

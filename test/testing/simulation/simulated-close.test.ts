@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { CLOSE_SEEDS, sweepClose } from '../../sweep/close-sweep.ts';
 
 /** A sample of the messages. */
-const EVERY = 4;
+const EVERY = 8;
 
 test.each(CLOSE_SEEDS)('L4: a close completes, whichever of its messages is delayed, seed %i', async (seed) => {
   const { messages, failures } = await sweepClose(seed, EVERY);
