@@ -33,6 +33,8 @@ import { measureWorkload } from './rounds.ts';
 const SEED = 1;
 /** Rounds of a workload that failed. Failures are rare, so there is time for more. */
 const ROUNDS_AGAIN = 2;
+/** Rounds of a baseline, since one round differs from the next by a third, and from some by a half. */
+const ROUNDS_WRITTEN = 3;
 /** The kernel runs before and after, so that other work on the machine shows in at least one of its runs. */
 const IN_TURN: readonly SystemName[] = [REFERENCE, 'inline', 'isolated', REFERENCE];
 
@@ -64,7 +66,7 @@ async function write(): Promise<number> {
     command: '',
     notes: [],
   });
-  const ratios = await measure(buildBench(), GATED);
+  const ratios = await measure(buildBench(), GATED, ROUNDS_WRITTEN);
   const head = { date, commit, node, flags, machine, cores, load, syncMs };
   const baselines = withBaseline(readBaselines(place), { head, ratios });
   writeFileSync(place, `${JSON.stringify(baselines, null, 2)}\n`);
