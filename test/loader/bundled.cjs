@@ -42,11 +42,18 @@ function readIfThere(file) {
   }
 }
 
-/** The file is renamed to its final name, since other threads read at the same moment. */
+/**
+ * The file is renamed to its final name, since other threads read at the same moment. A thread may live longer than the
+ * directory, which is removed when the run ends.
+ */
 function keep(file, data) {
   const fresh = `${file}.${process.pid}.${threadId}`;
-  writeFileSync(fresh, data);
-  renameSync(fresh, file);
+  try {
+    writeFileSync(fresh, data);
+    renameSync(fresh, file);
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error;
+  }
 }
 
 module.exports = { load };

@@ -6,7 +6,7 @@
  *
  * A program that patches a module of its threads clears `TROUPE_THREADS`.
  */
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -41,6 +41,8 @@ export function teardown() {
 
 /** The threads as scripts, which `bundled.cjs` runs. Modules that several threads load are in files of their own. */
 async function bundleThreads() {
+  // V8 recognises changed code by its length alone.
+  for (const name of readdirSync(directory)) if (name.endsWith('.code')) rmSync(join(directory, name));
   await bundle({
     input: Object.fromEntries(BUNDLED.map((path) => [bundleName(path), path])),
     noExternal: ['comlink', 'zod', /^@modelcontextprotocol/u, 'eventsource-parser', 'pkce-challenge'],

@@ -1,8 +1,8 @@
 /**
  * Modules that a test run bundles, in the directory `TROUPE_THREADS`: the entries of worker threads, and modules that
  * these import by a computed address; see `bundles.mjs`. A thread that starts from its bundle has no loader hooks until
- * it imports a module of the project that no bundle contains. On Node 20 hooks run on a second thread, and starting that takes as long
- * as starting the first one.
+ * it imports a module of the project that no bundle contains. On Node 20 hooks run on a second thread, and starting that
+ * takes as long as starting the first one.
  */
 import Module, { createRequire, register, syncBuiltinESMExports } from 'node:module';
 import { dirname, join, sep } from 'node:path';
@@ -84,7 +84,7 @@ function bundleOf(path) {
   return directory && BUNDLED.includes(path) ? join(directory, bundleName(path)) : undefined;
 }
 
-/** A provider or a script in a module of a test shares the error classes with its thread, so that loads the sources. */
+/** A provider or a script in a module of a test shares the error classes with its thread, which loads the sources. */
 function sharesClasses(data) {
   if (data?.kind !== 'module') return data?.script?.module !== undefined;
   return !data.url.startsWith('file:') || bundleOf(fileURLToPath(data.url)) === undefined;
